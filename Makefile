@@ -10,7 +10,7 @@ IN_GROUPS := -n 2 --dist loadscope --no-loadscope-reorder
 help:  ## Show this help
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
 
-setup: .venv/ready  ## A virtual environment in .venv and everything else that the other commands need
+setup: .venv/ready  ## Create the virtual environment .venv, and install what the other commands need
 
 .venv/ready: requirements/dev.txt requirements/run.in pyproject.toml setup.py headwater/api/swagger_ui/deno.lock \
 		$(wildcard headwater/native/*.[ch])
@@ -26,26 +26,26 @@ up: setup  ## Start Headwater on this machine (UP_FLAGS="--port 8081")
 
 run: up  ## The same as up
 
-demo: setup  ## The whole story on a generated stream; ends by itself (DEMO_FLAGS="--file F")
+demo: setup  ## Run the demo on a generated stream; it ends by itself (DEMO_FLAGS="--file F")
 	$(BIN)/headwater demo $(DEMO_FLAGS)
 
 fmt: setup  ## Format the code
 	$(BIN)/ruff format $(PY_FILES)
 	$(BIN)/ruff check --fix $(PY_FILES)
 
-check: setup  ## Lint, types, floors, format
+check: setup  ## Check format, lint, types and layers
 	$(BIN)/ruff format --check $(PY_FILES)
 	$(BIN)/ruff check $(PY_FILES)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-test: setup  ## All tests but the longest; in CI only the slow ones are left out (TEST_FLAGS="-k name")
+test: setup  ## All tests except the slow ones, and except the long ones outside of CI (TEST_FLAGS="-k name")
 	$(BIN)/pytest $(IN_GROUPS) -m "not slow$(if $(CI),, and not long)" $(TEST_FLAGS)
 
 test-unit: setup  ## The unit tests, in a minute
 	$(BIN)/pytest $(IN_GROUPS) -m "not slow and not long" tests/unit $(TEST_FLAGS)
 
-coverage: setup  ## What the unit tests cover, by file and branch
+coverage: setup  ## Show what the unit tests cover, by file and branch
 	$(BIN)/pytest $(IN_GROUPS) -m "not slow and not long" --cov=headwater --cov-branch \
 		--cov-report=term:skip-covered tests/unit $(TEST_FLAGS)
 
@@ -57,11 +57,11 @@ bench: setup  ## All benchmarks; each prints its figure and a ratio to a referen
 		name=$$(basename $$bench .py); echo "== $$name"; $(BIN)/python -m benches.$$name || exit 1; \
 	done
 
-chaos: setup  ## Nothing is lost, whatever is killed (RECORDS=1000000 KILLS=60 SEED=7 KIND=v8 DELIVERY=at_least_once)
+chaos: setup  ## Copy a stream while processes are killed, and compare all outputs (RECORDS=1000000 KILLS=60 SEED=7 KIND=v8 DELIVERY=at_least_once)
 	$(BIN)/python -m tests.chaos copy --records $(or $(RECORDS),0) --kills $(or $(KILLS),60) --seed $(or $(SEED),0) \
 		--kind $(or $(KIND),v8) --delivery $(or $(DELIVERY),at_least_once) $(CHAOS_FLAGS)
 
-soak: setup  ## Nothing grows, for hours under load and change (HOURS=2)
+soak: setup  ## Check that no process grows in hours of load and changes (HOURS=2)
 	$(BIN)/python -m tests.chaos soak --hours $(or $(HOURS),2) --seed $(or $(SEED),0) $(CHAOS_FLAGS)
 
 docs: setup  ## Write the reference pages that are generated from the code

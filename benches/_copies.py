@@ -1,4 +1,6 @@
-"""Copy a topic with confluent-kafka alone, as a baseline for the pipelines: `python -m benches._copies …`
+"""Copies a topic with confluent-kafka alone, as a baseline for the pipelines.
+
+`python -m benches._copies …` runs it.
 
 Two processes share the partitions. Once a second each process waits for all delivery reports and commits its offsets.
 The kind "bare" writes only values and reads with librdkafka's default settings and larger fetches. The kind "tuned"
@@ -14,7 +16,7 @@ from confluent_kafka import Consumer, Message, Producer, TopicPartition
 
 from headwater.brokers.client_errors import ClientErrors
 from headwater.brokers.client_settings import admin_settings, consumer_settings
-from headwater.model.worker_spec import KafkaAccess
+from headwater.model.access import KafkaAccess
 
 BATCH = 2000
 FLUSH_EVERY_S = 1.0

@@ -1,4 +1,6 @@
-"""Maps receipts with ethereum-etl, as its own export does: `python _peer_ethereum_etl.py FILE ROUNDS`.
+"""Maps receipts with ethereum-etl, as its own export does.
+
+`python _peer_ethereum_etl.py FILE ROUNDS` runs it.
 
 The program prints CPU seconds, the number of logs and the transfers as JSON. It runs in a virtual environment of its
 own, in which Headwater is not installed.

@@ -1,4 +1,6 @@
-"""A filter and a script, written by hand with confluent-kafka: `python _peer_python.py JOB`.
+"""Filters and transforms records with confluent-kafka, in hand-written Python.
+
+`python _peer_python.py JOB` runs it.
 
 The program runs in a virtual environment of its own, in which Headwater is not installed. JOB is a JSON object with
 the members consumer and producer (librdkafka's settings), source, target, partitions, work, parser ("orjson", which

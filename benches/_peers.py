@@ -1,4 +1,6 @@
-"""Other programs (peers) that do a pipeline's work: hand-written Python, Kafka Streams, Quix Streams and Bento.
+"""Runs other programs (peers) that do the work of a pipeline.
+
+The peers are hand-written Python, Kafka Streams, Quix Streams and Bento.
 
 Each peer gets the settings of a worker: lz4, acks=all, batches, 20 ms of linger, commits after delivery, and two
 processes or threads. The first use downloads what a peer needs into the cache directory. A peer that cannot run on
@@ -32,7 +34,7 @@ from benches._copies import CONSUMER, MANUAL_COMMIT, PRODUCER
 from benches._stream import CACHE_DIR, PARTITIONS
 from benches._workload import SCRIPT, members
 from headwater.brokers.embedded import cache
-from headwater.model.worker_spec import KafkaAccess
+from headwater.model.access import KafkaAccess
 
 HERE = Path(__file__).parent
 JAVA_PEER = HERE / "peers" / "StreamsPeer.java"
@@ -84,7 +86,10 @@ class Peer:
 
 
 def available(works: Sequence[str]) -> dict[str, Peer]:
-    """Return the peers for these works that run on this machine, by name. Print which others are missing."""
+    """Return the peers for these works that run on this machine, by name.
+
+    Print which others are missing.
+    """
     found: dict[str, Peer] = {}
     for name, family in {"python": _python, "streams": _streams, "quix": _quix, "bento": _bento}.items():
         try:
@@ -286,7 +291,10 @@ def _bento_config(work: str, job: Job) -> dict[str, Any]:
 
 
 def _bento_processors(work: str, redis_url: str) -> list[dict[str, Any]]:
-    """Return Bento's processors. The first message of a batch looks up the values of the whole batch."""
+    """Return Bento's processors.
+
+    The first message of a batch looks up the values of the whole batch.
+    """
     processors: list[dict[str, Any]] = []
     if "filter" in work:
         arguments = f'root = ["{PLAIN_SET}"].concat(this)'
@@ -301,7 +309,10 @@ def _bento_processors(work: str, redis_url: str) -> list[dict[str, Any]]:
 
 
 def _fetch(command: Sequence[str]) -> None:
-    """Run a command that prepares a peer. Raise MissingError with the end of the output if the command fails."""
+    """Run a command that prepares a peer.
+
+    Raise MissingError with the end of the output if the command fails.
+    """
     result = subprocess.run(command, capture_output=True, text=True, timeout=FETCH_TIMEOUT_S, check=False)
     if result.returncode != 0:
         output = result.stdout + result.stderr

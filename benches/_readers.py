@@ -1,4 +1,6 @@
-"""Programs that only read a topic, for `small_batches`: `python -m benches._readers KIND ACCESS TOPIC RECORDS GROUP`.
+"""Programs that only read a topic, for `small_batches`.
+
+`python -m benches._readers KIND ACCESS TOPIC RECORDS GROUP` runs one of them.
 
 Each program prints how many records it read after the first batch, and the CPU seconds of all threads for them.
 """
@@ -16,7 +18,7 @@ from benches._stream import PARTITIONS, start_at_the_beginning
 from headwater.app.memory import tune_worker_memory
 from headwater.brokers.client_errors import ClientErrors
 from headwater.brokers.client_settings import consumer_settings
-from headwater.model.worker_spec import KafkaAccess
+from headwater.model.access import KafkaAccess
 from headwater.native.librdkafka import librdkafka_path
 from headwater.sources.kafka import KafkaSource
 
@@ -32,17 +34,20 @@ _DECLARATIONS = _HERE.parent / "headwater" / "native"
 class Listener:
     """Ignores rebalances."""
 
-    def assigned(self, partitions: list[int]) -> None:
+    def on_assigned(self, partitions: list[int]) -> None:
         """Does nothing when partitions are assigned."""
 
-    def revoked(self, partitions: list[int]) -> None:
+    def on_revoked(self, partitions: list[int]) -> None:
         """Does nothing when partitions are revoked."""
 
-    lost = revoked
+    on_lost = on_revoked
 
 
 def worker(access: KafkaAccess, topic: str, group: str) -> Callable[[], int]:
-    """Return a function that polls a worker's source, in a process whose memory is tuned like a worker's."""
+    """Return a function that polls a worker's source.
+
+    It runs in a process whose memory is tuned like a worker's.
+    """
     source = KafkaSource(access, topic, group)
     source.join(Listener())
     tune_worker_memory()
@@ -83,7 +88,10 @@ def cpu_seconds() -> float:
 
 
 def measure(read: Callable[[], int], count: int) -> tuple[int, float]:
-    """Read `count` records. Return how many came after the first batch, and the CPU seconds for these."""
+    """Read `count` records.
+
+    Return how many came after the first batch, and the CPU seconds for these.
+    """
     first = 0
     while not first:
         first = read()
@@ -99,7 +107,10 @@ def command(kind: str, access: KafkaAccess, topic: str, count: int, group: str) 
 
 
 def compile_reader(folder: Path) -> Path:
-    """Compile the C program into a directory, linked to the librdkafka that workers use. Return its path."""
+    """Compile the C program into a directory, linked to the librdkafka that workers use.
+
+    Return its path.
+    """
     library, program = Path(librdkafka_path()), folder / "reader"
     compiler = [sys.executable, "-m", "ziglang", "cc", "-O3", "-Wall", "-Wextra", "-Werror", "-target"]
     linked = [str(library), f"-Wl,-rpath,{library.parent}", "-Wl,--allow-shlib-undefined"]

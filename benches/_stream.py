@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from headwater.brokers.client_errors import ClientErrors
 from headwater.brokers.client_settings import admin_settings, consumer_settings, producer_settings
 from headwater.brokers.embedded import EmbeddedKafka
-from headwater.model.worker_spec import KafkaAccess
+from headwater.model.access import KafkaAccess
 
 PARTITIONS = 4
 CACHE_DIR = Path("~/.cache/headwater")
@@ -56,7 +56,10 @@ def topic(access: KafkaAccess, name: str) -> Iterator[str]:
 
 
 def _has_leaders(admin: AdminClient, name: str) -> bool:
-    """Return whether every partition has a leader. A new topic may have no partitions in the metadata yet."""
+    """Return whether every partition has a leader.
+
+    A new topic may have no partitions in the metadata yet.
+    """
     partitions = admin.list_topics(name, timeout=WAIT_S).topics[name].partitions.values()
     return len(partitions) == PARTITIONS and all(partition.leader >= 0 for partition in partitions)
 
@@ -67,7 +70,9 @@ LARGE_BATCHES: dict[str, Any] = {"queue.buffering.max.messages": 200_000, "batch
 def fill(
     access: KafkaAccess, name: str, values: Sequence[bytes], count: int, settings: Mapping[str, Any] = LARGE_BATCHES
 ) -> None:
-    """Write `count` records: record i has the value `values[i % len(values)]` and goes to partition i % PARTITIONS.
+    """Write `count` records, of which record i goes to partition i % PARTITIONS.
+
+    Record i has the value `values[i % len(values)]`.
 
     Its offset in that partition is i // PARTITIONS. `settings` are added to the settings of every producer.
     """

@@ -1,4 +1,4 @@
-"""Records for the data-plane benchmarks, and the output that each pipeline must produce from them."""
+"""Records for the data-plane benchmarks, and the outputs that each pipeline must produce."""
 
 import json
 import random
@@ -42,7 +42,10 @@ TRANSFORMS: dict[str, list[Transform]] = {
 
 
 def address(number: int) -> str:
-    """Return a random-looking address for a number. The addresses of 0 … MEMBERS − 1 are in the sets."""
+    """Return a random-looking address for a number.
+
+    The addresses of 0 … MEMBERS − 1 are in the sets.
+    """
     return f"0x{number * _SCATTER % (1 << 160):040x}"
 
 
@@ -52,7 +55,10 @@ def members() -> list[str]:
 
 
 class Workload:
-    """ERC-20 transfers of about 850 bytes. Record i of the stream has the value `values[i % DISTINCT]`."""
+    """ERC-20 transfers of about 850 bytes.
+
+    Record i of the stream has the value `values[i % DISTINCT]`.
+    """
 
     def __init__(self) -> None:
         draw = random.Random(7)
@@ -65,7 +71,7 @@ class Workload:
         return [json.dumps(record, separators=(",", ":")).encode() for record in self.records]
 
     def passes(self, work: str) -> Callable[[int], bool]:
-        """Return a predicate: whether the pipeline of this name passes the record with a given number."""
+        """Return a predicate that says whether a pipeline passes the record with a given number."""
         return self.is_member.__getitem__ if work.startswith("filter") else lambda _: True
 
     def is_correct(self, work: str, number: int, output: bytes, *, exact: bool = True) -> bool:
@@ -94,7 +100,10 @@ class Workload:
 
 
 class Tally:
-    """Checks and counts outputs that do not carry the position of their source record. Their order does not matter."""
+    """Checks and counts outputs that do not carry the position of their source record.
+
+    Their order does not matter.
+    """
 
     def __init__(self, workload: Workload, work: str, *, exact: bool = True) -> None:
         self._workload, self._work, self._exact = workload, work, exact
@@ -115,7 +124,7 @@ class Tally:
         return number
 
     def is_complete(self, times: int) -> bool:
-        """Return whether every record that passes was output exactly `times` times, and no other record was."""
+        """Return whether exactly the records that pass were output, each exactly `times` times."""
         passes = self._workload.passes(self._work)
         return self._counts == [times if passes(number) else 0 for number in range(DISTINCT)]
 

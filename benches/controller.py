@@ -1,4 +1,6 @@
-"""The CPU time of the controller's resync when nothing has changed: `python -m benches.controller`.
+"""Measures the CPU time of the controller's resync when nothing has changed.
+
+`python -m benches.controller` runs it.
 
 A thousand deployed configurations of 30 kB are in SQLite; workers are simulated in memory, and there is no Kafka. Every
 five seconds one tick is a resync, which reads the database's versions, plans every deployment and compares the states
@@ -23,15 +25,15 @@ from headwater.controller.executor import Executor
 from headwater.controller.flow_locks import FlowLocks
 from headwater.controller.leadership import Leadership
 from headwater.controller.purger import Purger
-from headwater.controller.reconcile import Reconciler
+from headwater.controller.reconciler import Reconciler
 from headwater.controller.sources import Sources
 from headwater.controller.sweeper import Sweeper
+from headwater.model.access import KafkaAccess
 from headwater.model.binding import Bindings
 from headwater.model.deployment import Condition, Deployment
 from headwater.model.flow import Flow, PipelineConfig
-from headwater.model.worker_spec import KafkaAccess
 from headwater.stores.sql.database import Database, open_database
-from headwater.stores.sql.encryption import Sealer
+from headwater.stores.sql.encryption import FieldCipher
 from tests.support.memory.broker import MemoryClusterAdmin
 from tests.support.memory.metrics import MemoryMetrics
 from tests.support.memory.orchestrator import MemoryOrchestrator
@@ -57,7 +59,7 @@ def controller_of(database: Database, clock: Clock) -> Controller:
     """Return a controller whose broker, sets and workers are in memory."""
     broker, orchestrator, locks = MemoryClusterAdmin(), MemoryOrchestrator(), FlowLocks()
     broker.ensure(DeploymentResources((TopicSpec("stream.base.log", 4),), (), (), ()))
-    sources = Sources(bindings=Bindings(), broker=broker, unfinished=database.deployments.unfinished)
+    sources = Sources(bindings=Bindings(), broker=broker, active_deployments=database.deployments.list_active)
     leadership, sets = Leadership(database.leases, "bench", clock), MemorySetStore()
     executor = Executor(
         broker=broker,
@@ -83,7 +85,7 @@ def controller_of(database: Database, clock: Clock) -> Controller:
             deployments=database.deployments,
             revisions=database.revisions,
             datasets=database.datasets,
-            names=MemoryDatasetNames(),
+            dataset_names=MemoryDatasetNames(),
             sets=sets,
             unsaved_sets=MemoryUnsavedSets(),
             require_lease=leadership.require_lease,
@@ -126,7 +128,10 @@ def cpu_ms(work: Callable[[], object]) -> float:
 
 
 def measure(controller: Controller, clock: Clock) -> tuple[float, float]:
-    """Return the CPU time, in ms, of the most expensive tick of one resync period, and of all its ticks."""
+    """Return the CPU time of a resync period's most expensive tick, and of all its ticks.
+
+    The times are in ms.
+    """
     ticks = []
     for _ in range(TICKS):
         ticks.append(cpu_ms(controller.tick))
@@ -137,14 +142,14 @@ def measure(controller: Controller, clock: Clock) -> tuple[float, float]:
 def main(deployments: int = 1000, script_bytes: int = 30_000, rounds: int = 10) -> None:
     """Fill a database, wait until all deployments are stable, and measure resync periods."""
     with tempfile.TemporaryDirectory() as folder:
-        database = open_database(f"sqlite:///{Path(folder) / 'headwater.db'}", Sealer(bytes(32)))
+        database = open_database(f"sqlite:///{Path(folder) / 'headwater.db'}", FieldCipher(bytes(32)))
         fill(database, deployments, script_bytes)
         clock = Clock()
         controller = controller_of(database, clock)
         pass_time(controller, clock, SETTLE_S)
-        assert {each.condition for each in database.deployments.versions()} == {Condition.STABLE}
+        assert {each.condition for each in database.deployments.active_versions()} == {Condition.STABLE}
         costs, all_ticks = zip(*(measure(controller, clock) for _ in range(rounds)), strict=True)
-        reference = statistics.median(cpu_ms(database.deployments.unfinished) for _ in range(5))
+        reference = statistics.median(cpu_ms(database.deployments.list_active) for _ in range(5))
         stop = threading.Event()
         stop.set()
         controller.run(stop)

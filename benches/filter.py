@@ -1,4 +1,6 @@
-"""The time of selecting a field, and its ratio to parsing the whole record: `python -m benches.filter`.
+"""Measures the time of selecting a field, and its ratio to parsing the whole record.
+
+`python -m benches.filter` runs it.
 
 Every result is checked.
 """

@@ -15,7 +15,7 @@ import httpx2
 import typer
 
 from benches._installation import running_installation
-from tests.acceptance.stack import Deployed, Installation, deploy, pipeline, reading
+from tests.acceptance.installation import Deployed, Installation, deploy, pipeline, reading
 from tests.support.processes import cpu_seconds, descendants, rss_bytes
 
 ENTITY = "log"

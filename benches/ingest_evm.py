@@ -1,4 +1,6 @@
-"""Convert the logs of EVM blocks to records on one core, with and without decoding: `python -m benches.ingest_evm`.
+"""Converts the logs of EVM blocks to records on one core, with and without decoding.
+
+`python -m benches.ingest_evm` runs it.
 
 The logs are generated with the proportions of recorded blocks of Base: mostly token transfers and swaps, from a few
 thousand contracts. Each figure covers the way from the JSON of the receipts to the bytes of the records, and is the
@@ -27,7 +29,7 @@ from headwater.ingest.evm.abi import Abis
 from headwater.ingest.evm.blocks import Block, Header, Receipt, from_receipts
 from headwater.ingest.evm.decode import Decoder
 from headwater.ingest.evm.records import Converter, EncodedRecord
-from headwater.ingest.evm.tokens import TRANSFER, TRANSFER_SINGLE
+from headwater.ingest.evm.token_transfers import TRANSFER, TRANSFER_SINGLE
 from headwater.ingest.evm.well_known import well_known
 
 BLOCKS, TRANSACTIONS, LOGS = 20, 150, 6
@@ -112,7 +114,10 @@ def best_s(work: Callable[[], Any]) -> float:
 
 
 def transfers_of(records: list[EncodedRecord]) -> list[list[Any]]:
-    """Return of each ERC-20 and ERC-721 transfer what ethereum-etl returns: token, parties, amount, log index."""
+    """Return what ethereum-etl returns of each ERC-20 and ERC-721 transfer.
+
+    That is the token, the parties, the amount and the log index.
+    """
     transfers = []
     for each in records:
         if each.entity in ("erc20_token_transfer", "erc721_token_transfer"):
@@ -124,7 +129,10 @@ def transfers_of(records: list[EncodedRecord]) -> list[list[Any]]:
 
 
 def check(records: list[EncodedRecord], counts: Counter[str], expected: Counter[str], *, decoded: bool) -> None:
-    """Assert that each log and each transfer has a record, and if `decoded` each log with a known ABI another one."""
+    """Assert that each log and each transfer has a record.
+
+    If `decoded`, each log with a known ABI must have another record.
+    """
     entities = Counter(each.entity for each in records)
     total = BLOCKS * TRANSACTIONS * LOGS
     assert entities["log"] == total
@@ -136,7 +144,10 @@ def check(records: list[EncodedRecord], counts: Counter[str], expected: Counter[
 
 
 def peer_s(blocks: Blocks, expected: list[list[Any]]) -> float:
-    """Return the CPU seconds of ethereum-etl's fastest round. Raise MissingError if it cannot run here."""
+    """Return the CPU seconds of ethereum-etl's fastest round.
+
+    Raise MissingError if it cannot run here.
+    """
     python = environment("ethereum-etl", [PEER])
     with TemporaryDirectory() as name:
         path = Path(name) / "receipts.json"
@@ -155,7 +166,10 @@ def main(
     run_number: Annotated[int, typer.Option(help="Seed of the generated logs.")] = 1,
     peers: Annotated[bool, typer.Option(help="Run ethereum-etl too.")] = False,
 ) -> None:
-    """Print logs per second, and each figure's ratio to Python's own JSON parser on the same receipts."""
+    """Print logs per second, and the ratio of each figure to Python's own JSON parser.
+
+    The parser reads the same receipts.
+    """
     blocks = generate_blocks(run_number)
     total = BLOCKS * TRANSACTIONS * LOGS
     expected = Counter(

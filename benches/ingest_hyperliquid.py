@@ -1,4 +1,6 @@
-"""Convert the lines of a Hyperliquid node to records on one core: `python -m benches.ingest_hyperliquid`.
+"""Converts the lines of a Hyperliquid node to records on one core.
+
+`python -m benches.ingest_hyperliquid` runs it.
 
 The lines resemble recorded ones: blocks of fills, of order statuses and of misc events, read from files. The reference
 is a minimal converter with Python's own JSON: `json.loads` of the line and `json.dumps` of each event with its block
@@ -15,7 +17,7 @@ from typing import Any
 
 import typer
 
-from headwater.ingest.hyperliquid.feed import NodeFeed
+from headwater.ingest.hyperliquid.node_files_reader import NodeFilesReader
 from headwater.ingest.hyperliquid.options import Entity, HyperliquidOptions
 
 ROUNDS = 5
@@ -90,10 +92,10 @@ def reference(path: Path) -> Iterator[str]:
 
 
 def ingest(root: Path, entities: tuple[Entity, ...]) -> list[bytes]:
-    """Return the records that the feed reads for the first entity in a node's directory."""
+    """Return the records that the reader reads for the first entity in a node's directory."""
     options = HyperliquidOptions(name="bench", node_data=root, entities=entities, from_start=True)
     values: list[bytes] = []
-    for step in NodeFeed(options, idle_yield_s=0.0).steps(None):
+    for step in NodeFilesReader(options, idle_yield_s=0.0).steps(None):
         if step is None:
             break
         values += [record.value for record in step.records if record.stream == entities[0]]
@@ -101,7 +103,10 @@ def ingest(root: Path, entities: tuple[Entity, ...]) -> list[bytes]:
 
 
 def check(path: Path, actual: list[bytes]) -> None:
-    """Assert that the feed gives the reference's events. The feed adds an id to misc events."""
+    """Assert that the reader gives the reference's events.
+
+    The reader adds an id to misc events.
+    """
     expected = list(reference(path))
     assert len(actual) == len(expected)
     for value, expected_value in zip(actual, expected, strict=True):

@@ -1,4 +1,6 @@
-"""Convert a Solana block to records on one core: `HEADWATER_TEST_DATA=FOLDER python -m benches.ingest_solana`
+"""Converts a Solana block to records on one core.
+
+`HEADWATER_TEST_DATA=FOLDER python -m benches.ingest_solana` runs it.
 
 A recorded block is converted from both encodings of the node's response, which must give the same records. The
 reference is `json.loads` and `json.dumps` of the same response.

@@ -18,7 +18,7 @@ from confluent_kafka import Consumer, Message, Producer, TopicPartition
 
 from benches._installation import running_installation
 from benches._workload import DISTINCT, SCRIPT, Workload
-from tests.acceptance.stack import Installation, client_config, deploy, pipeline
+from tests.acceptance.installation import Installation, client_config, deploy, pipeline
 
 CHAIN, ENTITY = "base", "erc20_token_transfer"
 SOURCE = f"stream.{CHAIN}.{ENTITY}"

@@ -1,4 +1,6 @@
-"""Four workers together look up 50,000 records per second while their set grows: `python -m benches.live_lookups`
+"""Measures lookups of four workers, 50,000 records per second, while their set grows.
+
+`python -m benches.live_lookups` runs it.
 
 In a complete installation, records come from Kafka, and values are added over HTTP by five concurrent requests of
 250,000 values each. Every output is checked: a record passes if a completed request had added its value before the
@@ -24,7 +26,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from benches._installation import running_installation
 from benches._workload import address
 from headwater.model.value_sets import MAX_VALUES_PER_REQUEST
-from tests.acceptance.stack import Deployed, Installation, Reader, deployed, pipeline, reading
+from tests.acceptance.installation import Deployed, Installation, Reader, deployed, pipeline, reading
 from tests.support.ports import free_port
 from tests.support.waiting import until
 
@@ -39,7 +41,9 @@ HISTOGRAM = "headwater_pipeline_lookup_latency_seconds"
 
 
 def feed(config: dict[str, Any], sent: "Synchronized[int]", fed: "Synchronized[int]", stop: Event) -> None:
-    """Write records at a steady rate. Every MEMBER_EVERY-th record has a value that a completed request has added.
+    """Write records at a steady rate.
+
+    Every MEMBER_EVERY-th record has a value that a completed request has added.
 
     `sent` is the number of values that are known to be in the set; `fed` counts the records with such a value.
     """
@@ -66,7 +70,10 @@ def feed(config: dict[str, Any], sent: "Synchronized[int]", fed: "Synchronized[i
 
 
 def upload(client: httpx2.Client, url: str, values: int, sent: "Synchronized[int]") -> None:
-    """Add all values. `sent` is set to the number of leading values whose requests have completed."""
+    """Add all values.
+
+    `sent` is set to the number of leading values whose requests have completed.
+    """
     done: set[int] = set()
 
     def post(first: int) -> None:
@@ -107,7 +114,9 @@ class Latencies:
 
 
 def quantile(counts: dict[float, float], share: float) -> str:
-    """Format a quantile as Prometheus computes it, linearly within its bucket, and the bucket's bounds.
+    """Format a quantile and the bounds of its bucket.
+
+    The quantile is computed as Prometheus does, linearly within the bucket.
 
     `counts` has the cumulative count for each upper bound, in seconds.
     """

@@ -1,8 +1,10 @@
-"""The throughput of one worker, compared with plain copies by librdkafka: `python -m benches.pipelines`.
+"""Measures the throughput of one worker, compared with plain copies by librdkafka.
+
+`python -m benches.pipelines` runs it.
 
 Every pipeline, and the two processes of every plain copy, read the same stream of a real broker, one after another.
-Rates are input records per second between the broker's first and last append of the outputs; CPU seconds are those of
-the worker and its V8 child in the same time. The first half of the stream is a warm-up. Every output is checked: it is
+Rates are input records per second between the broker's first and last append of the outputs; CPU seconds are the CPU
+time of the worker and its V8 child meanwhile. The first half of the stream is a warm-up. Every output is checked: it is
 correct, it comes once, and it is in order if it carries its source record's position.
 
 `--delivery exactly_once`, `--jit` and `--workers 2` change how the pipelines run; `--only` selects pipelines, separated
@@ -37,9 +39,10 @@ from benches._workload import DATASET, DISTINCT, TRANSFORMS, Tally, Workload, me
 from headwater.brokers.client_errors import ClientErrors
 from headwater.brokers.client_settings import consumer_settings
 from headwater.logging_setup import configure_logging
+from headwater.model.access import KafkaAccess
 from headwater.model.flow import DeliveryMode
-from headwater.model.value_sets import dataset_set, filter_set
-from headwater.model.worker_spec import KafkaAccess, SinkSpec, WorkerSpec
+from headwater.model.value_sets import dataset_set_id, filter_set_id
+from headwater.model.worker_spec import SinkSpec, WorkerSpec
 from headwater.stores.embedded_valkey import EmbeddedValkey
 from headwater.stores.redis.client import connect
 from headwater.stores.redis.dataset_names import RedisDatasetNames
@@ -96,7 +99,10 @@ CpuShares = npt.NDArray[np.float64]
 
 @dataclass(slots=True)
 class Usage:
-    """Samples the CPU and memory of processes and their children in a thread. CPU of ended processes is kept."""
+    """Samples the CPU and memory of processes and their children in a thread.
+
+    CPU of ended processes is kept.
+    """
 
     pids: list[int]
     samples: list[tuple[float, CpuShares]] = field(default_factory=list)
@@ -129,7 +135,10 @@ def main_thread_seconds(pid: int) -> float:
 
 
 def tree(pid: int) -> list[int]:
-    """Return the ids of a process and its descendants. psutil is too slow here, since it walks all processes."""
+    """Return the ids of a process and its descendants.
+
+    psutil is too slow here, because it walks all processes.
+    """
     try:
         children = [p for task in Path(f"/proc/{pid}/task").iterdir() for p in (task / "children").read_text().split()]
     except OSError:
@@ -166,7 +175,10 @@ class Bench:
     _number: Iterator[int] = field(default_factory=itertools.count)
 
     def run(self, work: str) -> Result:
-        """Run a pipeline, a copy or a peer over the whole stream, check its outputs, and return its figures."""
+        """Run a pipeline, a copy or a peer over the whole stream, and return its figures.
+
+        The outputs are checked.
+        """
         task = self.peers[work].work if work in self.peers else work
         expected = sum(map(self.workload.passes(task), (n % DISTINCT for n in range(self.count))))
         with topic(self.access, f"out-{next(self._number)}") as target:
@@ -290,7 +302,7 @@ def sets(folder: Path) -> Iterator[str]:
         with closing(connect(embedded.url)) as client:
             store = RedisSetStore(client)
             values = members()
-            for target in (filter_set(CONFIG, "filter"), dataset_set(DATASET)):
+            for target in (filter_set_id(CONFIG, "filter"), dataset_set_id(DATASET)):
                 store.replace(target, values)
             RedisDatasetNames(client).put(OWNER, DATASET, DATASET)
         yield embedded.url

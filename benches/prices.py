@@ -1,4 +1,6 @@
-"""Token prices: the CPU time of folding ticks, and the latency of requests and updates: `python -m benches.prices`.
+"""Measures the CPU time of folding ticks, and the latency of price requests and updates.
+
+`python -m benches.prices` runs it.
 
 A complete installation has 100,000 tokens, whose trades are distributed by Zipf's law. Ticks are written while the
 prices worker is paused by SIGSTOP; then it folds all of them, and the positions that it reaches are checked. The
@@ -22,19 +24,19 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from benches._installation import running_installation
 from headwater.model.price.band import HOUR_MS
 from headwater.model.price.tick import (
-    PARTITIONS,
     SEPARATOR,
+    TICKS_PARTITIONS,
     TICKS_TOPIC,
     VALUE_BYTES,
-    from_topic,
-    pack,
+    decode_ticks,
+    encode_value,
     partition_of,
     quoted_key,
     token_key,
 )
 from headwater.stores.embedded_valkey import EmbeddedValkey
 from headwater.stores.redis.client import Client, connect
-from tests.acceptance.stack import Installation
+from tests.acceptance.installation import Installation
 from tests.support.processes import cpu_seconds, suspended
 from tests.support.waiting import until
 
@@ -79,14 +81,17 @@ class Topic:
         self._number = 0
 
     def write(self, ticks: Ticks, quote: str = "") -> int:
-        """Write all ticks and return their number. Prices are in the token with address `quote`, or in US dollars."""
+        """Write all ticks and return their number.
+
+        Prices are in the token with address `quote`, or in US dollars.
+        """
         before, suffix = self._number, quote.encode() + SEPARATOR if quote else b""
         for token, at, price in ticks:
             self._number += 1
             key = quoted_key(KEYS[token]) if quote else KEYS[token]
             while True:
                 try:
-                    value = pack(at, self._number, price, 18) + suffix
+                    value = encode_value(at, self._number, price, 18) + suffix
                     self._producer.produce(TICKS_TOPIC, value, key, TICK_PARTITIONS[token])
                     break
                 except BufferError:
@@ -97,7 +102,9 @@ class Topic:
     def ends(self) -> dict[int, int]:
         """Return the end offset of each partition."""
         with closing(self._consumer()) as consumer:
-            return {p: consumer.get_watermark_offsets(TopicPartition(TICKS_TOPIC, p))[1] for p in range(PARTITIONS)}
+            return {
+                p: consumer.get_watermark_offsets(TopicPartition(TICKS_TOPIC, p))[1] for p in range(TICKS_PARTITIONS)
+            }
 
     def _consumer(self) -> Consumer:
         return Consumer(self._config | {"group.id": "bench", "fetch.wait.max.ms": 10})
@@ -109,13 +116,13 @@ class Topic:
             before = time.process_time()
             while count > 0:
                 messages = consumer.consume(2000, 1.0)
-                count -= len([*from_topic([(m.value() or b"")[:VALUE_BYTES] for m in messages])])
+                count -= len([*decode_ticks([(m.value() or b"")[:VALUE_BYTES] for m in messages])])
             return time.process_time() - before
 
 
 def positions(client: Client) -> dict[int, int]:
     """Return the offset up to which the stored prices include ticks, by partition."""
-    ends = {p: client.call("HGET", f"{{px:{p}}}:who", "end") or b"0" for p in range(PARTITIONS)}
+    ends = {p: client.call("HGET", f"{{px:{p}}}:who", "end") or b"0" for p in range(TICKS_PARTITIONS)}
     return {p: int(end.rpartition(b":")[2]) for p, end in ends.items()}
 
 
@@ -142,7 +149,10 @@ def api_processes(installation: Installation) -> list[int]:
 
 
 def requests(installation: Installation, seconds: float, at_once: int, path: str = STATS) -> None:
-    """Request 200 random tokens repeatedly from `at_once` threads, and print the latencies. Other paths use GET."""
+    """Request 200 random tokens repeatedly from `at_once` threads, and print the latencies.
+
+    Other paths use GET.
+    """
     latencies: list[float] = []
     stop = time.monotonic() + seconds
 
@@ -172,7 +182,10 @@ def requests(installation: Installation, seconds: float, at_once: int, path: str
 
 
 def memory(client: Client, topic: Topic, tokens: int = 2_000, per_day: int = 200) -> None:
-    """Print the store's memory per token, for tokens with `per_day` trades at random times of a day."""
+    """Print the store's memory per token, for tokens with `per_day` trades a day.
+
+    The trades are at random times of the day.
+    """
     draw, now = random.Random(5), int(time.time() * 1000)
     ticks = sorted((now - draw.randrange(DAY_MS), TOKENS - 1 - n) for n in range(tokens) for _ in range(per_day))
     before = _used(client)
@@ -187,7 +200,10 @@ def _used(client: Client) -> int:
 
 
 def staleness(installation: Installation, topic: Topic, rate: int) -> None:
-    """Print the time from writing a tick until HTTP returns it, while other ticks are written at `rate` per second."""
+    """Print the time from writing a tick until HTTP returns it.
+
+    Other ticks are written at `rate` per second meanwhile.
+    """
     stop, latencies, others = threading.Event(), list[float](), Topic(installation)
 
     def load() -> None:

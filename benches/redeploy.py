@@ -1,4 +1,6 @@
-"""How long a consumer's records pause during a redeploy: `python -m benches.redeploy [--rate 20000]`
+"""Measures how long a consumer's records pause during a redeploy.
+
+`python -m benches.redeploy [--rate 20000]` runs it.
 
 A stream with the given rate per second goes through one script, which is changed repeatedly by PATCH. The benchmark
 checks that every record is output once. The reference of the same run is the longest pause in equally many intervals
@@ -13,7 +15,7 @@ from itertools import pairwise
 import typer
 
 from benches._installation import running_installation
-from tests.acceptance.stack import Installation, Reader, deploy, pipeline, reading
+from tests.acceptance.installation import Installation, Reader, deploy, pipeline, reading
 from tests.support.waiting import until
 
 ENTITY = "log"

@@ -1,4 +1,6 @@
-"""The rate of `headwater replay` from files to a topic, by file format: `python -m benches.replay`
+"""Measures the rate of `headwater replay` from files to a topic, by file format.
+
+`python -m benches.replay` runs it.
 
 The topic's records are counted after each run. The reference of the same run is a librdkafka producer with the same
 settings that sends the file's lines without parsing them.
@@ -23,14 +25,14 @@ from confluent_kafka import Consumer, Producer
 from benches._stream import PARTITIONS, WAIT_S, broker, records_in, topic
 from headwater.brokers.client_errors import ClientErrors
 from headwater.brokers.client_settings import consumer_settings, producer_settings
-from headwater.cli.demo.transfer_generator import TransferStream
+from headwater.cli.demo.transfer_generator import TransferGenerator
 from headwater.ingest.replay_writer import write_lines
 from headwater.logging_setup import configure_logging
+from headwater.model.access import KafkaAccess
 from headwater.model.natural_key import natural_key
 from headwater.model.stream import Entity, find_chain
-from headwater.model.worker_spec import KafkaAccess
 from headwater.record_files.record_file import RecordFile
-from headwater.sinks.kafka_producer import KafkaProducer
+from headwater.sinks.idempotent_producer import IdempotentKafkaProducer
 
 CHAIN, ENTITY = "base", "erc20_token_transfer"
 PLAIN = "plain producer of the lines"
@@ -46,7 +48,7 @@ def entity() -> Entity:
 
 def write_files(folder: Path, count: int) -> list[Path]:
     """Write the same transfers in each format, and return the files."""
-    lines = list(itertools.islice(TransferStream(wallets=1000).lines(), count))
+    lines = list(itertools.islice(TransferGenerator(wallets=1000).lines(), count))
     plain, packed = folder / "transfers.jsonl", folder / "transfers.jsonl.gz"
     plain.write_bytes(b"\n".join(lines) + b"\n")
     packed.write_bytes(gzip.compress(plain.read_bytes(), 6))
@@ -63,7 +65,7 @@ def write_files(folder: Path, count: int) -> list[Path]:
 
 def replay(access: KafkaAccess, name: str, path: Path) -> int:
     """Replay a file into a topic; return the number of records. This is what is measured."""
-    producer = KafkaProducer(access, [name])
+    producer = IdempotentKafkaProducer(access, [name])
     producer.connect(WAIT_S)
     try:
         records = RecordFile(path, entity=entity())
@@ -74,7 +76,11 @@ def replay(access: KafkaAccess, name: str, path: Path) -> int:
 
 def plain(access: KafkaAccess, name: str, path: Path) -> int:
     """Send the file's lines with a plain producer; return their number. This is the reference."""
-    more = {"batch.num.messages": 10_000, "queue.buffering.max.messages": 100_000}
+    more = {
+        "batch.num.messages": 10_000,
+        "queue.buffering.max.messages": 100_000,
+        "delivery.report.only.error": True,
+    }
     producer = Producer(producer_settings(access, ClientErrors(access), 50) | more)
     sent = 0
     with path.open("rb") as file:

@@ -1,4 +1,6 @@
-"""Records per second and CPU time per record of scripts in the sandbox: `python -m benches.sandbox [--jit]`.
+"""Measures records per second and CPU time per record of scripts in the sandbox.
+
+`python -m benches.sandbox [--jit]` runs it.
 
 Batches have 500 transfers of about 800 bytes, and two batches are in flight. Lookups are answered from a Python set.
 Every output byte is compared with the expected output. The cases `two` and `two big` are chains of two scripts: the
@@ -13,13 +15,13 @@ from collections import deque
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from headwater.engine import pipeline
+from headwater.engine.in_flight_batch import InFlightBatch
 from headwater.engine.pipeline import build_transforms
 from headwater.model.record import RecordBatch
 from headwater.model.transforms.v8 import V8Transform
 from headwater.sandbox import Sandbox
 from headwater.sandbox.child import SandboxedChild
-from headwater.sandbox.sandbox import MembershipQuery, MembershipResult
+from headwater.sandbox.membership import MembershipQuery, MembershipResult
 from headwater.sandbox.script_batch import ScriptBatch
 from headwater.transforms import TRANSFORMS
 from headwater.transforms.base import Transform, TransformContext
@@ -94,7 +96,7 @@ def cases(rng: random.Random, records: list[dict[str, object]]) -> list[Case]:
 
 
 def chains(records: list[dict[str, object]]) -> list[tuple[str, list[str], list[bytes]]]:
-    """Return the name of each chain, its scripts in order, and the expected output for each record."""
+    """Return each chain by name, with its scripts in order and the outputs of each record."""
     return [
         (
             "two",
@@ -115,7 +117,10 @@ def chains(records: list[dict[str, object]]) -> list[tuple[str, list[str], list[
 def measure_chain(
     name: str, scripts: list[str], expected: list[bytes], batch: RecordBatch, batches: int, *, jit: bool
 ) -> str:
-    """Run a chain as a worker does, with two batches in flight. Return a line with figures per source record."""
+    """Run a chain as a worker does, with two batches in flight.
+
+    Return a line with figures per source record.
+    """
     configs = [V8Transform(uid=f"u{number}", type="v8", script=script) for number, script in enumerate(scripts)]
     with Sandbox(jit=jit) as sandbox:
         sets, names = MemorySetStore(), MemoryDatasetNames()
@@ -133,10 +138,13 @@ def measure_chain(
 
 
 def run_batches(transforms: list[Transform], batch: RecordBatch, batches: int) -> Iterator[RecordBatch]:
-    """Run the same batch through the transforms `batches` times, two at a time. Yield the outputs."""
-    in_flight_batches = deque[pipeline.InFlightBatch]()
+    """Run the same batch through the transforms `batches` times, two at a time.
+
+    Yield the outputs.
+    """
+    in_flight_batches = deque[InFlightBatch]()
     for number in range(batches):
-        in_flight_batches.append(pipeline.InFlightBatch(batch, transforms, 0.0))
+        in_flight_batches.append(InFlightBatch(batch, transforms, 0.0))
         while in_flight_batches and (len(in_flight_batches) == 2 or number == batches - 1):
             for in_flight in in_flight_batches:
                 in_flight.step(wait=in_flight is in_flight_batches[0])
@@ -158,13 +166,16 @@ def measure(case: Case, batch: RecordBatch, batches: int, *, jit: bool) -> str:
         child_s, parent_s, wall_s = child.cpu_s(), time.process_time(), time.perf_counter()
         for job in in_flight(sandbox, number, batch, batches):
             assert job.outputs == case.expected
-            assert not job.errors
+            assert not job.failures
         used_s = (child.cpu_s() - child_s, time.process_time() - parent_s, time.perf_counter() - wall_s)
         return line(case.name, child, used_s, batches * len(batch))
 
 
 def in_flight(sandbox: Sandbox, number: int, batch: RecordBatch, batches: int) -> Iterator[ScriptBatch]:
-    """Yield the finished script batches; the next batch is always submitted before the previous one is awaited."""
+    """Yield the finished script batches.
+
+    The next batch is always submitted before the previous one is awaited.
+    """
     job = sandbox.submit(number, batch)
     for _ in range(batches - 1):
         following = sandbox.submit(number, batch)

@@ -1,4 +1,6 @@
-"""The speed of the set store, compared with plain Redis commands in the same run: `python -m benches.sets`.
+"""Measures the speed of the set store, compared with plain Redis commands in the same run.
+
+`python -m benches.sets` runs it.
 
 Every result is checked. The reference is a plain Redis set of the same values as strings, queried by SMISMEMBER.
 """
@@ -14,13 +16,13 @@ from pathlib import Path
 
 import typer
 
-from headwater.model.value_sets import MAX_PAGE, MAX_VALUES_PER_REQUEST, dataset_set
+from headwater.model.value_sets import MAX_PAGE, MAX_VALUES_PER_REQUEST, dataset_set_id
 from headwater.stores.embedded_valkey import EmbeddedValkey
 from headwater.stores.redis.client import Client, connect
 from headwater.stores.redis.sets.lookup import LOOKUPS_PER_VALUE_BEFORE_BUILD, RedisSetLookup
 from headwater.stores.redis.sets.set_store import RedisSetStore
 
-TARGET = dataset_set("bench")
+TARGET = dataset_set_id("bench")
 PLAIN = "plain"
 LOOKUP = 1_000
 ROUNDS = 100
@@ -61,7 +63,10 @@ def measure(
     rounds: int = 1,
     before: Callable[[], object] = lambda: None,
 ) -> float:
-    """Run `work` on `per` values several times. Print and return its median time, and print the server's CPU."""
+    """Run `work` on `per` values several times.
+
+    Print and return its median time, and print the server's CPU.
+    """
     took: list[float] = []
     cpu_before = cpu_s(client)
     for _ in range(rounds):
@@ -96,7 +101,10 @@ def fill(client: Client, store: RedisSetStore, values: list[str]) -> None:
 
 
 def look_up(client: Client, values: Sequence[str]) -> None:
-    """Measure lookups of 1,000 values, with several shares of members, each followed by the reference."""
+    """Measure lookups of 1,000 values, with several shares of members.
+
+    Each measurement is followed by one of the reference.
+    """
     others = addresses(LOOKUP * ROUNDS, seed=2)
     for at in range(0, len(values), 10_000):
         client.call("SADD", PLAIN, *values[at : at + 10_000])
@@ -126,7 +134,10 @@ def look_up_all(
     batches: list[list[str]],
     expected: list[bool],
 ) -> float:
-    """Look up every batch. Its strings are new objects each time, like the values that a worker has just decoded."""
+    """Look up every batch.
+
+    Its strings are new objects each time, like the values that a worker has just decoded.
+    """
     rest = iter(batches)
     batch: list[str] = []
 
@@ -140,7 +151,10 @@ def look_up_all(
 
 
 def mixed(values: Sequence[str], others: Sequence[str], hits: int, number: int) -> list[str]:
-    """Return batch `number`, whose first `hits` values are members. No two batches share a value."""
+    """Return batch `number`, whose first `hits` values are members.
+
+    No two batches share a value.
+    """
     return [*values[number * LOOKUP :][:hits], *others[number * LOOKUP : (number + 1) * LOOKUP - hits]]
 
 

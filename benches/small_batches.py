@@ -1,4 +1,6 @@
-"""The CPU time of reading small record batches, as a source has at a chain's head: `python -m benches.small_batches`.
+"""Measures the CPU time of reading small record batches, which a chain's head has.
+
+`python -m benches.small_batches` runs it.
 
 Three readers run in turn, each in a process of its own with the same settings: a worker's source, a C program that
 drops librdkafka's messages, and a Python loop over confluent-kafka's messages. The figures are medians of the CPU time
@@ -18,7 +20,7 @@ import typer
 from benches import _readers
 from benches._stream import PARTITIONS, WAIT_S, broker, fill, topic
 from benches._workload import Workload
-from headwater.model.worker_spec import KafkaAccess
+from headwater.model.access import KafkaAccess
 
 SIZES = (1, 3, 10, 100)
 """Records per batch."""

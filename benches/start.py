@@ -1,4 +1,6 @@
-"""The time until `headwater up` is ready, and the time of a deploy call, with all downloads cached.
+"""Measures the time until `headwater up` is ready, and the time of a deploy call.
+
+All downloads are cached.
 
 The reference of the same run is the time from the start of a bare embedded Kafka to its first response.
 """
@@ -10,7 +12,7 @@ from pathlib import Path
 
 from headwater.brokers.embedded import EmbeddedKafka
 from headwater.settings import Settings
-from tests.acceptance.stack import Installation, pipeline
+from tests.acceptance.installation import Installation, pipeline
 
 ROUNDS = 3
 DEPLOYS = 5
@@ -29,7 +31,10 @@ def kafka_alone(folder: Path) -> float:
 
 
 def one_round(folder: Path) -> tuple[float, float, list[float]]:
-    """Return the seconds of a first start, of a second start on the same data, and of each deploy."""
+    """Return the seconds of a first start, of a second start, and of each deploy.
+
+    The second start uses the data of the first one.
+    """
     installation = Installation(folder / "data")
     started = time.monotonic()
     installation.start()

@@ -1,4 +1,6 @@
-"""Upload filter values over HTTP: one big PUT, and other requests during uploads: `python -m benches.uploads`
+"""Measures uploads of filter values over HTTP, and other requests during uploads.
+
+`python -m benches.uploads` runs it.
 
 Every response is checked. The references of the same run are adding the same values to a plain Redis set by SADD, and
 the same requests while nothing is uploaded.
@@ -27,7 +29,7 @@ import typer
 from benches._installation import running_installation
 from headwater.model.value_sets import MAX_PAGE, MAX_VALUES_PER_REQUEST
 from headwater.stores.embedded_valkey import EmbeddedValkey
-from tests.acceptance.stack import Installation, pipeline
+from tests.acceptance.installation import Installation, pipeline
 from tests.support.processes import suspended
 
 BLOCK = 1 << 18
@@ -58,7 +60,10 @@ def write_body(path: Path, count: int) -> None:
 
 
 def send(api: Api, method: str, path: str, body: Path) -> tuple[float, dict[str, int]]:
-    """Send a body. Return the seconds from its first byte to the end of the response, and the response's JSON."""
+    """Send a body.
+
+    Return the seconds from its first byte to the end of the response, and the response's JSON.
+    """
     connection = http.client.HTTPConnection("127.0.0.1", api.port, timeout=600)
     headers = {"X-API-Key": api.key, "Content-Type": "application/json", "Content-Length": str(body.stat().st_size)}
     with body.open("rb") as file:
@@ -174,7 +179,10 @@ def reference(body: Path, count: int) -> None:
 
 
 def calls(api: Api, path: str) -> None:
-    """Measure single requests on one connection of http.client, which adds less time than other HTTP clients."""
+    """Measure single requests on one connection of http.client.
+
+    Other HTTP clients add more time.
+    """
     connection = http.client.HTTPConnection("127.0.0.1", api.port, timeout=60)
     paths = {
         "healthz (reference)": "/healthz",
@@ -195,7 +203,10 @@ def calls(api: Api, path: str) -> None:
 
 
 def parallel(installation: Installation, api: Api, client: httpx2.Client, path: str, folder: Path) -> None:
-    """Measure other requests during concurrent uploads, during a continuous upload, and while deploys are waiting."""
+    """Measure other requests during uploads, and while deploys are waiting.
+
+    There are concurrent uploads, and a continuous upload.
+    """
     bodies = [folder / f"part-{number}.json" for number in range(3 * UPLOADS + 1)]
     for body in bodies:
         write_body(body, MAX_VALUES_PER_REQUEST)

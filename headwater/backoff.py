@@ -1,7 +1,8 @@
-"""Delays between retries.
+"""Delays between the retries of loops that never end.
 
-tenacity repeats a call until it succeeds. This is for loops that never end: the delay outlives single successes, and
-the loop waits in a way of its own, for an event, for a child process, or while it serves other partitions.
+tenacity, which is used elsewhere, repeats one call until it succeeds. A loop that never ends differs in two ways: a
+single success does not reset its delay (the loop calls `reset` after real progress), and it does not sleep during the
+delay but waits for an event or a child process, or serves other partitions.
 """
 
 import random
@@ -13,7 +14,7 @@ from dataclasses import dataclass
 class Backoff:
     """Exponential back-off with full jitter.
 
-    A delay is random below a limit that doubles with each failure.
+    Each delay is a random part of a limit, which doubles with each failure.
 
     Attributes:
         first_s: The limit of the first delay, in seconds.
@@ -33,5 +34,5 @@ class Backoff:
         return limit * self.random()
 
     def reset(self) -> None:
-        """Start again with the first limit. Call this after real progress."""
+        """Make the next delay as short as the first one. Call this after real progress."""
         self._failures = 0

@@ -3,7 +3,8 @@
 A child writes into a pipe. One thread of this process copies from all pipes into the files, and checks the size of a
 file with each chunk, so the child needs no log rotation.
 
-The handlers of `logging` are not used, because they rotate what a program logs and not what a file descriptor receives.
+The handlers of `logging` can't do this: they rotate the files of a program that logs by calling them, but a child
+writes its output to a file descriptor.
 """
 
 import os
@@ -21,8 +22,9 @@ import structlog
 log = structlog.get_logger(__name__)
 
 MAX_BYTES: Final = 8 << 20
-"""A log file that reaches this size is renamed to `<name>.1`, and a new file begins. The two files together take at
-most twice this size."""
+"""A log file that reaches this size is renamed to `<name>.1`, and a new file is created. The two files together take at
+most twice this size.
+"""
 _CHUNK_BYTES: Final = 64 << 10
 _TAIL_BYTES: Final = 64 << 10
 _RETRY_DELAY_S: Final = 0.2
@@ -34,25 +36,29 @@ class _LogFile:
 
     path: Path
     max_bytes: int
-    file: int
+    fd: int
 
     def append(self, chunk: bytes) -> None:
-        """Write a chunk, into a new file when this one is full or was replaced. Raises OSError."""
-        if os.fstat(self.file).st_size + len(chunk) > self.max_bytes:
+        """Write a chunk. Raises OSError.
+
+        When the chunk does not fit, the full file is renamed and the chunk is written into a new file. A file that is
+        no longer at its path is left as it is.
+        """
+        if os.fstat(self.fd).st_size + len(chunk) > self.max_bytes:
             if self._is_at_its_path():
                 self.path.replace(self.path.with_name(self.path.name + ".1"))
-            new_file = _open(self.path)
-            os.close(self.file)
-            self.file = new_file
-        os.write(self.file, chunk)
+            new_fd = _open(self.path)
+            os.close(self.fd)
+            self.fd = new_fd
+        os.write(self.fd, chunk)
 
     def _is_at_its_path(self) -> bool:
         """Return whether the open file is still the file at its path.
 
-        Another writer may have begun a new file, or the file was removed.
+        It is not when another writer has begun a new file there, or the file was removed.
         """
         try:
-            return os.path.samestat(os.fstat(self.file), self.path.stat())
+            return os.path.samestat(os.fstat(self.fd), self.path.stat())
         except FileNotFoundError:
             return False
 
@@ -66,40 +72,43 @@ class _Copier(threading.Thread):
 
     def __init__(self) -> None:
         super().__init__(name="child logs", daemon=True)
-        self._new: queue.SimpleQueue[tuple[int, _LogFile]] = queue.SimpleQueue()
+        self._added: queue.SimpleQueue[tuple[int, _LogFile]] = queue.SimpleQueue()
         self._selector = selectors.DefaultSelector()
-        self._wake_out, self._wake_in = os.pipe()
-        self._selector.register(self._wake_out, selectors.EVENT_READ)
+        self._wake_reader, self._wake_writer = os.pipe()
+        self._selector.register(self._wake_reader, selectors.EVENT_READ)
         self.start()
 
     def add(self, reader: int, log_file: _LogFile) -> None:
-        """Copy from a pipe from now on, until all its writers have closed it."""
-        self._new.put((reader, log_file))
-        os.write(self._wake_in, b"!")
+        """Start to copy from a pipe into a log file.
+
+        The copying ends when all writers have closed the pipe.
+        """
+        self._added.put((reader, log_file))
+        os.write(self._wake_writer, b"!")
 
     def run(self) -> None:
         while True:
             try:
                 self._copy_available()
-            except Exception:  # go on after any error: the children block as soon as their pipes are full
+            except Exception:  # the thread must go on after any error: a child whose pipe is full blocks
                 log.exception("copying the output of child processes failed; it is retried")
                 threading.Event().wait(_RETRY_DELAY_S)
 
     def _copy_available(self) -> None:
         for key, _ in self._selector.select():
             if key.data is None:
-                self._register_new()
+                self._register_added()
             elif chunk := os.read(key.fd, _CHUNK_BYTES):
                 with suppress(OSError):  # the disk is full: drop the chunk, so that the child does not block on its log
                     key.data.append(chunk)
             else:
                 self._selector.unregister(key.fd)
                 os.close(key.fd)
-                os.close(key.data.file)
+                os.close(key.data.fd)
 
-    def _register_new(self) -> None:
-        for _ in os.read(self._wake_out, _CHUNK_BYTES):
-            reader, log_file = self._new.get()
+    def _register_added(self) -> None:
+        for _ in os.read(self._wake_reader, _CHUNK_BYTES):
+            reader, log_file = self._added.get()
             self._selector.register(reader, selectors.EVENT_READ, log_file)
 
 
@@ -117,17 +126,17 @@ def _get_copier() -> _Copier:
 
 @contextmanager
 def captured_output(path: Path, max_bytes: int = MAX_BYTES) -> Iterator[int]:
-    """Yield a file descriptor for the output of a child.
+    """Yield a file descriptor whose input is appended to the log file at `path`.
 
-    Start the child with it inside the `with` block. The output is appended to `path` until all writers have closed it.
-    Raises OSError when the file can't be created.
+    Start the child with this descriptor as its output, inside the `with` block. The log file stays open until the child
+    and all other writers have closed the descriptor. Raises OSError when the file can't be created.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     log_file = _LogFile(path, max_bytes, _open(path))
     try:
         reader, writer = os.pipe()
     except OSError:
-        os.close(log_file.file)
+        os.close(log_file.fd)
         raise
     try:
         _get_copier().add(reader, log_file)
@@ -137,9 +146,9 @@ def captured_output(path: Path, max_bytes: int = MAX_BYTES) -> Iterator[int]:
 
 
 def last_error(path: Path) -> str:
-    """Return the newest line that looks like an error, else the newest line.
+    """Return the newest line of a log that looks like an error; the newest line when none does.
 
-    Returns an empty string when the log has no line.
+    Returns an empty string when the log has no lines.
     """
     try:
         with path.open("rb") as file:

@@ -12,7 +12,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from fnmatch import fnmatchcase
@@ -26,7 +25,7 @@ import ctypes, os, signal, sys
 ctypes.CDLL(None).prctl({_PR_SET_PDEATHSIG}, signal.SIGKILL)
 if os.getppid() != int(sys.argv[1]): os._exit(1)
 if sys.argv[2]:
-    with open(sys.argv[2], "w") as processes: processes.write("0")
+    with open(sys.argv[2], "w") as cgroup_procs: cgroup_procs.write("0")
 os.execv(sys.argv[3], sys.argv[3:])
 """
 
@@ -35,16 +34,18 @@ StdioTarget = int | IO[bytes] | None
 INHERITED = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "LANGUAGE", "LC_*", "TZ", "TMPDIR", "LD_LIBRARY_PATH",
              "LD_PRELOAD", "MALLOC_*", "PYTHON*", "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE",
              "CURL_CA_BUNDLE", "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH", "OPENSSL_CONF")  # fmt: skip
-"""Patterns of the environment variables that every child gets, as for `fnmatch`. None of them holds a secret."""
+"""The environment variables that every child gets, as patterns of `fnmatch`. None of them holds a secret."""
 
 
 def inherited_environment(*extra_names: str) -> dict[str, str]:
-    """Return the variables that a child inherits: those in INHERITED or in `extra_names`.
+    """Return the environment variables that match INHERITED or `extra_names`.
 
     A child never gets all variables, because some of them hold secrets.
     """
-    allowed = (*INHERITED, *extra_names)
-    return {name: value for name, value in os.environ.items() if any(fnmatchcase(name, each) for each in allowed)}
+    patterns = (*INHERITED, *extra_names)
+    return {
+        name: value for name, value in os.environ.items() if any(fnmatchcase(name, pattern) for pattern in patterns)
+    }
 
 
 class Child:
@@ -53,24 +54,26 @@ class Child:
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
         self._process = process
         self.pid = process.pid
-        self.started_at = time.time()
 
     def poll(self) -> int | None:
-        """Return None while the process runs, else its exit status; −N means killed by signal N."""
+        """Return the exit status of the process; None while it runs.
+
+        −N means that signal N killed the process.
+        """
         return self._process.poll()
 
     def wait(self, timeout_s: float) -> int | None:
-        """Wait for the end of the process.
+        """Wait until the process ends, for at most `timeout_s`.
 
-        Return its exit status, or None when it still runs after `timeout_s`.
+        Return its exit status; None when it still runs.
         """
         with contextlib.suppress(subprocess.TimeoutExpired):
             return self._process.wait(timeout_s)
         return None
 
-    def send(self, number: signal.Signals) -> None:
+    def send(self, signal_: signal.Signals) -> None:
         """Send a signal to the process, if it still runs."""
-        self._process.send_signal(number)
+        self._process.send_signal(signal_)
 
     def stop(self, grace_s: float) -> int:
         """Send SIGTERM, and SIGKILL when the process still runs after `grace_s`.
@@ -133,14 +136,14 @@ def spawn(
 ) -> Child:
     """Start a program in a session of its own.
 
-    The child ends when this process does. Raises OSError. Signals of the terminal (Ctrl-C) therefore reach only the
-    parent, which stops its children in order.
+    Because of the session, a signal of the terminal (Ctrl-C) reaches only the parent, which then stops its children in
+    order. The child ends at the latest when this process ends. Raises OSError.
 
     Args:
         argv: The command line. `argv[0]` is an absolute path.
         env: The environment of the child; default: `inherited_environment()`.
         cwd: The working directory of the child.
-        stdin: As for `subprocess.Popen`, like `stdout`, `stderr` and `pass_fds`.
+        stdin: Where the child reads its input. This and the next three arguments have the values of `subprocess.Popen`.
         stdout: Where the child writes its output.
         stderr: Where the child writes its errors.
         pass_fds: File descriptors that stay open in the child.

@@ -1,8 +1,9 @@
 """All exceptions of Headwater.
-The docstring of a class says when it is raised and what the reader should do.
+
+The docstring of a class says when the exception is raised, and what the user should do about it.
 
 HeadwaterError
-├── RequestError                  the request is not possible as it was sent; api/problems.py maps classes to statuses
+├── RequestError                  the request is not possible as it was sent; api/problems.py has the HTTP statuses
 │   ├── MalformedRequest          400
 │   ├── Unauthenticated           401
 │   ├── Forbidden                 403
@@ -16,13 +17,13 @@ HeadwaterError
 │   ├── TooLarge                  413
 │   ├── UnsupportedMediaType      415
 │   ├── InvalidInput              422
-│   │   ├── ScriptRefused
-│   │   └── ExpressionRefused
+│   │   ├── InvalidScript
+│   │   └── InvalidExpression
 │   └── RateLimited               429
-├── Unavailable                   503: a dependency of Headwater is unavailable; send the request again
-│   ├── StoreUnavailable
-│   ├── SetStoreUnavailable
-│   │   ├── SetStoreEvicts
+├── Unavailable                   503: not possible now; send the same request again
+│   ├── DatabaseUnavailable
+│   ├── RedisUnavailable
+│   │   ├── RedisEvicts
 │   │   └── UploadAborted
 │   ├── BrokerUnavailable
 │   ├── OrchestratorUnavailable
@@ -30,7 +31,7 @@ HeadwaterError
 │   │   ├── BlockIncomplete
 │   │   ├── NodeBehind
 │   │   ├── NodeRateLimited
-│   │   └── RequestRefused
+│   │   └── RequestRejected
 │   │       ├── MethodMissing
 │   │       └── RangeTooLarge
 │   ├── PriceStateUnreadable
@@ -40,11 +41,11 @@ HeadwaterError
 ├── SetupError                    a command can't start; the CLI prints the detail and exits with status 2
 │   └── DecryptionFailed
 ├── IngestStopped                 an ingest must stop; the CLI prints the detail and exits with status 2
-└── WorkerError                   a worker can't continue; the orchestrator restarts it
+└── WorkerError                   a worker can't continue; it ends, and the orchestrator starts it again
     ├── Fenced
     ├── DeliveryFailed
     ├── SourceGap
-    └── SandboxFailed
+    └── SandboxFailed             503 when the API, which also runs scripts in trials, raises it
 """
 
 from dataclasses import dataclass
@@ -52,7 +53,8 @@ from dataclasses import dataclass
 
 class HeadwaterError(Exception):
     """Base class of all errors that Headwater raises on purpose.
-    `str(error)` tells the user what to do.
+
+    `str(error)` is the detail: it says what is wrong, and what the user should do.
     """
 
     def __init__(self, detail: str) -> None:
@@ -62,7 +64,12 @@ class HeadwaterError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One invalid member of a request body: its JSON pointer (RFC 6901) and the reason."""
+    """An invalid value in a request body.
+
+    Attributes:
+        pointer: The JSON pointer (RFC 6901) to the value.
+        detail: What is wrong with the value.
+    """
 
     pointer: str
     detail: str
@@ -77,14 +84,17 @@ class MalformedRequest(RequestError):
 
 
 class Unauthenticated(RequestError):
-    """The request has no API key, or one that is not valid. The detail never says which."""
+    """The request has no API key, or an invalid one. The detail does not say which of the two."""
 
     def __init__(self) -> None:
         super().__init__("Send a valid API key in the X-API-Key header. `headwater keys create` creates a key.")
 
 
 class Forbidden(RequestError):
-    """The API key is valid, but it lacks a scope that the request needs."""
+    """The API key is valid, but it lacks a scope that the request needs.
+
+    Use a key with this scope.
+    """
 
     def __init__(self, scope: str) -> None:
         super().__init__(f"This API key lacks the scope {scope}. Use a key that has it.")
@@ -93,7 +103,8 @@ class Forbidden(RequestError):
 
 class QuotaExceeded(RequestError):
     """The owner, or all owners together, would exceed a quota.
-    Remove something, or ask the operator.
+
+    Remove something that counts towards the quota, or ask the operator for a larger one.
     """
 
 
@@ -111,13 +122,15 @@ class TeardownInProgress(Conflict):
 
 class ConcurrentUpdate(Conflict):
     """Another request changed the configuration at the same time.
-    Read it and send the change again.
+
+    Read the configuration, and send the change again.
     """
 
 
 class StoredDataUnreadable(Conflict):
     """This version of Headwater can't read the stored configuration.
-    Replace it with PUT, or delete it.
+
+    Replace the configuration with PUT, or delete it.
     """
 
 
@@ -130,13 +143,14 @@ class TooLarge(RequestError):
 
 
 class UnsupportedMediaType(RequestError):
-    """The body is not declared as application/json."""
+    """The Content-Type of the request is not application/json."""
 
 
 class InvalidInput(RequestError):
-    """The body or a parameter breaks a rule. `faults` has one entry per invalid value.
+    """The body or a parameter of the request has an invalid value.
 
     Attributes:
+        faults: One entry for each invalid value in the body.
         parameter: The query parameter with the first invalid value; empty when that value is not in a parameter.
     """
 
@@ -146,13 +160,14 @@ class InvalidInput(RequestError):
         self.parameter = parameter
 
 
-class ScriptRefused(InvalidInput):
-    """A v8 script does not compile or defines no function `process`.
-    Lines and columns count from 1.
+class InvalidScript(InvalidInput):
+    """A v8 script does not compile, can't be loaded, or defines no function `process`.
 
     Attributes:
-        error: The class of the script's error; empty when the detail says everything.
-        reason: The message of the script's error; empty when the detail says everything.
+        line: The line of the error, from 1; None when the error has no position in the script.
+        column: The column of the error, from 1.
+        error: The class of the JavaScript error; empty when the script did not throw one.
+        reason: The message of the JavaScript error; empty when the script did not throw one.
     """
 
     def __init__(
@@ -165,8 +180,12 @@ class ScriptRefused(InvalidInput):
         self.reason = reason
 
 
-class ExpressionRefused(InvalidInput):
-    """A filter expression can't be parsed. The column counts from 1."""
+class InvalidExpression(InvalidInput):
+    """A filter expression can't be parsed.
+
+    Attributes:
+        column: The column of the error, from 1.
+    """
 
     def __init__(self, detail: str, column: int) -> None:
         super().__init__(detail)
@@ -174,7 +193,10 @@ class ExpressionRefused(InvalidInput):
 
 
 class RateLimited(RequestError):
-    """Too many requests were sent with this key. Wait `retry_after_s`."""
+    """Too many requests were sent with this API key.
+
+    Wait `retry_after_s` seconds, and send the request again.
+    """
 
     def __init__(self, detail: str, retry_after_s: int) -> None:
         super().__init__(detail)
@@ -182,8 +204,9 @@ class RateLimited(RequestError):
 
 
 class Unavailable(HeadwaterError):
-    """A dependency of Headwater is unavailable.
-    Send the same request again after `retry_after_s`.
+    """The request is not possible now, often because a dependency is unavailable.
+
+    Send the same request again after `retry_after_s` seconds.
     """
 
     def __init__(self, detail: str, retry_after_s: int = 2) -> None:
@@ -191,29 +214,31 @@ class Unavailable(HeadwaterError):
         self.retry_after_s = retry_after_s
 
 
-class StoreUnavailable(Unavailable):
+class DatabaseUnavailable(Unavailable):
     """The SQL database does not answer, or it was locked for too long."""
 
 
-class SetStoreUnavailable(Unavailable):
+class RedisUnavailable(Unavailable):
     """Valkey or Redis does not answer."""
 
 
-class SetStoreEvicts(SetStoreUnavailable):
-    """The set store may evict values when its memory is full.
-    Headwater neither reads from it nor writes to it.
+class RedisEvicts(RedisUnavailable):
+    """Valkey or Redis may evict values when its memory is full.
+
+    Headwater then neither reads sets from it nor writes to it.
     """
 
     def __init__(self, policy: str) -> None:
         super().__init__(
-            f"The set store (Valkey or Redis) has the maxmemory-policy {policy}, so it may evict values without an "
+            f"Valkey or Redis has the maxmemory-policy {policy}, so it may evict values without an "
             "error. Set its maxmemory-policy to noeviction."
         )
 
 
-class UploadAborted(SetStoreUnavailable):
+class UploadAborted(RedisUnavailable):
     """The set was deleted during the upload, or the upload made no progress for an hour.
-    The data of the upload was deleted.
+
+    The values that were uploaded so far were deleted. Send the upload again.
     """
 
     def __init__(self) -> None:
@@ -228,15 +253,16 @@ class BrokerUnavailable(Unavailable):
 
 
 class OrchestratorUnavailable(Unavailable):
-    """The states of the workers can't be read."""
+    """The orchestrator can't read the states of the workers."""
 
 
 class NodeUnavailable(Unavailable):
     """The node of a blockchain does not answer, or it rejects a request.
-    The detail names no URL, as URLs contain keys.
+
+    The detail names no URL, because the URLs of nodes contain keys.
 
     Attributes:
-        retry_after_s: How long the node asks its clients to wait; 0 when it does not say.
+        retry_after_s: How many seconds the node asks its clients to wait; 0 when the node does not say.
     """
 
     def __init__(self, detail: str, retry_after_s: int = 0) -> None:
@@ -252,30 +278,34 @@ class NodeBehind(NodeUnavailable):
 
 
 class NodeRateLimited(NodeUnavailable):
-    """The node limits the rate of requests, or a quota is used up.
+    """The node rejects requests because too many were sent, or because a quota is used up.
+
     Retry later, or set a lower `--rate`.
     """
 
 
-class RequestRefused(NodeUnavailable):
+class RequestRejected(NodeUnavailable):
     """The node rejects one call repeatedly while it answers other calls.
+
     Use another method, or another node.
     """
 
 
-class MethodMissing(RequestRefused):
+class MethodMissing(RequestRejected):
     """The node does not offer the method. Use another method, or another node."""
 
 
-class RangeTooLarge(RequestRefused):
+class RangeTooLarge(RequestRejected):
     """The node rejects a call because the call or its result is too large.
+
     Request less in one call.
     """
 
 
 class PriceStateUnreadable(Unavailable):
-    """Another version of Headwater wrote the price state, or it is damaged.
-    Use that version, or rebuild the prices.
+    """Another version of Headwater wrote the stored price state, or the state is damaged.
+
+    Use the version that wrote the state, or rebuild the prices.
     """
 
     def __init__(self) -> None:
@@ -287,12 +317,14 @@ class PriceStateUnreadable(Unavailable):
 
 class DeployPending(Unavailable):
     """A deploy or teardown is still in progress.
-    Send the request again to wait for it, or read GET …/deploy.
+
+    Send the request again to wait for its end, or read GET …/deploy.
     """
 
 
 class LeaseLost(HeadwaterError):
     """Another controller holds the lease, or the lease of this controller has expired.
+
     Nothing was written.
     """
 
@@ -326,7 +358,8 @@ class DecryptionFailed(SetupError):
 
 
 class IngestStopped(HeadwaterError):
-    """An ingest must stop: a retry would fail again or lose records.
+    """An ingest must stop, because a retry would fail again or lose records.
+
     The detail says what to do.
     """
 
@@ -336,22 +369,24 @@ class WorkerError(HeadwaterError):
 
 
 class Fenced(WorkerError):
-    """Another worker has the same static member id or owns the partitions.
+    """Another worker has taken the place of this one in the consumer group.
 
-    Check whether a second controller runs this deployment.
+    It has the same static member id (`group.instance.id`), or it owns the partitions. Check whether a second controller
+    runs this deployment.
     """
 
 
 class DeliveryFailed(WorkerError):
     """Kafka rejected records, and a retry would not help.
-    Their offsets were not committed, so they are read again.
+
+    The offsets of the records were not committed, so the records are read again after the restart of the worker.
     """
 
 
 class SourceGap(WorkerError):
-    """The consumer group has no committed offset on its topic, or one that is not valid there.
+    """The consumer group has no committed offset on the source topic, or an invalid one.
 
-    A worker never chooses a start offset itself.
+    A worker never chooses a start offset itself. The controller sets the offsets of a new consumer group.
     """
 
 
@@ -360,7 +395,5 @@ class SandboxFailed(WorkerError):
 
 
 def os_error_reason(error: Exception) -> str:
-    """Return why an operation on a file failed, without the path.
-    The message names the path itself.
-    """
+    """Return why an operation on a file failed, for a message that contains the path."""
     return (isinstance(error, OSError) and error.strerror) or str(error)

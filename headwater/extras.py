@@ -6,17 +6,18 @@ from headwater.errors import SetupError
 
 
 def require_extra(extra: str, module: str, feature: str) -> None:
-    """Check that an extra is installed, by one of its modules.
+    """Check that an extra is installed. Raises SetupError, which says how to install it.
 
-    Raises SetupError, which says how to install it.
-
-    feature: what needs the extra, for the message.
+    Args:
+        extra: The name of the extra.
+        module: A module that is installed together with the extra.
+        feature: What needs the extra, for the message.
     """
     try:
-        found = find_spec(module)
-    except ModuleNotFoundError:  # of a parent package
-        found = None
-    if found is None:
+        spec = find_spec(module)
+    except ModuleNotFoundError:  # the parent package of the module is not installed
+        spec = None
+    if spec is None:
         raise SetupError(
             f"{feature} needs the extra `{extra}`, which is not installed. Install it: "
             f"`.venv/bin/pip install -r requirements/{extra}.txt`, or `pip install 'headwater[{extra}]'`."

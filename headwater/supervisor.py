@@ -1,6 +1,6 @@
-"""Keeps several child processes running, and stops them in order.
+"""Keeps the child processes of `headwater up` running, and stops them in order.
 
-A supervisor such as systemd is not used, because `headwater up` is to run in any shell or container.
+No supervisor of the system, such as systemd, is used, because `headwater up` must run in any shell or container.
 """
 
 import time
@@ -21,12 +21,15 @@ class SupervisedProcess:
 
     Attributes:
         name: The name in the log.
-        start: Starts the process. May raise OSError.
+        start: A function that starts the process. It may raise OSError.
         grace_s: How long the process may take to stop after SIGTERM.
         healthy_after_s: A process that has run for this long resets the back-off.
-        essential: Whether the other processes can't work without it.
+        backoff: The delays between the ends of the process and its restarts.
+        essential: Whether the other processes can't work without this one.
+        child: The running process; None after it has ended.
+        started_at: When the process was started, on the supervisor's clock.
         restart_at: When the ended process may be started again, on the supervisor's clock.
-        last_status: The exit status of the last process that ended.
+        last_status: The exit status with which the process ended last; None when it has never ended.
     """
 
     name: str
@@ -36,34 +39,40 @@ class SupervisedProcess:
     backoff: Backoff = field(default_factory=lambda: Backoff(0.2, 30.0))
     essential: bool = True
     child: Child | None = None
+    started_at: float = 0.0
     restart_at: float = 0.0
     last_status: int | None = None
 
 
 class Supervisor:
-    """Starts processes, restarts them, and stops them.
-
-    The processes start in the order in which they are added, and stop in the reverse order.
-    """
+    """Starts processes, restarts those that end, and stops all of them."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._processes: list[SupervisedProcess] = []
 
-    def add(self, process: SupervisedProcess) -> Child:
-        """Start a process and keep it running from now on."""
-        process.child = process.start()
+    def start(self, process: SupervisedProcess) -> Child:
+        """Start a process, and keep it running until `stop`.
+
+        Raises OSError when it can't be started.
+        """
+        child = self._start_child(process)
         self._processes.append(process)
-        return process.child
+        return child
 
     def restart_ended(self) -> None:
-        """Check every process once, and restart those that have ended and whose delay is over."""
+        """Check every process once, and restart the ended processes whose delay is over."""
         for process in self._processes:
             self._check(process)
 
     def essential_ended_with(self, status: int) -> list[str]:
-        """Return the names of the essential processes that last ended with this exit status."""
-        return [each.name for each in self._processes if each.essential and each.last_status == status]
+        """Return the names of the essential processes whose last end had this exit status."""
+        return [process.name for process in self._processes if process.essential and process.last_status == status]
+
+    def _start_child(self, process: SupervisedProcess) -> Child:
+        process.child = process.start()
+        process.started_at = self._clock()
+        return process.child
 
     def _check(self, process: SupervisedProcess) -> None:
         child = process.child
@@ -74,7 +83,7 @@ class Supervisor:
         status = child.poll()
         if status is None:
             return
-        if time.time() - child.started_at > process.healthy_after_s:
+        if self._clock() - process.started_at > process.healthy_after_s:
             process.backoff.reset()
         process.last_status = status
         process.child = None
@@ -82,7 +91,7 @@ class Supervisor:
 
     def _restart(self, process: SupervisedProcess) -> None:
         try:
-            process.child = process.start()
+            self._start_child(process)
         except OSError as error:  # too many processes or too little memory: back off as after an exit
             message = "child process can't be started; it is retried after a delay"
             self._schedule_restart(process, message, error=str(error))
@@ -93,7 +102,7 @@ class Supervisor:
         log.warning(message, child=process.name, **details, delay_s=round(delay_s, 2))
 
     def stop(self) -> None:
-        """Stop all processes, the last one first."""
+        """Stop all processes, in the reverse order of their start."""
         for process in reversed(self._processes):
             if process.child is not None:
                 process.child.stop(process.grace_s)

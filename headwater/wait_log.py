@@ -1,4 +1,4 @@
-"""Logs that something waits, without a line for each retry."""
+"""Logs that a loop waits for a dependency, without a line for each retry."""
 
 import time
 from collections.abc import Callable
@@ -17,10 +17,10 @@ class WaitLog:
     def __init__(self, event: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._event = event
         self._clock = clock
-        self._due = float("-inf")
+        self._next_at = float("-inf")
 
     def log_if_due(self, **values: Any) -> None:
         """Log the wait with these values, unless it was logged less than WAIT_LOG_EVERY_S ago."""
-        if self._clock() >= self._due:
-            self._due = self._clock() + WAIT_LOG_EVERY_S
+        if self._clock() >= self._next_at:
+            self._next_at = self._clock() + WAIT_LOG_EVERY_S
             log.warning(self._event, **values)

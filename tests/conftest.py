@@ -32,7 +32,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure() -> None:
-    """Log plain tracebacks where a test does not configure logging: one rich traceback can take ten seconds."""
+    """Log plain tracebacks where a test does not configure logging.
+
+    One rich traceback can take ten seconds.
+    """
     *processors, _ = structlog.get_config()["processors"]
     console = structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
     structlog.configure(processors=[*processors, console])
@@ -49,7 +52,9 @@ hypothesis.settings.load_profile("headwater")
 
 
 class _Groups(LoadScopeScheduling):  # type: ignore[misc]  # pytest-xdist has no types
-    """Runs each group of tests in one worker, one test after the other, so that the group's servers start once.
+    """Runs each group of tests in one worker, one test after the other.
+
+    The group's servers then start only once.
 
     Unit tests need no servers. Each of their folders is a group, so that both workers end at about the same time.
     """
@@ -61,7 +66,10 @@ class _Groups(LoadScopeScheduling):  # type: ignore[misc]  # pytest-xdist has no
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
-    """Return the scheduler for `-n 2`. pytest-xdist 3.8 loses the marks of `--dist loadgroup` in pytest 9.2."""
+    """Return the scheduler for `-n 2`.
+
+    pytest-xdist 3.8 loses the marks of `--dist loadgroup` in pytest 9.2.
+    """
     return _Groups(config, log)
 
 

@@ -27,25 +27,25 @@ from headwater.api import (
     validate,
 )
 from headwater.api.authentication import Authentication
-from headwater.api.concurrency import (
+from headwater.api.cors import MIDDLEWARE_OPTIONS
+from headwater.api.dependencies import Services
+from headwater.api.deployment_watcher import DeploymentWatcher
+from headwater.api.guard import BodyLimit, ConditionalScopes, RequestHeadCheck, RequiredScope
+from headwater.api.health import ReadinessProbes
+from headwater.api.idempotency import Idempotency
+from headwater.api.invalid_key_limiter import InvalidKeyLimiter
+from headwater.api.middleware import ProblemMiddleware, RequestMiddleware
+from headwater.api.owner_limiter import (
     MAX_CONCURRENT_CHECKS,
     MAX_CONCURRENT_CHECKS_PER_OWNER,
     MAX_CONCURRENT_UPLOADS,
     MAX_CONCURRENT_UPLOADS_PER_OWNER,
     OwnerLimiter,
-    Watcher,
 )
-from headwater.api.cors import MIDDLEWARE_OPTIONS
-from headwater.api.dependencies import Services
-from headwater.api.failed_keys import FailedKeys
-from headwater.api.guard import BodyLimit, ConditionalScopes, RequestForm, RequiredScope
-from headwater.api.health import ReadinessProbes
-from headwater.api.idempotency import Idempotency
-from headwater.api.metrics import PrometheusMetrics
-from headwater.api.middleware import Problems, RequestMiddleware
+from headwater.api.prometheus import PrometheusMetrics
 from headwater.api.rate_limits import RateLimit
 from headwater.api.route_table import RouteTable, Routing
-from headwater.errors import StoreUnavailable
+from headwater.errors import DatabaseUnavailable
 from headwater.loop_health import LoopHealth
 from headwater.services.ids import new_id
 from headwater.services.keys import Keys
@@ -73,7 +73,7 @@ log = structlog.get_logger(__name__)
 def create_api(services: Services) -> FastAPI:
     """Build the application.
 
-    Raises SetupError when `metrics_dir` is given but the process was started without PROMETHEUS_MULTIPROC_DIR.
+    Raises SetupError when `services.metrics_dir` is set but the process was started without PROMETHEUS_MULTIPROC_DIR.
     """
     metrics = PrometheusMetrics(services.metrics_dir)
     table = RouteTable(ROUTES)
@@ -88,37 +88,38 @@ def create_api(services: Services) -> FastAPI:
     )
     app.state.services = services
     app.state.metrics = metrics
-    app.state.watcher = Watcher(services.deployments.progress)
+    app.state.watcher = DeploymentWatcher(services.deployments.progress)
     app.state.key_use_loop = LoopHealth("writing the last use of keys")
     app.state.probes = ReadinessProbes(services.probes, (app.state.watcher.loop, app.state.key_use_loop))
     app.state.upload_limiter = OwnerLimiter(MAX_CONCURRENT_UPLOADS, MAX_CONCURRENT_UPLOADS_PER_OWNER)
     app.state.check_limiter = OwnerLimiter(MAX_CONCURRENT_CHECKS, MAX_CONCURRENT_CHECKS_PER_OWNER)
     problems.install(app)
-    openapi.serve(app, ROUTES)
+    openapi.add_description(app, ROUTES)
     return app
 
 
 def _middleware(services: Services, table: RouteTable, metrics: PrometheusMetrics) -> list[Middleware]:
     """Return the middlewares in the order in which a request passes them.
 
-    Behind the last one, FastAPI reads the body. CORSMiddleware is outside of Problems, so that web pages of other
-    origins can read the errors too.
+    FastAPI reads the body after the last middleware. CORSMiddleware is outside of ProblemMiddleware, so that web pages
+    of other origins can read the errors too.
     """
     origins, rate_limits = services.cors_origins, services.rate_limits
+    invalid_keys = InvalidKeyLimiter(services.invalid_keys_per_minute)
     cors = [Middleware(CORSMiddleware, allow_origins=origins, **MIDDLEWARE_OPTIONS)] if origins else []
     rate_limit = [Middleware(RateLimit, limits=rate_limits, metrics=metrics)] if rate_limits else []
     return [
         Middleware(RequestMiddleware, metrics=metrics, new_id=new_id),
         *cors,
-        Middleware(Problems),
+        Middleware(ProblemMiddleware),
         Middleware(Routing, table=table),
-        Middleware(Authentication, keys=services.keys, failed=FailedKeys(services.failed_keys_per_minute)),
+        Middleware(Authentication, keys=services.keys, invalid_keys=invalid_keys),
         Middleware(RequiredScope),
         *rate_limit,
-        Middleware(RequestForm),
+        Middleware(RequestHeadCheck),
         Middleware(BodyLimit),
         Middleware(ConditionalScopes, deployments=services.deployments, flows=services.flows),
-        Middleware(Idempotency, store=services.idempotency, routes=ROUTES),
+        Middleware(Idempotency, service=services.idempotency, routes=ROUTES),
     ]
 
 
@@ -131,7 +132,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         yield
         background.cancel_scope.cancel()
     await to_thread.run_sync(_write_last_use_once, keys)
-    app.state.services.metrics.close()
+    app.state.services.deployment_metrics.close()
     app.state.probes.close()
 
 
@@ -141,14 +142,14 @@ async def _write_last_use(keys: Keys, loop: LoopHealth) -> None:
         await anyio.sleep(delay_s)
         try:
             await to_thread.run_sync(_write_last_use_once, keys)
-            loop.succeeded()
+            loop.on_success()
             delay_s = WRITE_LAST_USE_EVERY_S
         except Exception as error:  # noqa: BLE001  # an unexpected error must not end this loop
-            delay_s = loop.failed(error)
+            delay_s = loop.on_error(error)
 
 
 def _write_last_use_once(keys: Keys) -> None:
     try:
         keys.write_last_use()
-    except StoreUnavailable as error:
+    except DatabaseUnavailable as error:
         log.warning("the last use of keys was not written; it is kept for the next attempt", reason=error.detail)

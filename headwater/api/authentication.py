@@ -7,9 +7,9 @@ from anyio import to_thread
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from headwater.api.failed_keys import FailedKeys
 from headwater.api.guarded_routes import GuardedRoute
-from headwater.errors import RateLimited, StoreUnavailable, Unauthenticated
+from headwater.api.invalid_key_limiter import InvalidKeyLimiter
+from headwater.errors import DatabaseUnavailable, RateLimited, Unauthenticated
 from headwater.model.audit import Actor, set_actor
 from headwater.model.key import ApiKey, is_well_formed
 from headwater.services.keys import Keys
@@ -23,14 +23,15 @@ class Authentication:
     Sends 401 without a valid key, 429 to a client address that has sent too many invalid keys, and 503 when the
     database is unavailable.
 
-    A check queries the store on a separate pool of threads, so that it never waits behind other requests. The store is
-    not queried for a key with wrong check digits, nor for an unknown key from an address with too many invalid keys.
+    A check queries the database on a separate pool of threads, so that it never waits behind other requests. The
+    database is not queried for a key with wrong check digits, nor for an unknown key from an address that has sent too
+    many invalid keys.
     """
 
-    def __init__(self, app: ASGIApp, keys: Keys, failed: FailedKeys) -> None:
+    def __init__(self, app: ASGIApp, keys: Keys, invalid_keys: InvalidKeyLimiter) -> None:
         self._app = app
         self._keys = keys
-        self._failed = failed
+        self._invalid_keys = invalid_keys
         self._threads = anyio.CapacityLimiter(MAX_CONCURRENT_KEY_CHECKS)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -41,26 +42,35 @@ class Authentication:
             set_actor(Actor(key.id, key.owner, address, scope["request_id"]))
         await self._app(scope, receive, send)
 
-    async def _authenticate(self, sent: list[str], address: str) -> ApiKey:
-        """Return the key of a request. sent: The values of all its X-API-Key fields."""
-        if len(sent) != 1:
+    async def _authenticate(self, field_values: list[str], address: str) -> ApiKey:
+        """Return the key of a request.
+
+        Args:
+            field_values: The values of all X-API-Key fields of the request.
+            address: The client's IP address.
+        """
+        if len(field_values) != 1:
             raise Unauthenticated
-        text = sent[0].strip(" \t")  # white space around a field value is not part of it (RFC 9110, section 5.5)
+        text = field_values[0].strip(" \t")  # white space around a field value does not belong to it (RFC 9110, 5.5)
         if cached := self._keys.authenticate_cached(text):
             return cached
         if not is_well_formed(text):
             raise Unauthenticated
         if self._keys.was_valid(text):
             return await self._query(text)
-        if wait_s := self._failed.take(address):
+        return await self._authenticate_unknown(text, address)
+
+    async def _authenticate_unknown(self, text: str, address: str) -> ApiKey:
+        """Check a key that this process has not seen yet, and count it when it is invalid."""
+        if wait_s := self._invalid_keys.take(address):
             reason = "Your address has sent too many invalid keys."
             raise RateLimited(f"{reason} Send a valid key after {wait_s} s.", wait_s)
         try:
             key = await self._query(text)
-        except StoreUnavailable:
-            self._failed.give_back(address)
+        except DatabaseUnavailable:
+            self._invalid_keys.give_back(address)
             raise
-        self._failed.give_back(address)
+        self._invalid_keys.give_back(address)
         return key
 
     async def _query(self, text: str) -> ApiKey:

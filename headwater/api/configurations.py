@@ -9,11 +9,11 @@ from fastapi import Body, Query, Request, Response
 from headwater.api import examples
 from headwater.api.dependencies import ApiKeyDep, IfMatchDep, LimiterDep, ServicesDep, WatcherDep
 from headwater.api.guarded_routes import guarded_router, require_prices_scope, required_scopes
-from headwater.api.openapi import body_problem_responses, etag, problem_responses
-from headwater.api.pagination import LINK, Cursor, Limit, stream_array
+from headwater.api.openapi import body_problem_responses, etag_responses, problem_responses
+from headwater.api.pagination import LINK_RESPONSES, Cursor, Limit, stream_array
 from headwater.api.schemas import FlowConfig, Message
+from headwater.model.fields import Text
 from headwater.model.flow import MAX_EXTERNAL_ID_CHARS, Flow, NewFlow
-from headwater.model.members import Text
 from headwater.model.pagination import parse_cursor
 from headwater.services.flows import FlowList
 
@@ -40,14 +40,14 @@ def set_etag(response: Response, flow: Flow) -> None:
     status_code=201,
     operation_id="createConfiguration",
     summary="Create a configuration",
-    responses=etag(201) | body_problem_responses(409),
+    responses=etag_responses(201) | body_problem_responses(409),
     openapi_extra=required_scopes("flow:write"),
 )
 async def create(
     body: CreateBody, response: Response, api_key: ApiKeyDep, services: ServicesDep, limiter: LimiterDep
 ) -> FlowConfig:
-    """Checks everything, compiles the scripts in the sandbox, and stores the configuration.
-    Nothing runs yet.
+    """Checks the configuration, compiles its scripts in the sandbox, and stores it.
+    Nothing runs until the configuration is deployed. A prices sink also needs the scope `prices:write`.
     """
     require_prices_scope(api_key, body.pipeline_config.sinks)
     created = await limiter.run(api_key.owner, partial(services.flows.create, api_key.owner, body))
@@ -61,7 +61,7 @@ async def create(
     operation_id="listConfigurations",
     summary="List your configurations",
     response_model=list[FlowConfig],
-    responses=LINK | problem_responses(422),
+    responses=LINK_RESPONSES | problem_responses(422),
     openapi_extra=required_scopes("flow:read"),
 )
 def list_all(
@@ -78,17 +78,17 @@ def list_all(
     A configuration that exists during the whole listing is on exactly one page.
     """
     if external_id is None:
-        found = services.flows.list(api_key.owner, parse_cursor(cursor) if cursor else None, limit)
+        flows = services.flows.list(api_key.owner, parse_cursor(cursor) if cursor else None, limit)
     else:
-        found = FlowList(iter([services.flows.with_external_id(api_key.owner, external_id)]), None)
-    return stream_array(request, (map(FlowConfig.of, part) for part in found.parts), found.next_position)
+        flows = FlowList(iter([services.flows.with_external_id(api_key.owner, external_id)]), None)
+    return stream_array(request, (map(FlowConfig.of, part) for part in flows.parts), flows.next_position)
 
 
 @router.get(
     "/{config_id}",
     operation_id="getConfiguration",
     summary="Read a configuration",
-    responses=etag() | problem_responses(404),
+    responses=etag_responses() | problem_responses(404),
     openapi_extra=required_scopes("flow:read"),
 )
 def read(config_id: str, response: Response, api_key: ApiKeyDep, services: ServicesDep) -> FlowConfig:
@@ -102,7 +102,7 @@ def read(config_id: str, response: Response, api_key: ApiKeyDep, services: Servi
     "/{config_id}",
     operation_id="replaceConfiguration",
     summary="Replace a configuration",
-    responses=etag() | body_problem_responses(404, 409, 412),
+    responses=etag_responses() | body_problem_responses(404, 409, 412),
     openapi_extra=required_scopes("flow:write"),
 )
 async def replace(
@@ -114,12 +114,16 @@ async def replace(
     limiter: LimiterDep,
     if_match: IfMatchDep,
 ) -> FlowConfig:
-    """Stores the whole configuration as a new revision after all checks.
-    A deployment keeps running unchanged: deploy again to apply the change.
+    """Checks the whole configuration and stores it as a new revision.
+    A running pipeline stays unchanged: deploy again to apply the change. A prices sink also needs the scope
+    `prices:write`.
 
-    A transform with a `uid` updates the stored transform with that uid, and a filter keeps its values. A transform
-    without a `uid` updates the stored transform with the same `name`, else an equal one, else the one at the same
-    position when no other transform moved. `warnings` names a filter that is removed while a new one is added.
+    A transform with a `uid` updates the stored transform with this uid, and a filter keeps its values. A transform
+    without a `uid` updates the stored transform with the same `name`, else a stored transform with the same content.
+    When neither exists and the number of transforms is unchanged, it updates the stored transform at the same position,
+    if that has the same type and no other name, and neither its old nor its new content occurs in another transform.
+
+    When a filter is removed while another one is added, `warnings` names the removed filter.
     """
     require_prices_scope(api_key, body.pipeline_config.sinks)
     save = partial(services.flows.replace, api_key.owner, config_id, body, if_match)
@@ -138,14 +142,14 @@ async def replace(
 async def delete(
     config_id: str, api_key: ApiKeyDep, services: ServicesDep, if_match: IfMatchDep, watcher: WatcherDep
 ) -> Message:
-    """Also tears down the deployment.
-    A repeat of the request while the teardown is in progress waits for its end; after that the response is 404.
+    """Deletes the configuration and tears down its deployment.
+    A repeat of the request while the teardown is in progress waits for its end. Later repeats get 404.
     """
     await to_thread.run_sync(services.flows.delete, api_key.owner, config_id, if_match)
-    pending = (
+    pending_detail = (
         "The configuration is deleted. Removal of its deployment continues in the background; repeat the DELETE to "
         "wait for it."
     )
-    await watcher.until(config_id, lambda progress: progress is None, services.deploy_timeout_s, pending)
+    await watcher.wait_until(config_id, lambda progress: progress is None, services.deploy_timeout_s, pending_detail)
     await to_thread.run_sync(services.flows.purge, config_id)
     return Message(message=f"Pipeline {config_id} successfully deleted")

@@ -1,4 +1,4 @@
-"""CORS: what web pages of other origins may send to the API and read of its responses."""
+"""CORS: what web pages of other origins may send to the API and may read."""
 
 from collections.abc import Collection, Sequence
 from typing import Any
@@ -28,9 +28,11 @@ Credentials are not allowed, since the API key is an ordinary header and no cook
 def refusal_headers(origins: Collection[str], headers: Sequence[tuple[bytes, bytes]]) -> dict[str, str]:
     """Return the CORS headers of a response that the server sends instead of the application.
 
-    They are the same that CORSMiddleware would set.
+    They are the headers that CORSMiddleware would set.
 
-    headers: The headers of the request that the server has read so far, with names in lower case.
+    Args:
+        origins: The origins whose web pages may call the API; `*` means all.
+        headers: The headers of the request that the server has read so far, with names in lower case.
     """
     if not origins:
         return {}

@@ -1,4 +1,7 @@
-"""Datasets: named sets that scripts look values up in with `flow.contains(name, values)`."""
+"""Routes of datasets.
+
+Datasets are named sets in which scripts look values up with `flow.contains(name, values)`.
+"""
 
 from collections.abc import Iterator
 from typing import Annotated
@@ -8,15 +11,15 @@ from fastapi import Body, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from headwater.api import examples
-from headwater.api.concurrency import run_upload
 from headwater.api.dependencies import ApiKeyDep, ServicesDep
 from headwater.api.guarded_routes import guarded_router, required_scopes
 from headwater.api.openapi import body_problem_responses, problem_responses
-from headwater.api.pagination import LINK, Cursor, Limit, stream_array
-from headwater.api.parsing import NULL_TO_NONE, STRICT_INTEGER
-from headwater.api.schemas import DatasetBody, EntriesPage, EntriesWritten, Existence
-from headwater.api.values_body import read_values, required_scopes_with_values, value_query
-from headwater.model.members import Text
+from headwater.api.pagination import LINK_RESPONSES, Cursor, Limit, stream_array
+from headwater.api.query_parameters import NULL_TO_NONE, STRICT_INTEGER
+from headwater.api.schemas import DatasetBody, DatasetMembership, EntriesPage, EntriesWritten
+from headwater.api.uploads import run_upload
+from headwater.api.values_body import read_values, streamed_values_route, value_query
+from headwater.model.fields import Text
 from headwater.model.pagination import parse_cursor
 from headwater.model.value_sets import DEFAULT_DATASET_PAGE, MAX_CURSOR, MAX_DATASET_NAME_CHARS, MAX_DATASET_PAGE
 from headwater.stores.protocols.sets import SetWriteResult
@@ -54,7 +57,7 @@ def create(
     api_key: ApiKeyDep,
     services: ServicesDep,
 ) -> DatasetBody:
-    """The new dataset is empty. Scripts can use it at once."""
+    """Creates an empty dataset, which scripts can use at once."""
     dataset = services.datasets.create(api_key.owner, body.name)
     response.headers["Location"] = f"{PATH}/{dataset.id}"
     return DatasetBody.of(dataset)
@@ -65,7 +68,7 @@ def create(
     operation_id="listDatasets",
     summary="List your datasets",
     response_model=list[DatasetBody],
-    responses=LINK | problem_responses(422),
+    responses=LINK_RESPONSES | problem_responses(422),
     openapi_extra=required_scopes("flow:read"),
 )
 def list_all(
@@ -77,8 +80,9 @@ def list_all(
     cursor: Cursor = None,
 ) -> Response:
     """Lists the datasets, newest first."""
-    found, next_position = services.datasets.list(api_key.owner, names, parse_cursor(cursor) if cursor else None, limit)
-    return stream_array(request, [map(DatasetBody.of, found)], next_position)
+    position = parse_cursor(cursor) if cursor else None
+    datasets, next_position = services.datasets.list(api_key.owner, names, position, limit)
+    return stream_array(request, [map(DatasetBody.of, datasets)], next_position)
 
 
 @router.post(
@@ -86,8 +90,8 @@ def list_all(
     operation_id="addDatasetEntriesByName",
     summary="Add entries by name",
     responses=body_problem_responses(404),
-    openapi_extra=required_scopes_with_values(
-        "sets:write", {"name": examples.DATASET["name"], **examples.ENTRIES}, named=True
+    openapi_extra=streamed_values_route(
+        "sets:write", {"name": examples.DATASET["name"], **examples.ENTRIES}, has_name=True
     ),
 )
 async def add_by_name(request: Request, api_key: ApiKeyDep, services: ServicesDep) -> EntriesWritten:
@@ -95,12 +99,12 @@ async def add_by_name(request: Request, api_key: ApiKeyDep, services: ServicesDe
     `count` is the number of entries that were new.
     """
 
-    def work(body: Iterator[bytes]) -> SetWriteResult:
-        sent = read_values(body, named=True)
-        dataset = services.datasets.by_name(api_key.owner, sent.name)
-        return services.datasets.add(api_key.owner, dataset.id, sent.values)
+    def add_entries(body: Iterator[bytes]) -> SetWriteResult:
+        named_values = read_values(body, has_name=True)
+        dataset = services.datasets.get_by_name(api_key.owner, named_values.name)
+        return services.datasets.add(api_key.owner, dataset.id, named_values.values)
 
-    written = await run_upload(request, work)
+    written = await run_upload(request, add_entries)
     return EntriesWritten(count=written.changed)
 
 
@@ -137,18 +141,18 @@ def delete(dataset_id: str, api_key: ApiKeyDep, services: ServicesDep) -> None:
     operation_id="addDatasetEntries",
     summary="Add entries",
     responses=body_problem_responses(404),
-    openapi_extra=required_scopes_with_values("sets:write", examples.ENTRIES),
+    openapi_extra=streamed_values_route("sets:write", examples.ENTRIES),
 )
 async def add(request: Request, dataset_id: str, api_key: ApiKeyDep, services: ServicesDep) -> EntriesWritten:
-    """Values are stored trimmed and in lower case; duplicates are ignored.
-    `count` is the number of entries that were new.
+    """Adds entries to the dataset.
+    Values are stored trimmed and in lower case; duplicates are ignored. `count` is the number of entries that were new.
     """
 
-    def work(body: Iterator[bytes]) -> SetWriteResult:
-        services.datasets.get(api_key.owner, dataset_id)
+    def add_entries(body: Iterator[bytes]) -> SetWriteResult:
+        services.datasets.get(api_key.owner, dataset_id)  # 404 before the body is parsed
         return services.datasets.add(api_key.owner, dataset_id, read_values(body).values)
 
-    written = await run_upload(request, work)
+    written = await run_upload(request, add_entries)
     return EntriesWritten(count=written.changed)
 
 
@@ -157,18 +161,18 @@ async def add(request: Request, dataset_id: str, api_key: ApiKeyDep, services: S
     operation_id="removeDatasetEntries",
     summary="Remove entries",
     responses=body_problem_responses(404),
-    openapi_extra=required_scopes_with_values("sets:write", examples.ENTRIES),
+    openapi_extra=streamed_values_route("sets:write", examples.ENTRIES),
 )
 async def remove(request: Request, dataset_id: str, api_key: ApiKeyDep, services: ServicesDep) -> EntriesWritten:
-    """Values that are not in the dataset are ignored.
-    `count` is the number of entries that were removed.
+    """Removes entries from the dataset.
+    Values that are not in the dataset are ignored. `count` is the number of entries that were removed.
     """
 
-    def work(body: Iterator[bytes]) -> SetWriteResult:
-        services.datasets.get(api_key.owner, dataset_id)
+    def remove_entries(body: Iterator[bytes]) -> SetWriteResult:
+        services.datasets.get(api_key.owner, dataset_id)  # 404 before the body is parsed
         return services.datasets.remove(api_key.owner, dataset_id, read_values(body).values)
 
-    written = await run_upload(request, work)
+    written = await run_upload(request, remove_entries)
     return EntriesWritten(count=written.changed)
 
 
@@ -194,11 +198,12 @@ def page(
         int, Query(ge=1, le=MAX_DATASET_PAGE, description="The number of values on the page."), STRICT_INTEGER
     ] = DEFAULT_DATASET_PAGE,
 ) -> Response:
-    """Each page except the last has exactly `limit` values.
-    A value that is in the dataset during the whole listing is listed exactly once.
+    """Lists the entries of the dataset in pages.
+    Each page except the last has exactly `limit` values. A value that is in the dataset during the whole listing is
+    listed exactly once.
     """
-    found = services.datasets.page(api_key.owner, dataset_id, cursor, limit)
-    return Response(msgspec.json.encode(EntriesPage.of(found)), media_type="application/json")
+    entries = services.datasets.page(api_key.owner, dataset_id, cursor, limit)
+    return Response(msgspec.json.encode(EntriesPage.of(entries)), media_type="application/json")
 
 
 @router.get(
@@ -213,6 +218,6 @@ def check(
     api_key: ApiKeyDep,
     services: ServicesDep,
     value: Annotated[str, value_query(examples.WALLET)],
-) -> Existence:
-    """Checks the current entries of the dataset."""
-    return Existence(exists=services.datasets.check(api_key.owner, dataset_id, value))
+) -> DatasetMembership:
+    """Returns whether the value is in the dataset now."""
+    return DatasetMembership(exists=services.datasets.check(api_key.owner, dataset_id, value))

@@ -7,17 +7,18 @@ from typing import Annotated, cast
 
 from fastapi import Depends, Header, Request
 
-from headwater.api.concurrency import OwnerLimiter, Watcher
-from headwater.api.parsing import revisions
+from headwater.api.deployment_watcher import DeploymentWatcher
+from headwater.api.if_match import parse_if_match
+from headwater.api.owner_limiter import OwnerLimiter
 from headwater.model.binding import Bindings
 from headwater.model.key import ApiKey
 from headwater.services.datasets import Datasets
+from headwater.services.deployment_metrics import DeploymentMetrics
 from headwater.services.deployments import Deployments, KafkaEndpoint
 from headwater.services.filters import Filters
 from headwater.services.flows import Flows, IfMatch
 from headwater.services.idempotency import IdempotencyService
 from headwater.services.keys import Keys
-from headwater.services.metrics import DeploymentMetrics
 from headwater.services.prices import Prices
 from headwater.services.quotas import QuotaStores
 from headwater.services.rate_limits import RateLimits
@@ -32,14 +33,14 @@ A call may block for some seconds.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Services:
-    """Everything that the routes call.
+    """The services that the routes call, and the settings of the API.
 
     Attributes:
         has_leader: Whether a controller holds the lease, and so acts on deployments.
         rate_limits: None means that the rate of requests is not limited.
         probes: The readiness probe of each dependency, by the name that GET /readyz shows.
         deploy_timeout_s: How long a deploy, teardown or delete request waits for the controller.
-        failed_keys_per_minute: How many invalid keys one client address may send; 0 means no limit.
+        invalid_keys_per_minute: How many invalid keys one client address may send; 0 means no limit.
         cors_origins: Origins whose web pages may call the API; `*` means all.
         metrics_dir: The directory in which the API processes of one port share their metrics; None for one process.
     """
@@ -49,7 +50,7 @@ class Services:
     flows: Flows
     trials: Trials
     deployments: Deployments
-    metrics: DeploymentMetrics
+    deployment_metrics: DeploymentMetrics
     filters: Filters
     datasets: Datasets
     prices: Prices
@@ -60,7 +61,7 @@ class Services:
     rate_limits: RateLimits | None = None
     probes: Mapping[str, ReadinessProbe] = field(default_factory=dict)
     deploy_timeout_s: float = 55.0
-    failed_keys_per_minute: int = 0
+    invalid_keys_per_minute: int = 0
     cors_origins: Sequence[str] = ()
     metrics_dir: Path | None = None
 
@@ -76,8 +77,8 @@ async def _api_key(request: Request) -> ApiKey:
     return cast("ApiKey", request.scope["api_key"])
 
 
-async def _watcher(request: Request) -> Watcher:
-    return cast("Watcher", request.app.state.watcher)
+async def _watcher(request: Request) -> DeploymentWatcher:
+    return cast("DeploymentWatcher", request.app.state.watcher)
 
 
 async def _check_limiter(request: Request) -> OwnerLimiter:
@@ -95,7 +96,7 @@ async def _if_match(
         ),
     ] = [],  # noqa: B006  # FastAPI copies it
 ) -> IfMatch:
-    return revisions(lines)
+    return parse_if_match(lines)
 
 
 ServicesDep = Annotated[Services, Depends(_services)]
@@ -103,7 +104,7 @@ ServicesDep = Annotated[Services, Depends(_services)]
 ApiKeyDep = Annotated[ApiKey, Depends(_api_key)]
 """The API key of the request, which the middleware Authentication has checked."""
 
-WatcherDep = Annotated[Watcher, Depends(_watcher)]
+WatcherDep = Annotated[DeploymentWatcher, Depends(_watcher)]
 """The watcher that waits until the controller has acted on a deployment."""
 
 LimiterDep = Annotated[OwnerLimiter, Depends(_check_limiter)]

@@ -1,4 +1,4 @@
-"""Route of a deployment's metrics: throughput, latency, errors, age of the data."""
+"""Route of a deployment's metrics: throughput, latency, errors and age of the data."""
 
 from collections.abc import Collection
 from typing import Annotated, Any, Literal
@@ -9,18 +9,18 @@ from pydantic import BaseModel, Field
 from headwater.api.dependencies import ApiKeyDep, ServicesDep
 from headwater.api.guarded_routes import guarded_router, required_scopes
 from headwater.api.openapi import problem_responses
-from headwater.api.parsing import STRICT_BOOLEAN
+from headwater.api.query_parameters import STRICT_BOOLEAN
 from headwater.api.schemas import Timestamp
 from headwater.errors import Fault, InvalidInput
 from headwater.model.metric import METRIC_TYPES, TIME_RANGES, Histogram, MetricType, RangeName
-from headwater.services.metrics import Summary
+from headwater.services.deployment_metrics import Summary
 
 router = guarded_router("/api/v1/flow/{config_id}", "Deployments")
 
 ALL = "all"
 _RANGES = {time_range.name: time_range for time_range in TIME_RANGES}
 _ANY_TYPE = "|".join(METRIC_TYPES)
-_RATE_DESCRIPTION = "Errors / messages received, at most 1."
+_RATE_DESCRIPTION = "The number of errors divided by the number of received messages, at most 1."
 _TYPES_PATTERN = f"^({ALL}|({_ANY_TYPE})(,({_ANY_TYPE}))*)$"
 
 
@@ -62,13 +62,17 @@ class Percentiles(BaseModel):
 class DeploymentSummary(BaseModel):
     """Summary of a deployment's metrics over a time range.
 
-    With the query parameter `metrics`, it has only the members of these types.
+    When the query parameter `metrics` names some types, the summary has only the members of these types.
     """
 
-    pipeline_id: str
+    pipeline_id: str = Field(description="The `id` of the configuration.")
     time_range: RangeName
-    messages_received_per_min: float = Field(default=0, description="Per minute of the range in which it was deployed.")
-    messages_sent_per_min: float = Field(default=0, description="Counts a record once per sink.")
+    messages_received_per_min: float = Field(
+        default=0, description="Per minute in which the configuration was deployed during the range."
+    )
+    messages_sent_per_min: float = Field(
+        default=0, description="Like `messages_received_per_min`; a record counts once for each sink."
+    )
     total_latency: Percentiles | None = Field(
         default=None, description="Time from the source record's timestamp to the sink's acknowledgement."
     )
@@ -96,7 +100,7 @@ def metrics(
     api_key: ApiKeyDep,
     services: ServicesDep,
     time_range: Annotated[
-        RangeName, Query(description="Time range, up to now; the current interval is included.")
+        RangeName, Query(description="The time range that ends now; the current interval is included.")
     ] = "1h",
     aggregated: Annotated[
         bool, Query(description="True: one summary; false: points over time."), STRICT_BOOLEAN
@@ -109,39 +113,42 @@ def metrics(
         ),
     ] = ALL,
 ) -> DeploymentSeries | DeploymentSummary:
-    """A series has one point per minute for `1h`, per 5 minutes for `1d`, per hour for `1w`.
-    Counts are exact, also after a restart of a worker; times are accurate to 2 % (see docs/metrics.md).
+    """Returns series over time, or their summary.
+    A series has one point per minute for `1h`, per 5 minutes for `1d`, and per hour for `1w`. Counts are exact,
+    also after a restart of a worker; times are accurate to 2 % (see docs/metrics.md).
     """
-    types = _types(metrics)
+    types = _parse_types(metrics)
     deployment = services.deployments.get(api_key.owner, config_id)
     if aggregated:
-        summary = services.metrics.summary(deployment, _RANGES[time_range])
-        return DeploymentSummary(pipeline_id=config_id, time_range=time_range, **_members(summary, types))
-    series = services.metrics.series(deployment, _RANGES[time_range], types)
+        summary = services.deployment_metrics.summary(deployment, _RANGES[time_range])
+        return DeploymentSummary(pipeline_id=config_id, time_range=time_range, **_selected_members(summary, types))
+    series = services.deployment_metrics.series(deployment, _RANGES[time_range], types)
     return DeploymentSeries(
         config_id=config_id,
         metrics=[
-            MetricSeries(metric_type=name, points=[MetricPoint(timestamp=at, value=value) for at, value in points])
+            MetricSeries(
+                metric_type=name, points=[MetricPoint(timestamp=start, value=value) for start, value in points]
+            )
             for name, points in series.items()
         ],
     )
 
 
-def _types(text: str) -> Collection[MetricType]:
+def _parse_types(text: str) -> Collection[MetricType]:
     """Return the metric types that a request names, in the order of METRIC_TYPES.
 
     Raises InvalidInput.
     """
-    named = text.split(",")
-    if named == [ALL]:
+    names = text.split(",")
+    if names == [ALL]:
         return METRIC_TYPES
-    if unknown := [name for name in named if name not in METRIC_TYPES]:
+    if unknown := [name for name in names if name not in METRIC_TYPES]:
         detail = f"has unknown metric types {', '.join(map(repr, unknown))}; choose from {', '.join(METRIC_TYPES)}"
         raise InvalidInput("The request was refused.", [Fault("/metrics", detail)])
-    return [known for known in METRIC_TYPES if known in named]
+    return [metric_type for metric_type in METRIC_TYPES if metric_type in names]
 
 
-def _members(summary: Summary, types: Collection[MetricType]) -> dict[str, Any]:
+def _selected_members(summary: Summary, types: Collection[MetricType]) -> dict[str, Any]:
     """Return the members of the summary that belong to the metric types."""
     members: dict[MetricType, tuple[str, Any]] = {
         "messages_received": ("messages_received_per_min", summary.per_minute("messages_received")),
@@ -152,4 +159,4 @@ def _members(summary: Summary, types: Collection[MetricType]) -> dict[str, Any]:
         "output_error": ("output_error_rate", summary.rate("output_error")),
         "data_age": ("avg_data_age_ms", summary.times("data_age").mean()),
     }
-    return dict(member for name, member in members.items() if name in types)
+    return dict(member for metric_type, member in members.items() if metric_type in types)

@@ -1,19 +1,19 @@
-"""Routes of deployments: deploy, read, tear down, rotate the password, logs, health."""
+"""Routes of deployments: deploy, read, tear down, rotate credentials, logs, health."""
 
 import asyncio
 from concurrent.futures import Future
 from dataclasses import asdict
 from functools import partial
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 from anyio import to_thread
 from fastapi import Query
 
-from headwater.api.concurrency import roll_out
 from headwater.api.dependencies import ApiKeyDep, ServicesDep, WatcherDep
+from headwater.api.deployment_watcher import roll_out
 from headwater.api.guarded_routes import guarded_router, required_scopes
 from headwater.api.openapi import problem_responses
-from headwater.api.parsing import STRICT_INTEGER
+from headwater.api.query_parameters import STRICT_INTEGER
 from headwater.api.schemas import (
     DeadLetter,
     DeploymentBody,
@@ -34,7 +34,7 @@ from headwater.model.deployment import (
     dead_letter_topic,
     sink_topic,
 )
-from headwater.model.sink import TOPIC_MEMBERS, Sink
+from headwater.model.sink import TOPIC_FIELDS, Sink
 from headwater.services.deployments import KafkaEndpoint, is_gone, is_rotated
 from headwater.services.snippets import TopicConnection, snippets
 from headwater.stores.protocols.deployments import MAX_LOG_LINES
@@ -45,7 +45,7 @@ T = TypeVar("T")
 
 DEFAULT_LOG_LINES = 100
 OPTIONAL_READ_TIMEOUT_S = 1.0
-"""How long `deploy/stats` waits for the lag and the last progress; a value that takes longer is null."""
+"""How long `deploy/stats` waits for the lag and the last progress; a value that is not known by then is null."""
 NO_CONTROLLER = (
     "No controller runs, so this status is out of date and the worker may have ended. Start `headwater controller`."
 )
@@ -63,15 +63,16 @@ STATUS_MESSAGES = {
     operation_id="deployConfiguration",
     summary="Deploy the newest revision",
     responses=problem_responses(404, 409, 422),
-    openapi_extra=required_scopes("flow:deploy", when_feeding_prices=True),
+    openapi_extra=required_scopes("flow:deploy", with_prices_sink=True),
 )
 async def deploy(config_id: str, api_key: ApiKeyDep, services: ServicesDep, watcher: WatcherDep) -> DeploymentBody:
-    """Responds when every worker is ready, with the credentials to read the sinks' topics.
+    """Deploys the newest revision and responds when every worker is ready.
+    The response has the credentials to read the sinks' topics.
 
     The request is idempotent: it returns the same credentials every time, and deploying the same revision again changes
-    nothing. Where a revision runs already, it keeps running until the workers of the new revision are ready to take
-    over. When the new workers do not become ready, or die within 30 s after that, the old revision stays or is restored
-    (condition `RolledBack`).
+    nothing. When a revision runs already, it keeps running until the workers of the new revision are ready to take
+    over. When the new workers do not become ready, or die within the next 30 s, the old revision keeps running or is
+    restored (condition `RolledBack`).
     """
     deployment = await roll_out(
         services.deployments, watcher, api_key.owner, config_id, timeout_s=services.deploy_timeout_s
@@ -104,8 +105,8 @@ async def teardown(config_id: str, api_key: ApiKeyDep, services: ServicesDep, wa
     """
     stopped = await to_thread.run_sync(services.deployments.stop, api_key.owner, config_id)
     if stopped:
-        pending = "Teardown in progress. Repeat the request to wait for it."
-        await watcher.until(config_id, partial(is_gone, stopped), services.deploy_timeout_s, pending)
+        pending_detail = "Teardown in progress. Repeat the request to wait for it."
+        await watcher.wait_until(config_id, partial(is_gone, stopped), services.deploy_timeout_s, pending_detail)
     return Message(message=f"Pipeline {config_id} successfully torn down")
 
 
@@ -117,14 +118,15 @@ async def teardown(config_id: str, api_key: ApiKeyDep, services: ServicesDep, wa
     openapi_extra=required_scopes("flow:deploy"),
 )
 async def rotate(config_id: str, api_key: ApiKeyDep, services: ServicesDep, watcher: WatcherDep) -> DeploymentBody:
-    """Returns the new password once Kafka accepts it.
-    From then on the old password opens no new connection; connections that are open end within the hour. The user's
-    name, the topics and the offsets of the groups stay. Where the operator of Kafka manages the credentials, the
-    response is 409.
+    """Replaces the readers' password, and returns the new password once Kafka accepts it.
+    From then on the old password opens no new connection; open connections end within the hour. The user's name, the
+    topics and the offsets of the groups stay. Where the operator of Kafka manages the credentials, the response is 409.
     """
     rotated = await to_thread.run_sync(services.deployments.rotate, api_key.owner, config_id)
-    pending = "Kafka does not know the new password yet. GET …/deploy shows it; it works as soon as Kafka knows it."
-    await watcher.until(config_id, partial(is_rotated, rotated), services.deploy_timeout_s, pending)
+    pending_detail = (
+        "Kafka does not know the new password yet. GET …/deploy shows it; it works as soon as Kafka knows it."
+    )
+    await watcher.wait_until(config_id, partial(is_rotated, rotated), services.deploy_timeout_s, pending_detail)
     return _body(await to_thread.run_sync(services.deployments.get, api_key.owner, config_id), services.kafka)
 
 
@@ -143,7 +145,7 @@ def logs(
         int, Query(ge=1, le=MAX_LOG_LINES, description="The number of lines."), STRICT_INTEGER
     ] = DEFAULT_LOG_LINES,
 ) -> DeploymentLogs:
-    """Log lines of the workers and the `console.log` lines of scripts, newest first.
+    """Returns log lines of the workers and `console.log` lines of the scripts, newest first.
     The last 1,000 lines are kept.
     """
     return DeploymentLogs.of(services.deployments.logs(api_key.owner, config_id, limit))
@@ -157,26 +159,33 @@ def logs(
     openapi_extra=required_scopes("flow:read"),
 )
 async def stats(config_id: str, api_key: ApiKeyDep, services: ServicesDep) -> DeploymentStats:
-    """A change of a worker is visible within 5 seconds.
-    The lag is read at the time of the request; it is null when Kafka does not answer within a second.
+    """Returns the state of each worker, the lag, and the time of the last progress.
+    A change of a worker is visible within 5 seconds. The lag is read at the time of the request; it is null when Kafka
+    does not answer within a second.
     """
     deployment = await to_thread.run_sync(services.deployments.get, api_key.owner, config_id)
-    lag, progress = services.metrics.lag(deployment), services.metrics.last_progress(deployment)
+    lag = services.deployment_metrics.lag(deployment)
+    last_progress = services.deployment_metrics.last_progress(deployment)
     has_leader = await to_thread.run_sync(services.has_leader)
-    workers = deployment.workers if has_leader else tuple(map(_without_controller, deployment.workers))
-    return DeploymentStats.of(workers, await _or_none_after_timeout(lag), await _or_none_after_timeout(progress))
+    workers = deployment.workers if has_leader else tuple(map(_unknown_status, deployment.workers))
+    await _wait_for(lag, last_progress)
+    return DeploymentStats.of(workers, _result_or_none(lag), _result_or_none(last_progress))
 
 
-async def _or_none_after_timeout(value: "Future[T | None]") -> T | None:
-    """Return the value, or None when it is not known within OPTIONAL_READ_TIMEOUT_S.
+async def _wait_for(*reads: "Future[Any]") -> None:
+    """Wait until all reads have ended, for OPTIONAL_READ_TIMEOUT_S at most.
 
-    The read is not cancelled, since other requests may wait for it.
+    The reads are not cancelled, since other requests may wait for them.
     """
-    done, _ = await asyncio.wait([asyncio.wrap_future(value)], timeout=OPTIONAL_READ_TIMEOUT_S)
-    return next(iter(done)).result() if done else None
+    await asyncio.wait([asyncio.wrap_future(read) for read in reads], timeout=OPTIONAL_READ_TIMEOUT_S)
 
 
-def _without_controller(worker: WorkerStatus) -> WorkerStatus:
+def _result_or_none(read: "Future[T | None]") -> T | None:
+    return read.result() if read.done() else None
+
+
+def _unknown_status(worker: WorkerStatus) -> WorkerStatus:
+    """Return the status of a worker while no controller updates it."""
     return worker.model_copy(update={"is_ready": False, "reason": NO_CONTROLLER})
 
 
@@ -224,6 +233,6 @@ def _connection(deployment: Deployment, sink: Sink, kafka: KafkaEndpoint) -> Sin
         name=sink.name,
         type=sink.type,
         **asdict(connection),
-        **sink.model_dump(include={*TOPIC_MEMBERS}),
+        **sink.model_dump(include={*TOPIC_FIELDS}),
         snippets=Snippets(**snippets(connection)),
     )

@@ -1,6 +1,6 @@
 """The examples of the OpenAPI description.
 
-All belong to one fictitious installation that filters token transfers.
+They belong to one fictitious installation that filters token transfers.
 """
 
 from typing import Any
@@ -230,15 +230,15 @@ BY_SCHEMA: dict[str, Any] = {
     "DeploymentStats": STATS,
     "DeploymentLogs": LOGS,
     "Message": {"message": f"Pipeline {CONFIG_ID} successfully torn down"},
-    "Added": {"added": 1, "version": 2},
-    "Removed": {"removed": 1, "version": 3},
+    "ValuesAdded": {"added": 1, "version": 2},
+    "ValuesRemoved": {"removed": 1, "version": 3},
     "FilterCount": {"count": 1, "version": 2},
     "FilterPage": {"values": [CONTRACT], "cursor": None, "total_count": 1},
-    "Membership": {"value": CONTRACT, "is_member": True},
+    "FilterMembership": {"value": CONTRACT, "is_member": True},
     "DatasetBody": DATASET,
     "EntriesWritten": {"count": 1},
     "EntriesPage": {"values": [WALLET], "cursor": None, "total_count": 1},
-    "Existence": {"exists": True},
+    "DatasetMembership": {"exists": True},
     "Stream": STREAM,
     "Liveness": {"status": "ok"},
     "Readiness": {

@@ -10,13 +10,13 @@ import msgspec
 from fastapi import Query, Request, Response
 
 from headwater.api import examples
-from headwater.api.concurrency import run_upload
 from headwater.api.dependencies import ApiKeyDep, ServicesDep
 from headwater.api.guarded_routes import guarded_router, required_scopes
 from headwater.api.openapi import body_problem_responses, problem_responses
-from headwater.api.parsing import NULL_TO_NONE, STRICT_INTEGER
-from headwater.api.schemas import Added, FilterCount, FilterPage, Membership, Removed
-from headwater.api.values_body import read_values, required_scopes_with_values, stream_values, value_query
+from headwater.api.query_parameters import NULL_TO_NONE, STRICT_INTEGER
+from headwater.api.schemas import FilterCount, FilterMembership, FilterPage, ValuesAdded, ValuesRemoved
+from headwater.api.uploads import run_upload
+from headwater.api.values_body import read_values, stream_values, streamed_values_route, value_query
 from headwater.model.value_sets import DEFAULT_PAGE, MAX_CURSOR, MAX_PAGE
 from headwater.stores.protocols.sets import SetWriteResult
 
@@ -28,19 +28,20 @@ router = guarded_router("/api/v1/flow/{config_id}/transforms/{transform_uid}/fil
     operation_id="addFilterValues",
     summary="Add values",
     responses=body_problem_responses(404, 409),
-    openapi_extra=required_scopes_with_values("sets:write", examples.VALUES),
+    openapi_extra=streamed_values_route("sets:write", examples.VALUES),
 )
-async def add(request: Request, config_id: str, transform_uid: str, api_key: ApiKeyDep, services: ServicesDep) -> Added:
-    """Values are stored trimmed and in lower case; duplicates are ignored.
-    `added` is the number of values that were new.
+async def add(
+    request: Request, config_id: str, transform_uid: str, api_key: ApiKeyDep, services: ServicesDep
+) -> ValuesAdded:
+    """Adds values to the filter.
+    Values are stored trimmed and in lower case; duplicates are ignored. `added` is the number of values that were new.
     """
-    target = (api_key.owner, config_id, transform_uid)
 
-    def work(body: Iterator[bytes]) -> SetWriteResult:
-        services.filters.target(*target)
-        return services.filters.add(*target, read_values(body).values)
+    def add_values(body: Iterator[bytes]) -> SetWriteResult:
+        services.filters.require(api_key.owner, config_id, transform_uid)  # 404 or 409 before the body is parsed
+        return services.filters.add(api_key.owner, config_id, transform_uid, read_values(body).values)
 
-    return Added.of(await run_upload(request, work))
+    return ValuesAdded.of(await run_upload(request, add_values))
 
 
 @router.put(
@@ -48,19 +49,22 @@ async def add(request: Request, config_id: str, transform_uid: str, api_key: Api
     operation_id="replaceFilterValues",
     summary="Replace all values",
     responses=body_problem_responses(404, 409),
-    openapi_extra=required_scopes_with_values("sets:write", examples.VALUES, any_number=True),
+    openapi_extra=streamed_values_route("sets:write", examples.VALUES, any_number=True),
 )
 async def replace(
     request: Request, config_id: str, transform_uid: str, api_key: ApiKeyDep, services: ServicesDep
 ) -> FilterCount:
-    """The body may have any number of values; an empty array clears the filter.
-    No worker ever sees a mixture of old and new values.
+    """Replaces all values of the filter; an empty array clears the filter.
+    The body may have any number of values. No worker ever sees a mixture of old and new values. `count` is the number
+    of distinct values.
 
-    When two requests replace the values at the same time, the one that ends last determines all values. `count` is the
-    number of distinct values.
+    When two requests replace the values at the same time, the request that ends last determines all values.
     """
-    target = (api_key.owner, config_id, transform_uid)
-    written = await run_upload(request, lambda body: services.filters.replace(*target, stream_values(body)))
+
+    def replace_values(body: Iterator[bytes]) -> SetWriteResult:
+        return services.filters.replace(api_key.owner, config_id, transform_uid, stream_values(body))
+
+    written = await run_upload(request, replace_values)
     return FilterCount(count=written.count, version=written.version)
 
 
@@ -69,21 +73,20 @@ async def replace(
     operation_id="removeFilterValues",
     summary="Remove values",
     responses=body_problem_responses(404, 409),
-    openapi_extra=required_scopes_with_values("sets:write", examples.VALUES),
+    openapi_extra=streamed_values_route("sets:write", examples.VALUES),
 )
 async def remove(
     request: Request, config_id: str, transform_uid: str, api_key: ApiKeyDep, services: ServicesDep
-) -> Removed:
-    """Values that are not in the filter are ignored.
-    `removed` is the number of values that were removed.
+) -> ValuesRemoved:
+    """Removes values from the filter.
+    Values that are not in the filter are ignored. `removed` is the number of values that were removed.
     """
-    target = (api_key.owner, config_id, transform_uid)
 
-    def work(body: Iterator[bytes]) -> SetWriteResult:
-        services.filters.target(*target)
-        return services.filters.remove(*target, read_values(body).values)
+    def remove_values(body: Iterator[bytes]) -> SetWriteResult:
+        services.filters.require(api_key.owner, config_id, transform_uid)  # 404 or 409 before the body is parsed
+        return services.filters.remove(api_key.owner, config_id, transform_uid, read_values(body).values)
 
-    return Removed.of(await run_upload(request, work))
+    return ValuesRemoved.of(await run_upload(request, remove_values))
 
 
 @router.get(
@@ -109,11 +112,12 @@ def page(
         int, Query(ge=1, le=MAX_PAGE, description="The number of values on the page."), STRICT_INTEGER
     ] = DEFAULT_PAGE,
 ) -> Response:
-    """Each page except the last has exactly `count` values.
-    A value that is in the filter during the whole listing is listed exactly once.
+    """Lists the values of the filter in pages.
+    Each page except the last has exactly `count` values. A value that is in the filter during the whole listing is
+    listed exactly once.
     """
-    found = services.filters.page(api_key.owner, config_id, transform_uid, cursor, count)
-    return Response(msgspec.json.encode(FilterPage.of(found)), media_type="application/json")
+    values = services.filters.page(api_key.owner, config_id, transform_uid, cursor, count)
+    return Response(msgspec.json.encode(FilterPage.of(values)), media_type="application/json")
 
 
 @router.get(
@@ -129,10 +133,10 @@ def check(
     api_key: ApiKeyDep,
     services: ServicesDep,
     value: Annotated[str, value_query(examples.CONTRACT)],
-) -> Membership:
-    """Checks the current values of the filter."""
+) -> FilterMembership:
+    """Returns whether the value is in the filter now."""
     is_member = services.filters.check(api_key.owner, config_id, transform_uid, value)
-    return Membership(value=value, is_member=is_member)
+    return FilterMembership(value=value, is_member=is_member)
 
 
 @router.get(
@@ -144,5 +148,5 @@ def check(
 )
 def count(config_id: str, transform_uid: str, api_key: ApiKeyDep, services: ServicesDep) -> FilterCount:
     """Returns the current number of values in the filter."""
-    found = services.filters.count(api_key.owner, config_id, transform_uid)
-    return FilterCount(count=found.values, version=found.version)
+    counted = services.filters.count(api_key.owner, config_id, transform_uid)
+    return FilterCount(count=counted.values, version=counted.version)

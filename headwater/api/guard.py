@@ -1,7 +1,7 @@
 """Middlewares that check a request before its body is read.
 
-api/app.py lists all middlewares in their order. FastAPI parses the body before it calls dependencies, so everything
-that must refuse a request earlier is here.
+api/app.py lists all middlewares in their order. FastAPI parses the body before it calls dependencies, so a check that
+must refuse a request without reading its body is a middleware.
 """
 
 from abc import ABC, abstractmethod
@@ -11,8 +11,8 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from headwater.api.guarded_routes import RouteRule, require_prices_scope
-from headwater.api.parsing import refuse_unknown
 from headwater.api.problems import NO_SUCH_PATH
+from headwater.api.query_parameters import refuse_unknown_parameters
 from headwater.api.route_table import RULE
 from headwater.errors import Forbidden, NotFound, TooLarge, UnsupportedMediaType
 from headwater.model.key import ApiKey
@@ -50,8 +50,8 @@ class RequiredScope(Guard):
             raise Forbidden(rule.scope)
 
 
-class RequestForm(Guard):
-    """Checks what the head of a request shows.
+class RequestHeadCheck(Guard):
+    """Checks the path, the query string and the header fields of a request.
 
     Sends 404 for an id with a NUL character, 422 for an unknown query parameter, and 415 for a body that is not
     declared as plain JSON.
@@ -60,7 +60,7 @@ class RequestForm(Guard):
     async def check(self, rule: RouteRule, scope: Scope) -> None:
         if any("\0" in value for value in scope["path_params"].values()):
             raise NotFound(NO_SUCH_PATH)
-        refuse_unknown(scope["query_string"], rule.query_names)
+        refuse_unknown_parameters(scope["query_string"], rule.query_names)
         if rule.takes_body:
             _check_media_type(Headers(scope=scope))
 
@@ -76,8 +76,8 @@ def _check_media_type(headers: Headers) -> None:
 class BodyLimit:
     """Sends 413 for a body of more than MAX_BODY_BYTES.
 
-    The response is sent as soon as the declared or the received length of the body exceeds the limit. Bodies that are
-    read as a stream have a limit of their own.
+    The response is sent as soon as the declared or the received length of the body exceeds the limit. A body that is
+    read as a stream has a limit of its own.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -86,26 +86,30 @@ class BodyLimit:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         rule: RouteRule | None = scope.get(RULE)
         if rule is not None and rule.takes_body and not rule.is_streamed:
-            receive = _limited(Headers(scope=scope), receive)
+            receive = _limited_receive(Headers(scope=scope), receive)
         await self._app(scope, receive, send)
 
 
-def _limited(headers: Headers, receive: Receive) -> Receive:
+def _limited_receive(headers: Headers, receive: Receive) -> Receive:
+    """Return a `receive` that raises TooLarge after MAX_BODY_BYTES.
+
+    Raises TooLarge at once when the Content-Length is larger.
+    """
     error = TooLarge(f"The body is larger than {MAX_BODY_BYTES >> 20} MiB. Send less in one request.")
     length = headers.get("content-length", "")
     if length.isdecimal() and int(length) > MAX_BODY_BYTES:
         raise error
-    total = 0
+    received_bytes = 0
 
-    async def receive_counted() -> Message:
-        nonlocal total
+    async def limited_receive() -> Message:
+        nonlocal received_bytes
         message = await receive()
-        total += len(message.get("body", b""))
-        if total > MAX_BODY_BYTES:
+        received_bytes += len(message.get("body", b""))
+        if received_bytes > MAX_BODY_BYTES:
             raise error
         return message
 
-    return receive_counted
+    return limited_receive
 
 
 class ConditionalScopes(Guard):
@@ -121,10 +125,11 @@ class ConditionalScopes(Guard):
 
     async def check(self, rule: RouteRule, scope: Scope) -> None:
         key: ApiKey = scope["api_key"]
-        if rule.scope_when_deployed not in ("", *key.scopes):
+        if rule.scope_when_deployed and rule.scope_when_deployed not in key.scopes:
             config_id = scope["path_params"]["config_id"]
             if await to_thread.run_sync(self._deployments.find, key.owner, config_id):
                 raise Forbidden(rule.scope_when_deployed)
-        if rule.scope_with_prices not in ("", *key.scopes):
-            flow = await to_thread.run_sync(self._flows.get, key.owner, scope["path_params"]["config_id"])
+        if rule.scope_with_prices_sink and rule.scope_with_prices_sink not in key.scopes:
+            config_id = scope["path_params"]["config_id"]
+            flow = await to_thread.run_sync(self._flows.get, key.owner, config_id)
             require_prices_scope(key, flow.pipeline_config.sinks)

@@ -1,4 +1,4 @@
-"""Declares routes that need an API key, and the rule that the guard applies to each."""
+"""Declares routes that need an API key, and the rule that the guards apply to each route."""
 
 from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass
@@ -18,13 +18,17 @@ from headwater.model.sink import NewSink, Sink, has_prices_sink
 DEPLOY_SCOPE = "flow:deploy"
 PRICES_SCOPE = "prices:write"
 
-SCOPE, SCOPE_WHEN_DEPLOYED = "x-scope", "x-scope-when-deployed"
-SCOPE_WITH_PRICES = "x-scope-with-prices-sink"
-"""OpenAPI extensions: the scope that an operation needs, and those that it needs too in these cases."""
+# OpenAPI extensions of an operation.
+SCOPE = "x-scope"
+"""The scope that the API key must have."""
+SCOPE_WHEN_DEPLOYED = "x-scope-when-deployed"
+"""A further scope that the API key must have while the configuration is deployed."""
+SCOPE_WITH_PRICES_SINK = "x-scope-with-prices-sink"
+"""A further scope that the API key must have when the configuration has a prices sink."""
 STREAMED = "x-streamed"
-"""OpenAPI extension of a route that reads its body as a stream, with a limit of its own."""
+"""True when the route reads its body as a stream, with a limit of its own."""
 
-KEY_HEADER = APIKeyHeader(
+API_KEY_HEADER = APIKeyHeader(
     name="X-API-Key",
     scheme_name="ApiKeyAuth",
     description="An API key, `hw_live_…`. Create one with `headwater keys create`.",
@@ -38,19 +42,23 @@ def guarded_router(prefix: str, tag: str) -> APIRouter:
 
     Each route declares its scope with `openapi_extra=required_scopes(…)`.
     """
-    return APIRouter(prefix=prefix, route_class=GuardedRoute, tags=[tag], dependencies=[Depends(KEY_HEADER)])
+    return APIRouter(prefix=prefix, route_class=GuardedRoute, tags=[tag], dependencies=[Depends(API_KEY_HEADER)])
 
 
-def required_scopes(scope: str, *, when_deployed: str = "", when_feeding_prices: bool = False) -> dict[str, Any]:
+def required_scopes(scope: str, *, when_deployed: str = "", with_prices_sink: bool = False) -> dict[str, Any]:
     """Return the `openapi_extra` of a route: the scopes that the API key must have.
 
     Args:
         scope: The scope that is always required.
-        when_deployed: A second scope that is required while `config_id` is deployed.
-        when_feeding_prices: Whether PRICES_SCOPE is also required when `config_id` has a prices sink.
+        when_deployed: A further scope that is required while the configuration `config_id` is deployed.
+        with_prices_sink: Whether PRICES_SCOPE is also required when the configuration has a prices sink.
     """
-    deployed = {SCOPE_WHEN_DEPLOYED: when_deployed} if when_deployed else {}
-    return {SCOPE: scope} | deployed | ({SCOPE_WITH_PRICES: PRICES_SCOPE} if when_feeding_prices else {})
+    extensions = {SCOPE: scope}
+    if when_deployed:
+        extensions[SCOPE_WHEN_DEPLOYED] = when_deployed
+    if with_prices_sink:
+        extensions[SCOPE_WITH_PRICES_SINK] = PRICES_SCOPE
+    return extensions
 
 
 def require_prices_scope(key: ApiKey, sinks: Iterable[Sink | NewSink]) -> None:
@@ -61,12 +69,12 @@ def require_prices_scope(key: ApiKey, sinks: Iterable[Sink | NewSink]) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RouteRule:
-    """What the guard requires of the requests to one route.
+    """The requirements of the guards on the requests to one route.
 
     Attributes:
         scope: The scope that the API key must have.
-        scope_when_deployed: A further scope while `config_id` is deployed; empty when there is none.
-        scope_with_prices: A further scope when `config_id` has a prices sink; empty when there is none.
+        scope_when_deployed: A further scope while the configuration is deployed; empty when none is required.
+        scope_with_prices_sink: A further scope when the configuration has a prices sink; empty when none is required.
         changes_deployment: Whether a request changes a deployment.
         takes_body: Whether the route reads a body.
         is_streamed: Whether the route reads its body as a stream, with a limit of its own.
@@ -75,7 +83,7 @@ class RouteRule:
 
     scope: str
     scope_when_deployed: str
-    scope_with_prices: str
+    scope_with_prices_sink: str
     changes_deployment: bool
     takes_body: bool
     is_streamed: bool
@@ -90,7 +98,7 @@ class RouteRule:
         return cls(
             scope=extra[SCOPE],
             scope_when_deployed=extra.get(SCOPE_WHEN_DEPLOYED, ""),
-            scope_with_prices=extra.get(SCOPE_WITH_PRICES, ""),
+            scope_with_prices_sink=extra.get(SCOPE_WITH_PRICES_SINK, ""),
             changes_deployment=extra[SCOPE] == DEPLOY_SCOPE and "GET" not in (route.methods or ()),
             takes_body=is_streamed or route.body_field is not None,
             is_streamed=is_streamed,
@@ -99,7 +107,7 @@ class RouteRule:
 
 
 class GuardedRoute(APIRoute):
-    """A route that needs an API key, and reads JSON strictly."""
+    """A route that needs an API key, and parses the body as JsonRequest does."""
 
     def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
         super().__init__(path, endpoint, **options)
@@ -125,6 +133,6 @@ class JsonRequest(Request):
             value = pydantic_core.from_json(await self.body(), allow_inf_nan=False)
         except ValueError as error:
             raise MalformedRequest(f"The body is not valid JSON: {error}.") from error
-        if value is None:  # FastAPI would treat null like a missing body
+        if value is None:  # FastAPI treats null like a missing body
             raise InvalidInput("The request was refused.", [Fault("", "must not be null")])
         return value

@@ -1,6 +1,6 @@
-"""Routes for liveness, readiness and metrics.
+"""Routes of liveness, readiness and metrics.
 
-They need no key and never wait for other requests.
+These routes need no key and never wait for other requests.
 """
 
 import asyncio
@@ -12,9 +12,9 @@ import structlog
 from fastapi import APIRouter, Request, Response
 
 from headwater.api.dependencies import ReadinessProbe
-from headwater.api.metrics import OPENMETRICS
 from headwater.api.openapi import problem_response
 from headwater.api.problems import RETRY_AFTER_S, ProblemResponse, ProblemType
+from headwater.api.prometheus import OPENMETRICS
 from headwater.api.schemas import Liveness, Readiness
 from headwater.errors import HeadwaterError
 from headwater.loop_health import LoopHealth
@@ -28,11 +28,13 @@ router = APIRouter(tags=["Health"])
 
 
 class ReadinessProbes:
-    """Probes all dependencies at once, each on a thread of its own.
+    """Probes all dependencies at the same time, each on a thread of its own.
 
-    A probe that hangs is not started again.
+    While a probe hangs, it is not started again.
 
-    loops: The background loops of this process; a failing loop is listed by its name among the dependencies.
+    Args:
+        probes: The probe of each dependency, by the name of the dependency.
+        loops: The background loops of this process. A failing loop is listed among the dependencies.
     """
 
     def __init__(self, probes: Mapping[str, ReadinessProbe], loops: Sequence[LoopHealth] = ()) -> None:
@@ -42,16 +44,16 @@ class ReadinessProbes:
         self._running: dict[str, Future[bool]] = {}
         self._available: set[str] = set()
 
-    async def states(self) -> dict[str, bool]:
-        """Return for each dependency whether it answers, and False for each failing loop.
+    async def check(self) -> dict[str, bool]:
+        """Return for each dependency and each failing loop whether it is available.
 
-        A dependency must answer within PROBE_TIMEOUT_S.
+        A dependency is available when it answers within PROBE_TIMEOUT_S. A failing loop is not available.
         """
-        waiting = {name: asyncio.wrap_future(self._start(name)) for name in self._probes}
-        if waiting:
-            await asyncio.wait(waiting.values(), timeout=PROBE_TIMEOUT_S)
-        is_ready = {name: future.done() and future.result() for name, future in waiting.items()}
-        return is_ready | {loop.name: False for loop in self._loops if loop.error}
+        results = {name: asyncio.wrap_future(self._start(name)) for name in self._probes}
+        if results:
+            await asyncio.wait(results.values(), timeout=PROBE_TIMEOUT_S)
+        availability = {name: result.done() and result.result() for name, result in results.items()}
+        return availability | {loop.name: False for loop in self._loops if loop.error}
 
     def _start(self, name: str) -> Future[bool]:
         running = self._running.get(name)
@@ -80,7 +82,7 @@ class ReadinessProbes:
 
 @router.get("/healthz", operation_id="getLiveness", summary="Does this process answer?")
 async def healthz() -> Liveness:
-    """Always ok: no dependency is probed."""
+    """Returns `ok` without a probe of any dependency."""
     return Liveness()
 
 
@@ -93,11 +95,11 @@ async def healthz() -> Liveness:
 )
 async def readyz(request: Request) -> Readiness | Response:
     """Returns the state of each dependency, also when one of them does not answer."""
-    is_ready = await request.app.state.probes.states()
-    states = {name: "ok" if ok else "unavailable" for name, ok in is_ready.items()}
-    if all(is_ready.values()):
+    availability = await request.app.state.probes.check()
+    states = {name: "ok" if is_available else "unavailable" for name, is_available in availability.items()}
+    if all(availability.values()):
         return Readiness(dependencies=states)
-    unavailable = ", ".join(sorted(name for name, ok in is_ready.items() if not ok))
+    unavailable = ", ".join(sorted(name for name, is_available in availability.items() if not is_available))
     detail = f"Not ready: {unavailable}. The log of the API has the reasons. Send the same request again."
     headers = {"Retry-After": str(RETRY_AFTER_S)}
     return ProblemResponse(NOT_READY, detail, headers, {"dependencies": states}).response(request)

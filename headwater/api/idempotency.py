@@ -1,8 +1,8 @@
-"""Returns the stored response for a repeated request with the same `Idempotency-Key`.
+"""Sends the stored response to a repeat of a request with the same `Idempotency-Key`.
 
-A POST, PUT or PATCH with such a key is executed once. Only final responses are stored: no 5xx, no 429, and no response
-that rejects the form of the request, because after these the same request may succeed later. A response with
-credentials is not stored either: a repeat gets it from the route that reads the deployment.
+A POST, PUT or PATCH with such a key is executed once. Only final responses are stored: not 5xx, not 429, and not the
+response to an invalid request, because the same request may succeed later. A response with credentials is not stored
+either: a repeat gets it from the route that reads the deployment.
 """
 
 import hashlib
@@ -18,25 +18,26 @@ from fastapi.routing import APIRoute
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from headwater.api.concurrency import incomplete_body
 from headwater.api.guarded_routes import RouteRule
 from headwater.api.problems import PROBLEM_TYPES, URN
 from headwater.api.route_table import RULE
 from headwater.api.schemas import DeploymentBody
+from headwater.api.uploads import incomplete_body
 from headwater.errors import (
     Conflict,
+    DatabaseUnavailable,
     Fault,
     InvalidInput,
     MalformedRequest,
     RateLimited,
-    StoreUnavailable,
     TooLarge,
     UnsupportedMediaType,
 )
 from headwater.model.idempotency import CLAIM_TTL, KEY_PATTERN, MAX_KEY_CHARS, StoredResponse, idempotency_id
 from headwater.services.idempotency import IdempotencyService
 
-KEY_HEADER, REPLAYED_HEADER = "Idempotency-Key", "Idempotency-Replayed"
+IDEMPOTENCY_KEY_HEADER = "Idempotency-Key"
+REPLAYED_HEADER = "Idempotency-Replayed"
 METHODS = frozenset({"POST", "PUT", "PATCH"})
 STORED_HEADERS = ("content-type", "location", "etag")
 NOT_STORED_TYPES = frozenset(
@@ -48,70 +49,72 @@ NOT_STORED_TYPES = frozenset(
 log = structlog.get_logger(__name__)
 
 
-def key_of(headers: Headers) -> str | None:
+def parse_idempotency_key(headers: Headers) -> str | None:
     """Return the request's Idempotency-Key; None without the header. Raises InvalidInput."""
-    sent = headers.getlist(KEY_HEADER)
-    if not sent:
+    keys = headers.getlist(IDEMPOTENCY_KEY_HEADER)
+    if not keys:
         return None
-    if len(sent) > 1 or not re.fullmatch(KEY_PATTERN, sent[0]):
+    if len(keys) > 1 or not re.fullmatch(KEY_PATTERN, keys[0]):
         text = f"must be one of 1 to {MAX_KEY_CHARS} visible ASCII characters, without spaces"
-        raise InvalidInput("The request was refused.", [Fault(f"/{KEY_HEADER}", text)])
-    return sent[0]
+        raise InvalidInput("The request was refused.", [Fault(f"/{IDEMPOTENCY_KEY_HEADER}", text)])
+    return keys[0]
 
 
 class Idempotency:
-    """Executes a request with an Idempotency-Key once, and answers repeats from the store.
+    """Executes a request with an Idempotency-Key once.
 
-    Sends 422 for an invalid key and for a repeat with another body, 409 while the first request is in progress, 400 for
-    the incomplete body of a repeat, and 503 when the database is unavailable.
+    Repeats of the request get the stored response. The middleware sends 422 for an invalid key and for a repeat with
+    another body, 409 while the first request is in progress, 400 for the incomplete body of a repeat, and 503 when the
+    database is unavailable.
     """
 
-    def __init__(self, app: ASGIApp, store: IdempotencyService, routes: Iterable[APIRoute]) -> None:
+    def __init__(self, app: ASGIApp, service: IdempotencyService, routes: Iterable[APIRoute]) -> None:
         self._app = app
-        self._store = store
+        self._service = service
         with_credentials = (route for route in routes if route.response_model is DeploymentBody)
-        self._read_deployment = next(route for route in with_credentials if "GET" in (route.methods or ()))
+        self._deployment_route = next(route for route in with_credentials if "GET" in (route.methods or ()))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         rule: RouteRule | None = scope.get(RULE)
-        key = key_of(Headers(scope=scope)) if rule is not None and scope["method"] in METHODS else None
+        key = parse_idempotency_key(Headers(scope=scope)) if rule is not None and scope["method"] in METHODS else None
         if rule is None or key is None:
             await self._app(scope, receive, send)
             return
         has_credentials = scope["route"].response_model is DeploymentBody
         request = IdempotentRequest(
             self._app,
-            self._store,
-            request=idempotency_id(scope["api_key"].owner, scope["method"], scope["path"], key),
-            claimant=scope["request_id"],
-            regenerated_by=self._read_deployment if has_credentials else None,
+            self._service,
+            idempotency_id=idempotency_id(scope["api_key"].owner, scope["method"], scope["path"], key),
+            request_id=scope["request_id"],
+            read_route=self._deployment_route if has_credentials else None,
         )
-        await request(scope, _HashingReceive(receive, ended=not rule.takes_body), send)
+        await request(scope, _HashingReceive(receive, has_ended=not rule.takes_body), send)
 
 
 class IdempotentRequest:
     """One request with an Idempotency-Key.
 
-    request: The id of the request; a repeat has the same one.
-    claimant: The id of the HTTP request.
-    regenerated_by: The route that returns a success response again which contains credentials and is therefore not
-        stored; None when the response is stored.
+    Args:
+        idempotency_id: The id that a request and its repeats have in common.
+        request_id: The id of this HTTP request.
+        read_route: The GET route whose response a repeat gets instead of the stored response. It is given when success
+            responses contain credentials and are therefore not stored; otherwise it is None.
     """
 
     def __init__(
         self,
         app: ASGIApp,
-        store: IdempotencyService,
+        service: IdempotencyService,
         *,
-        request: str,
-        claimant: str,
-        regenerated_by: APIRoute | None,
+        idempotency_id: str,
+        request_id: str,
+        read_route: APIRoute | None,
     ) -> None:
         self._app = app
-        self._store = store
-        self._request = request
-        self._claimant = claimant
-        self._regenerated_by = regenerated_by
+        self._service = service
+        self._idempotency_id = idempotency_id
+        self._request_id = request_id
+        self._read_route = read_route
 
     async def __call__(self, scope: Scope, receive: "_HashingReceive", send: Send) -> None:
         """Execute the request, or send its stored response.
@@ -119,13 +122,13 @@ class IdempotentRequest:
         Raises Conflict while the first request is in progress, and InvalidInput when the body differs from that of the
         first request.
         """
-        found = await to_thread.run_sync(self._store.claim, self._request, self._claimant)
-        if found == "running":
+        claim = await to_thread.run_sync(self._service.claim, self._idempotency_id, self._request_id)
+        if claim == "running":
             raise Conflict(
                 "A request with this Idempotency-Key is in progress. Send this one again when the other has ended."
             )
-        if isinstance(found, StoredResponse):
-            await self._replay(found, scope, receive, send)
+        if isinstance(claim, StoredResponse):
+            await self._replay(claim, scope, receive, send)
         else:
             await self._execute(scope, receive, send)
 
@@ -145,50 +148,51 @@ class IdempotentRequest:
             await send(message)
 
     async def _renew(self) -> None:
+        """Renew the claim until the task is cancelled."""
         while True:
             await anyio.sleep(CLAIM_TTL.total_seconds() / 3)
-            await to_thread.run_sync(self._ignoring_outage, lambda: self._store.renew(self._request, self._claimant))
+            await to_thread.run_sync(self._call_service, self._service.renew)
 
     def _store_or_release(self, receive: "_HashingReceive", response: "_BufferedResponse") -> None:
-        if not (receive.ended and response.is_final):
-            self._ignoring_outage(lambda: self._store.release(self._request, self._claimant))
+        if not (receive.has_ended and response.is_final):
+            self._call_service(self._service.release)
             return
-        body = b"" if self._regenerating_route(response.status) else response.body
+        body = b"" if self._route_of_repeat(response.status) else response.body
         stored = StoredResponse(receive.sha256, response.status, response.stored_headers, body)
-        self._ignoring_outage(lambda: self._store.finish(self._request, self._claimant, stored))
+        self._call_service(self._service.finish, stored)
 
-    def _regenerating_route(self, status: int) -> APIRoute | None:
-        """Return the route that produces a response of this status for a repeat.
+    def _route_of_repeat(self, status: int) -> APIRoute | None:
+        """Return the route whose response a repeat gets instead of a stored response.
 
-        Returns None when the response itself is stored.
+        Returns None when a repeat gets the stored response of this status.
         """
-        return self._regenerated_by if status == HTTPStatus.OK else None
+        return self._read_route if status == HTTPStatus.OK else None
 
-    def _ignoring_outage(self, write: Callable[[], None]) -> None:
-        """Run a write and ignore an unavailable store.
+    def _call_service(self, method: Callable[..., None], *arguments: StoredResponse) -> None:
+        """Call a method of the service for this request, and ignore an unavailable database.
 
         The request has been executed, so its response must be sent even when it can't be stored.
         """
         try:
-            write()
-        except StoreUnavailable as error:
+            method(self._idempotency_id, self._request_id, *arguments)
+        except DatabaseUnavailable as error:
             log.warning(
-                "the state of an idempotent request can't be stored", request=self._request, reason=error.detail
+                "the state of an idempotent request can't be stored", request=self._idempotency_id, reason=error.detail
             )
 
-    async def _replay(self, found: StoredResponse, scope: Scope, receive: "_HashingReceive", send: Send) -> None:
+    async def _replay(self, stored: StoredResponse, scope: Scope, receive: "_HashingReceive", send: Send) -> None:
         await receive.drain()
-        if receive.sha256 != found.body_sha256:
+        if receive.sha256 != stored.body_sha256:
             text = "was used with another body; choose a new key for a new request"
-            raise InvalidInput("Nothing was changed.", [Fault(f"/{KEY_HEADER}", text)])
+            raise InvalidInput("Nothing was changed.", [Fault(f"/{IDEMPOTENCY_KEY_HEADER}", text)])
         replayed = _ReplayedResponse(send)
-        if route := self._regenerating_route(found.status):
+        if route := self._route_of_repeat(stored.status):
             await self._app(_scope_of_get(route, scope), _receive_empty_body, replayed)
             return
-        headers = [(name.encode(), value.encode("latin-1")) for name, value in found.headers.items()]
-        headers.append((b"content-length", str(len(found.body)).encode()))
-        await replayed({"type": "http.response.start", "status": found.status, "headers": headers})
-        await replayed({"type": "http.response.body", "body": found.body})
+        headers = [(name.encode(), value.encode("latin-1")) for name, value in stored.headers.items()]
+        headers.append((b"content-length", str(len(stored.body)).encode()))
+        await replayed({"type": "http.response.start", "status": stored.status, "headers": headers})
+        await replayed({"type": "http.response.body", "body": stored.body})
 
 
 def _scope_of_get(route: APIRoute, scope: Scope) -> Scope:
@@ -204,13 +208,14 @@ async def _receive_empty_body() -> Message:
 class _HashingReceive:
     """Wraps `receive` and hashes the request body.
 
-    `ended` is true once the whole body has arrived.
+    Attributes:
+        has_ended: Whether the whole body has arrived.
     """
 
-    def __init__(self, receive: Receive, *, ended: bool) -> None:
+    def __init__(self, receive: Receive, *, has_ended: bool) -> None:
         self._receive = receive
         self._sha256 = hashlib.sha256()
-        self.ended = ended
+        self.has_ended = has_ended
 
     @property
     def sha256(self) -> str:
@@ -218,27 +223,29 @@ class _HashingReceive:
 
     async def __call__(self) -> Message:
         message = await self._receive()
-        if message["type"] == "http.request" and not self.ended:
+        if message["type"] == "http.request" and not self.has_ended:
             self._sha256.update(message.get("body", b""))
-            self.ended = not message.get("more_body", False)
+            self.has_ended = not message.get("more_body", False)
         return message
 
     async def drain(self) -> None:
-        """Read the rest of the body.
+        """Read the remaining body.
 
         Raises MalformedRequest when the client disconnects before its end.
         """
-        while not self.ended:
+        while not self.has_ended:
             if (await self())["type"] == "http.disconnect":
                 raise incomplete_body()
 
 
 class _ProblemDocument(msgspec.Struct):
+    """The member of a problem document that decides whether the response is stored."""
+
     type: str
 
 
 class _BufferedResponse:
-    """Buffers the response until it is stored. `status` is 0 while there is no response."""
+    """Buffers the response until it is stored."""
 
     def __init__(self) -> None:
         self.messages: list[Message] = []
@@ -248,16 +255,17 @@ class _BufferedResponse:
 
     @property
     def status(self) -> int:
+        """The status of the response; 0 while there is no response."""
         return int(self.messages[0]["status"]) if self.messages else 0
 
     @property
     def is_final(self) -> bool:
-        """Whether the response is stored, so that a repeat of the request gets it."""
+        """Whether the response is stored for repeats of the request."""
         return 0 < self.status < HTTPStatus.INTERNAL_SERVER_ERROR and self._problem_type not in NOT_STORED_TYPES
 
     @property
     def _problem_type(self) -> str:
-        """The `type` of the problem document in the body; empty for a success."""
+        """The `type` of the problem document in the body; empty for a success response."""
         if self.status < HTTPStatus.BAD_REQUEST:
             return ""
         return msgspec.json.decode(self.body, type=_ProblemDocument).type

@@ -1,6 +1,6 @@
-"""The outer middlewares, which observe requests and convert exceptions.
+"""The outer middlewares.
 
-One gives each request an id and records its metrics. The other converts exceptions to responses.
+RequestMiddleware observes requests, and ProblemMiddleware converts exceptions to responses.
 """
 
 import time
@@ -12,8 +12,8 @@ from fastapi import Request
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from headwater.api.metrics import PrometheusMetrics
 from headwater.api.problems import internal_error, problem_response_of
+from headwater.api.prometheus import PrometheusMetrics
 from headwater.api.rate_limits import EXTRA_HEADERS
 from headwater.errors import HeadwaterError
 from headwater.services.ids import NewId
@@ -24,7 +24,11 @@ log = structlog.get_logger(__name__)
 
 
 class RequestMiddleware:
-    """Gives each request an id and records its metrics. It sends no errors."""
+    """Gives each request an id, records its metrics and adds header fields to its response.
+
+    The middlewares inside see a HEAD request as a GET request, whose response it has without the body, and the path of
+    a collection without a trailing slash.
+    """
 
     def __init__(self, app: ASGIApp, metrics: PrometheusMetrics, new_id: NewId) -> None:
         self._app = app
@@ -35,25 +39,27 @@ class RequestMiddleware:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        scope["request_id"] = self._new_id()
-        method = scope["method"]
-        # HEAD has the response of GET; the server omits the body.
-        inner_scope = {**scope, "method": "GET"} if method == "HEAD" else scope
-        inner_scope["path"] = _without_slash(scope["path"])
+        inner_scope = {
+            **scope,
+            "request_id": self._new_id(),
+            "method": "GET" if scope["method"] == "HEAD" else scope["method"],
+            "path": _without_slash(scope["path"]),
+        }
         started_at = time.perf_counter()
-        response = _ResponseHeaders(scope, send)
+        response = _ResponseHeaders(inner_scope, send)
         try:
             await self._app(inner_scope, receive, response)
         finally:
-            self._metrics.record_request(method, _route(inner_scope), response.status, time.perf_counter() - started_at)
+            seconds = time.perf_counter() - started_at
+            self._metrics.record_request(scope["method"], _route(inner_scope), response.status, seconds)
 
 
-class Problems:
-    """Sends a problem document for every exception of the middlewares inside it.
+class ProblemMiddleware:
+    """Sends a problem document for every exception that the middlewares inside it raise.
 
-    When the response has started, no problem document is sent. A HeadwaterError has the status in PROBLEM_TYPES. Any
-    other exception is logged and gets 500. Inside, FastAPI already turns the errors of routes into problem documents
-    (`problems.install`); only unexpected exceptions of routes get here.
+    A HeadwaterError has the status in PROBLEM_TYPES. Any other exception is logged and has the status 500. Once the
+    response has started, no problem document can be sent, and the exception is raised again. FastAPI turns the errors
+    of routes into problem documents (`problems.install`), so only unexpected exceptions of routes get here.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -89,9 +95,10 @@ def _without_slash(path: str) -> str:
 
 
 class _ResponseHeaders:
-    """Wraps `send` to add headers to the response and to record its status.
+    """Wraps `send` to add header fields to the response and to record its status.
 
-    `status` is 0 until the response starts.
+    Attributes:
+        status: The status of the response; 0 until the response starts.
     """
 
     def __init__(self, scope: Scope, send: Send) -> None:

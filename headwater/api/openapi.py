@@ -1,4 +1,4 @@
-"""The OpenAPI description with errors, headers, links and examples, and its page.
+"""The OpenAPI description of the API, and the page /docs that shows the description.
 
 The page loads nothing from other hosts.
 """
@@ -19,7 +19,7 @@ from starlette.staticfiles import StaticFiles
 
 import headwater
 from headwater.api import examples, idempotency
-from headwater.api.guarded_routes import SCOPE, SCOPE_WHEN_DEPLOYED, SCOPE_WITH_PRICES
+from headwater.api.guarded_routes import SCOPE, SCOPE_WHEN_DEPLOYED, SCOPE_WITH_PRICES_SINK
 from headwater.api.openapi_links import LINKS
 from headwater.api.problems import MEDIA_TYPE, METHOD_NOT_ALLOWED, PROBLEM_TYPES, URN, ProblemType
 from headwater.api.schemas import ProblemDetails
@@ -27,8 +27,7 @@ from headwater.model.idempotency import KEY_PATTERN
 
 TITLE = "Headwater"
 DESCRIPTION = (
-    "Turns firehoses of blockchain records into just the records you want, on Kafka topics of your own. "
-    "Every error is a problem document (RFC 9457)."
+    "Filters streams of blockchain records into Kafka topics of your own. Every error is a problem document (RFC 9457)."
 )
 ASSETS = "/docs/assets"
 SWAGGER_UI = Path(__file__).with_name("swagger_ui")
@@ -37,7 +36,7 @@ PROBLEM_SCHEMA = {"$ref": "#/components/schemas/ProblemDetails"}
 DEFAULT_PROBLEM_TYPES = {
     problem_type.status: problem_type for problem_type in reversed((*PROBLEM_TYPES.values(), METHOD_NOT_ALLOWED))
 }
-"""The problem type that documents each status: the first of its types in PROBLEM_TYPES."""
+"""The problem type that documents each status: the first one with this status in PROBLEM_TYPES."""
 COMMON_STATUSES = (
     HTTPStatus.UNAUTHORIZED,
     HTTPStatus.FORBIDDEN,
@@ -54,10 +53,10 @@ BODY_STATUSES = (
 
 TAGS = {
     "Configurations": "What a pipeline reads, does and writes. Saving a configuration runs nothing.",
-    "Transforms": "The transforms of a stored configuration. A change redeploys the pipeline when it is deployed.",
-    "Deployments": "Running configurations: start and stop a deployment, get its credentials, look at its workers.",
+    "Transforms": "The transforms of a stored configuration. A change redeploys a configuration that is deployed.",
+    "Deployments": "Deployed configurations: start and stop a pipeline, get its credentials, look at its workers.",
     "Filter values": "The sets of `redis_set_filter` transforms. Changes take effect at once, without a deploy.",
-    "Datasets": "Named sets that scripts look values up in with `flow.contains(name, values)`.",
+    "Datasets": "Named sets in which scripts look values up with `flow.contains(name, values)`.",
     "Streams": "The catalog of streams that the source of a configuration can read.",
     "Prices": "Rolling statistics of token prices, from the ticks of pipelines with a prices sink.",
     "Health": "Liveness, readiness and metrics of the process. No key is needed.",
@@ -82,14 +81,14 @@ IDEMPOTENCY_REPLAYED = {
     )
 }
 IDEMPOTENCY_KEY = {
-    "name": idempotency.KEY_HEADER,
+    "name": idempotency.IDEMPOTENCY_KEY_HEADER,
     "in": "header",
     "required": False,
-    "description": "Executes the request once: a repeat within 24 hours returns the stored response. Another body gets "
-    "422, a request in progress 409. 5xx, 429 and rejections of the request's form are not stored.",
+    "description": "Executes the request once: a repeat within 24 hours gets the stored response, 422 with another "
+    "body, or 409 during the first request. 5xx, 429 and responses to invalid requests are not stored.",
     "schema": {"type": "string", "pattern": KEY_PATTERN},
 }
-ETAG = {"ETag": _header("The revision, in quotes; for If-Match.", pattern='^"[0-9]+"$')}
+ETAG = {"ETag": _header("The revision, in quotes. Send it as If-Match.", pattern='^"[0-9]+"$')}
 HEADERS: dict[int, dict[str, Any]] = {
     HTTPStatus.CREATED: LOCATION,
     HTTPStatus.UNAUTHORIZED: {"WWW-Authenticate": _header("Says that an API key is needed.")},
@@ -102,7 +101,10 @@ Responses = dict[int | str, dict[str, Any]]
 
 
 def problem_responses(*statuses: int) -> Responses:
-    """Return the `responses` of a guarded route: its own errors, and those of every route."""
+    """Return the `responses` of a guarded route.
+
+    They are the errors of these statuses, and the errors that every guarded route has.
+    """
     return {
         int(status): problem_response(DEFAULT_PROBLEM_TYPES[HTTPStatus(status)])
         for status in sorted({*statuses, *COMMON_STATUSES})
@@ -129,7 +131,7 @@ def problem_response(problem_type: ProblemType) -> dict[str, Any]:
     return {"description": problem_type.title, "content": {MEDIA_TYPE: {"schema": PROBLEM_SCHEMA, "example": example}}}
 
 
-def etag(status: int = HTTPStatus.OK) -> Responses:
+def etag_responses(status: int = HTTPStatus.OK) -> Responses:
     """Return the `responses` of a route whose response has an ETag.
 
     Combine them with `problem_responses` by `|`.
@@ -137,11 +139,11 @@ def etag(status: int = HTTPStatus.OK) -> Responses:
     return {int(status): {"headers": ETAG}}
 
 
-def serve(app: FastAPI, routes: Sequence[APIRoute]) -> None:
-    """Add the OpenAPI description of all routes, and the files of /docs, to the app.
+def add_description(app: FastAPI, routes: Sequence[APIRoute]) -> None:
+    """Add the OpenAPI description of all routes, and the files of the page /docs, to the app.
 
-    The description is rendered once, since rendering takes long and every client may request it. The files are those of
-    Swagger UI, which the build downloads.
+    The description is rendered once, since rendering takes long and every client may request it. The build downloads
+    the files of the page, which are Swagger UI.
     """
     app.state.description = cache(
         lambda: json.dumps(describe(routes), ensure_ascii=False, separators=(",", ":")).encode()
@@ -158,7 +160,7 @@ def describe(routes: Sequence[APIRoute]) -> dict[str, Any]:
     schemas.update(problem.pop("$defs"))
     schemas["ProblemDetails"] = problem
     for method, operation in _operations(schema):
-        _drop_fastapi_errors(operation)
+        _remove_fastapi_errors(operation)
         if SCOPE in operation and method.upper() in idempotency.METHODS:
             _describe_idempotency(operation)
         _add_scopes_headers_and_examples(operation)
@@ -181,12 +183,8 @@ def _describe_idempotency(operation: dict[str, Any]) -> None:
 
 
 def _add_scopes_headers_and_examples(operation: dict[str, Any]) -> None:
-    if scope := operation.get(SCOPE):
-        scope_when_deployed = operation.get(SCOPE_WHEN_DEPLOYED)
-        more = f", while it is deployed `{scope_when_deployed}` too" if scope_when_deployed else ""
-        if scope_with_prices := operation.get(SCOPE_WITH_PRICES):
-            more += f", with a prices sink `{scope_with_prices}` too"
-        operation["description"] += f"\n\nNeeds the scope `{scope}`{more}."
+    if SCOPE in operation:
+        operation["description"] += f"\n\n{_required_scopes(operation)}"
     for parameter in operation.get("parameters", []):
         if parameter["in"] == "path":
             parameter["description"] = PATH_PARAMETERS[parameter["name"]]
@@ -198,6 +196,16 @@ def _add_scopes_headers_and_examples(operation: dict[str, Any]) -> None:
             _add_example(operation["operationId"], content)
 
 
+def _required_scopes(operation: dict[str, Any]) -> str:
+    """Return the sentence that says which scopes the API key must have."""
+    scopes = f"the scope `{operation[SCOPE]}`"
+    if scope := operation.get(SCOPE_WHEN_DEPLOYED):
+        scopes += f", and `{scope}` while the configuration is deployed"
+    if scope := operation.get(SCOPE_WITH_PRICES_SINK):
+        scopes += f", and `{scope}` when the configuration has a prices sink"
+    return f"Needs {scopes}."
+
+
 def _add_example(operation_id: str, content: dict[str, Any]) -> None:
     schema = content["schema"]
     name = schema.get("items", schema).get("$ref", "").rpartition("/")[2]
@@ -206,8 +214,8 @@ def _add_example(operation_id: str, content: dict[str, Any]) -> None:
         content["example"] = [example] if "items" in schema and name else example
 
 
-def _drop_fastapi_errors(operation: dict[str, Any]) -> None:
-    """Remove FastAPI's own form of a 422 response, which this API never sends."""
+def _remove_fastapi_errors(operation: dict[str, Any]) -> None:
+    """Remove the 422 response in FastAPI's own form, which this API never sends."""
     response = operation["responses"].get("422")
     if response and JSON in response["content"]:
         del operation["responses"]["422"]

@@ -1,9 +1,10 @@
-"""OpenAPI links: for each operation, the operations that take an id from its response."""
+"""OpenAPI links: which operations take an id from the response of which operation."""
 
 from typing import Any
 
-CONFIG, DATASET = "$response.body#/id", "$response.body#/id"
-TRANSFORM = "$response.body#/pipeline_config/transforms/0/uid"
+CREATED_ID = "$response.body#/id"
+FIRST_TRANSFORM_UID = "$response.body#/pipeline_config/transforms/0/uid"
+NEXT_CURSOR = "$response.body#/cursor"
 PATH_CONFIG_ID = "$request.path.config_id"
 
 
@@ -51,23 +52,26 @@ _DATASET_OPERATIONS = (
 
 LINKS: dict[str, dict[str, Any]] = {
     "createConfiguration": _links(
-        *(_link(operation, config_id=CONFIG) for operation in _CONFIGURATION_OPERATIONS),
-        *(_link(operation, config_id=CONFIG, transform_uid=TRANSFORM) for operation in _TRANSFORM_OPERATIONS),
+        *(_link(operation, config_id=CREATED_ID) for operation in _CONFIGURATION_OPERATIONS),
+        *(
+            _link(operation, config_id=CREATED_ID, transform_uid=FIRST_TRANSFORM_UID)
+            for operation in _TRANSFORM_OPERATIONS
+        ),
     ),
     "deployConfiguration": _links(
         *(_link(operation, config_id=PATH_CONFIG_ID) for operation in _DEPLOYMENT_OPERATIONS)
     ),
-    "createDataset": _links(*(_link(operation, dataset_id=DATASET) for operation in _DATASET_OPERATIONS)),
+    "createDataset": _links(*(_link(operation, dataset_id=CREATED_ID) for operation in _DATASET_OPERATIONS)),
     "listFilterValues": _links(
         _link(
             "listFilterValues",
             config_id=PATH_CONFIG_ID,
             transform_uid="$request.path.transform_uid",
-            cursor="$response.body#/cursor",
+            cursor=NEXT_CURSOR,
         )
     ),
     "listDatasetEntries": _links(
-        _link("listDatasetEntries", dataset_id="$request.path.dataset_id", cursor="$response.body#/cursor")
+        _link("listDatasetEntries", dataset_id="$request.path.dataset_id", cursor=NEXT_CURSOR)
     ),
 }
 """The links of each operation's response, by operation id."""

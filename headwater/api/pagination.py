@@ -1,4 +1,4 @@
-"""Pagination of lists: the `Link` header (RFC 8288) names the next page."""
+"""Pagination of lists, whose `Link` header (RFC 8288) names the next page."""
 
 from collections.abc import Iterable, Iterator
 from itertools import chain
@@ -9,7 +9,7 @@ from fastapi import Query, Request
 from fastapi.responses import StreamingResponse
 from pydantic import AfterValidator, BaseModel
 
-from headwater.api.parsing import NULL_TO_NONE, STRICT_INTEGER
+from headwater.api.query_parameters import NULL_TO_NONE, STRICT_INTEGER
 from headwater.model.pagination import CURSOR_PATTERN, MAX_LIST_LIMIT, ListPosition, parse_cursor
 
 
@@ -35,7 +35,7 @@ Cursor = Annotated[
     AfterValidator(_require_valid),
     NULL_TO_NONE,
 ]
-LINK: dict[int | str, dict[str, Any]] = {
+LINK_RESPONSES: dict[int | str, dict[str, Any]] = {
     200: {
         "headers": {
             "Link": {
@@ -46,25 +46,27 @@ LINK: dict[int | str, dict[str, Any]] = {
         }
     }
 }
-"""The `responses` of a route that returns a list; combine it with `problem_responses` by `|`."""
+"""The `responses` of a route that returns a list. Combine them with `problem_responses` by `|`."""
 
 
 def stream_array(
     request: Request, parts: Iterable[Iterable[BaseModel]], next_position: ListPosition | None
 ) -> StreamingResponse:
-    """Stream a JSON array whose objects are rendered in parts.
+    """Stream a JSON array whose objects are read in parts.
 
     The first part is read before the response starts, so that an error in it can still become an error response.
 
-    next_position: Where the next page begins; None on the last page.
+    Args:
+        next_position: The position after which the next page begins; None on the last page.
     """
-    rest = iter(parts)
-    first = next(rest, ())
-    headers = {} if next_position is None else {"Link": _link(request, next_position)}
-    return StreamingResponse(_array(chain([first], rest)), media_type="application/json", headers=headers)
+    remaining_parts = iter(parts)
+    first_part = next(remaining_parts, ())
+    body = _render(chain([first_part], remaining_parts))
+    headers = {} if next_position is None else {"Link": _next_link(request, next_position)}
+    return StreamingResponse(body, media_type="application/json", headers=headers)
 
 
-def _array(parts: Iterable[Iterable[BaseModel]]) -> Iterator[bytes]:
+def _render(parts: Iterable[Iterable[BaseModel]]) -> Iterator[bytes]:
     separator = b"["
     for part in parts:
         rendered = b",".join(item.model_dump_json(by_alias=True).encode() for item in part)
@@ -74,7 +76,7 @@ def _array(parts: Iterable[Iterable[BaseModel]]) -> Iterator[bytes]:
     yield b"[]" if separator == b"[" else b"]"
 
 
-def _link(request: Request, next_position: ListPosition) -> str:
-    other_parameters = [(name, value) for name, value in request.query_params.multi_items() if name != "cursor"]
-    query = urlencode([*other_parameters, ("cursor", next_position.cursor())])
+def _next_link(request: Request, next_position: ListPosition) -> str:
+    parameters = [(name, value) for name, value in request.query_params.multi_items() if name != "cursor"]
+    query = urlencode([*parameters, ("cursor", next_position.cursor())])
     return f'<{request.url.path}?{query}>; rel="next"'

@@ -15,19 +15,19 @@ from headwater.api.openapi import body_problem_responses
 from headwater.api.schemas import Timestamp
 from headwater.model.price.stats import Stats
 from headwater.model.price.tick import MAX_NAME_CHARS
-from headwater.services.prices import MAX_TOKENS, PriceAnswer, Status, Token
+from headwater.services.prices import MAX_TOKENS, PriceResult, Token, TokenStatus
 
 router = guarded_router("/api/v1/developer/prices", "Prices")
 
 Name = Annotated[str, Field(max_length=MAX_NAME_CHARS)]
 
 
-class PricedToken(BaseModel):
-    """A token by its address, in any case, and its chain."""
+class RequestedToken(BaseModel):
+    """A token of the request."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
-    token_address: Name = Field(description="Contract address or mint.")
+    token_address: Name = Field(description="Contract address or mint; upper and lower case are the same.")
     chain: Name = Field(description="Lowercase chain name.")
 
 
@@ -52,9 +52,9 @@ class PriceStatus(BaseModel):
 
     token_address: str
     chain: str
-    status: Status = Field(
-        description="Tokens with the status `ok` or `held` have an item. `held` means that there are newer trades "
-        "whose prices are not accepted yet."
+    status: TokenStatus = Field(
+        description="Tokens with the status `ok` or `held` have an item. `held` means that newer trades exist whose "
+        "prices are not accepted yet."
     )
     held_since: Timestamp | None = Field(
         None, description="The time of the first trade that is not accepted yet; omitted unless the status is `held`."
@@ -67,9 +67,11 @@ class PriceStatus(BaseModel):
 
 
 class PriceStats(BaseModel):
-    """The tokens that have a price, in the order of the request, duplicates kept."""
+    """The price statistics of the requested tokens."""
 
-    items: list[PriceItem]
+    items: list[PriceItem] = Field(
+        description="The tokens that have a price, in the order of the request, with its duplicates."
+    )
     cursor: str | None = Field(description="Always null, since there is only one page.")
     message: str = Field(description="How many tokens have no price, and why.")
     statuses: list[PriceStatus] = Field(description="One status per token, in the order of the request.")
@@ -85,30 +87,30 @@ class PriceStats(BaseModel):
 )
 def stats(
     body: Annotated[
-        list[PricedToken],
+        list[RequestedToken],
         Body(min_length=1, max_length=MAX_TOKENS, openapi_examples={"two tokens": {"value": examples.TOKENS}}),
     ],
     services: ServicesDep,
 ) -> Response:
     """Returns for each token the latest price, and low, high and change over 24 h and 1 h.
-    All figures are those at the time of the request.
+    The time of the request is the end of these 24 h and 1 h.
     """
-    answer = services.prices.answer([Token(token.chain, token.token_address) for token in body])
-    return Response(msgspec.json.encode(_body(answer)), media_type="application/json")
+    result = services.prices.read([Token(token.chain, token.token_address) for token in body])
+    return Response(msgspec.json.encode(_body(result)), media_type="application/json")
 
 
-def _body(answer: PriceAnswer) -> dict[str, Any]:
+def _body(result: PriceResult) -> dict[str, Any]:
     """Return the members of PriceStats as plain dicts.
 
-    Building models for 200 tokens would take too long.
+    Creating models for 200 tokens would take too long.
     """
-    priced = [(token, stats) for token, stats in zip(answer.tokens, answer.stats, strict=True) if stats is not None]
+    priced = [(token, stats) for token, stats in zip(result.tokens, result.stats, strict=True) if stats is not None]
     times = _timestamps([stats.time_ms for _, stats in priced])
     return {
         "items": [_item(token, stats, time) for (token, stats), time in zip(priced, times, strict=True)],
         "cursor": None,
-        "message": answer.message,
-        "statuses": [*map(_status, answer.tokens, answer.statuses, answer.stats, answer.quote_stale)],
+        "message": result.message,
+        "statuses": [*map(_status, result.tokens, result.statuses, result.stats, result.quote_stale)],
     }
 
 
@@ -117,19 +119,19 @@ def _timestamps(times_ms: Sequence[int]) -> list[str]:
     return texts
 
 
-def _status(token: Token, status: Status, stats: Stats | None, is_quote_stale: bool) -> dict[str, Any]:
+def _status(token: Token, status: TokenStatus, stats: Stats | None, is_quote_stale: bool) -> dict[str, Any]:
     entry: dict[str, Any] = {"token_address": token.address, "chain": token.chain, "status": status}
-    if stats is not None and stats.held_since is not None:
-        entry["held_since"] = _timestamps([stats.held_since])[0]
+    if stats is not None and stats.unaccepted_since is not None:
+        entry["held_since"] = _timestamps([stats.unaccepted_since])[0]
     if stats is not None and is_quote_stale:
         entry["quote_stale"] = True
     return entry
 
 
 def _item(token: Token, stats: Stats, time: str) -> dict[str, Any]:
-    mint, _, latest, low_24h, high_24h, low_1h, high_1h, change_24h, change_1h, decimals, *_ = stats
+    address, _, latest, low_24h, high_24h, low_1h, high_1h, change_24h, change_1h, decimals, *_ = stats
     return {
-        "mint": mint or token.address.lower(),
+        "mint": address or token.address.lower(),
         "chain": token.chain.lower(),
         "timestamp": time,
         "latest_price": latest,

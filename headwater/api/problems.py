@@ -16,7 +16,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
 from headwater import errors
-from headwater.api.parsing import faults_of
+from headwater.api.faults import faults_of
 from headwater.errors import HeadwaterError, InvalidInput, MalformedRequest
 from headwater.model.value_sets import MAX_REPORTED_FAULTS
 
@@ -26,15 +26,17 @@ MEDIA_TYPE = "application/problem+json"
 URN = "urn:headwater:problem:"
 
 _URI_CHARACTERS = "%:/?#[]@!$&'()*+,;="
-"""The characters that stay as they are when the request's path is quoted (RFC 3986, sections 2.1 and 2.2)."""
+"""The characters that are not percent-encoded in `instance` (RFC 3986, sections 2.1 and 2.2)."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProblemType:
     """One type of problem document.
 
-    public_detail: The sentence that replaces the error's own one, which could reveal a host name; empty where the
-    error's own sentence is shown.
+    Attributes:
+        name: The last part of the document's `type`.
+        public_detail: The sentence that replaces the error's own sentence, which could reveal a host name. It is empty
+            when the document shows the error's own sentence.
     """
 
     status: HTTPStatus
@@ -66,17 +68,17 @@ PROBLEM_TYPES: dict[type[HeadwaterError], ProblemType] = {
         HTTPStatus.UNPROCESSABLE_ENTITY, "deploy-failed", "The workers did not become ready"
     ),
     errors.DeployPending: ProblemType(HTTPStatus.SERVICE_UNAVAILABLE, "deploy-pending", "Deployment in progress"),
-    errors.StoreUnavailable: ProblemType(
+    errors.DatabaseUnavailable: ProblemType(
         HTTPStatus.SERVICE_UNAVAILABLE,
         "store-unavailable",
         "Database unavailable",
         "The database does not answer. Send the same request again.",
     ),
-    errors.SetStoreUnavailable: ProblemType(
+    errors.RedisUnavailable: ProblemType(
         HTTPStatus.SERVICE_UNAVAILABLE,
         "set-store-unavailable",
-        "Set store unavailable",
-        "The set store does not answer. Send the same request again.",
+        "Valkey or Redis unavailable",
+        "Valkey or Redis does not answer. Send the same request again.",
     ),
     errors.UploadAborted: ProblemType(HTTPStatus.SERVICE_UNAVAILABLE, "superseded", "The upload was aborted"),
     errors.BrokerUnavailable: ProblemType(
@@ -119,7 +121,11 @@ MAX_NAME_CHARS_IN_DETAIL = 60
 
 @dataclass(slots=True)
 class ProblemResponse:
-    """A problem document that is about to be sent. members: further members of the document."""
+    """A problem document that is about to be sent.
+
+    Attributes:
+        members: The members of the document beyond those that every problem document has.
+    """
 
     problem_type: ProblemType
     detail: str
@@ -147,9 +153,9 @@ def internal_error() -> ProblemResponse:
 
 def problem_response_of(error: HeadwaterError) -> ProblemResponse:
     """Return the problem document for an error."""
-    problem_type = next((PROBLEM_TYPES[c] for c in type(error).__mro__ if c in PROBLEM_TYPES), None)
+    problem_type = next((PROBLEM_TYPES[cls] for cls in type(error).__mro__ if cls in PROBLEM_TYPES), None)
     if problem_type is None:
-        log.error("an error has no status", exc_info=error)
+        log.error("an error has no problem type", exc_info=error)
         return internal_error()
     problem = ProblemResponse(problem_type, problem_type.public_detail or error.detail)
     if problem_type.public_detail:
@@ -172,30 +178,31 @@ def _with_first_fault(error: InvalidInput) -> str:
         return error.detail
     first = error.faults[0]
     subject = _parameter(error.parameter) if error.parameter else first.pointer or "The body"
-    return f"{error.detail} {subject} {first.detail.rstrip('.')}.{_how_many(len(error.faults))}"
+    return f"{error.detail} {subject} {first.detail.rstrip('.')}.{_fault_count(len(error.faults))}"
 
 
 def _parameter(name: str) -> str:
-    """Return the name of a query parameter as a part of a sentence."""
+    """Return the subject of a sentence about a query parameter."""
     shown = name if len(name) <= MAX_NAME_CHARS_IN_DETAIL else f"{name[:MAX_NAME_CHARS_IN_DETAIL]}…"
     return f"The query parameter {json.dumps(shown, ensure_ascii=False)}"
 
 
-def _how_many(faults: int) -> str:
-    if faults <= 1:
+def _fault_count(count: int) -> str:
+    """Return the sentence that says how many faults there are; empty when there is only one."""
+    if count <= 1:
         return ""
-    number = f"at least {faults} faults" if faults >= MAX_REPORTED_FAULTS else f"{faults} faults in all"
-    return f" There are {number}; see errors."
+    faults = f"at least {count} faults" if count >= MAX_REPORTED_FAULTS else f"{count} faults in all"
+    return f" There are {faults}; see errors."
 
 
 def _http_problem(error: HTTPException) -> ProblemResponse:
-    # FastAPI wraps exceptions that reading the body raised.
+    # When reading the body raises an exception, FastAPI raises an HTTPException from it.
     if isinstance(error.__cause__, HeadwaterError):
         return problem_response_of(error.__cause__)
     if error.status_code == HTTPStatus.NOT_FOUND:
         return problem_response_of(errors.NotFound(NO_SUCH_PATH))
     if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
-        return ProblemResponse(METHOD_NOT_ALLOWED, METHOD_NOT_ALLOWED.public_detail, {"Allow": _allowed(error)})
+        return ProblemResponse(METHOD_NOT_ALLOWED, METHOD_NOT_ALLOWED.public_detail, {"Allow": _allowed_methods(error)})
     return problem_response_of(
         MalformedRequest(
             "The request can't be read; the connection may have ended before the whole body had arrived. Send it again."
@@ -203,19 +210,22 @@ def _http_problem(error: HTTPException) -> ProblemResponse:
     )
 
 
-def _allowed(error: HTTPException) -> str:
-    """Return the methods of the path. Starlette's StaticFiles does not name them."""
+def _allowed_methods(error: HTTPException) -> str:
+    """Return the methods that the path supports.
+
+    The error of Starlette's StaticFiles does not name these methods.
+    """
     return (error.headers or {}).get("Allow", STATIC_FILE_METHODS)
 
 
 def _validation_problem(error: RequestValidationError) -> ProblemResponse:
-    found = error.errors()
-    if error.body is None and any(fault["loc"] == ("body",) for fault in found):
+    pydantic_errors = error.errors()
+    if error.body is None and any(each["loc"] == ("body",) for each in pydantic_errors):
         detail = "The body is empty. Send JSON as the description of the endpoint shows it."
         return problem_response_of(MalformedRequest(detail))
-    location, *names = found[0]["loc"]
+    location, *names = pydantic_errors[0]["loc"]
     parameter = str(names[0]) if location == "query" and names else ""
-    return problem_response_of(InvalidInput("The request was refused.", faults_of(found), parameter))
+    return problem_response_of(InvalidInput("The request was refused.", faults_of(pydantic_errors), parameter))
 
 
 def install(app: FastAPI) -> None:

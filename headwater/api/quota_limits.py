@@ -1,4 +1,4 @@
-"""Route that returns the usage and the limit of each quota of the caller's owner."""
+"""Route that returns the usage and the limit of each quota of an owner."""
 
 from pydantic import BaseModel, Field
 
@@ -33,8 +33,8 @@ class QuotaLimits(BaseModel):
     openapi_extra=required_scopes("flow:read"),
 )
 def read(api_key: ApiKeyDep, services: ServicesDep) -> QuotaLimits:
-    """A request that would exceed a quota is rejected with 403.
-    The error states the usage and the limit.
+    """Returns the usage and the limit of each quota.
+    A request that would exceed a quota gets 403, and the error states the usage and the limit.
     """
     usage = quota_usage(services.quotas.quotas, services.quotas.sets, api_key.owner)
-    return QuotaLimits(limits=[QuotaLimit(name=quota.name, used=quota.used, allowed=quota.allowed) for quota in usage])
+    return QuotaLimits(limits=[QuotaLimit(name=quota.name, used=quota.used, allowed=quota.limit) for quota in usage])

@@ -10,8 +10,8 @@ from starlette.types import ASGIApp, Scope
 
 from headwater.api.guard import Guard
 from headwater.api.guarded_routes import RouteRule
-from headwater.api.metrics import PrometheusMetrics
-from headwater.errors import RateLimited, SetStoreUnavailable
+from headwater.api.prometheus import PrometheusMetrics
+from headwater.errors import RateLimited, RedisUnavailable
 from headwater.services.rate_limits import RateDecision, RateLimits
 
 MAX_CONCURRENT_RATE_CHECKS = 8
@@ -22,9 +22,10 @@ log = structlog.get_logger(__name__)
 
 
 class RateLimit(Guard):
-    """Counts each request against the rate limit of its key, and sends 429 above the limit.
+    """Counts each request against the rate limit of its API key, and sends 429 above the limit.
 
-    While the set store is unavailable, requests pass uncounted. A request that changes a deployment then gets 503.
+    While the set store is unavailable, requests are executed without being counted, except for requests that change a
+    deployment, which get 503.
 
     The set store is queried on a separate pool of threads, so that a check never waits behind other requests.
     """
@@ -38,27 +39,27 @@ class RateLimit(Guard):
     async def check(self, rule: RouteRule, scope: Scope) -> None:
         take = partial(self._limits.take, scope["api_key"].id, upload=rule.is_streamed)
         try:
-            rate = await to_thread.run_sync(take, limiter=self._threads)
-        except SetStoreUnavailable as error:
+            decision = await to_thread.run_sync(take, limiter=self._threads)
+        except RedisUnavailable as error:
             self._metrics.record_uncounted(passed=not rule.changes_deployment)
             if rule.changes_deployment:
                 raise
-            log.warning("a request passes uncounted", reason=error.detail)
+            log.warning("a request is executed without being counted", reason=error.detail)
             return
-        scope[EXTRA_HEADERS] = rate_headers(rate)
-        if not rate.allowed:
-            text = f"This key has sent too many requests. Send this one again after {rate.retry_after_s} s."
-            raise RateLimited(text, rate.retry_after_s)
+        scope[EXTRA_HEADERS] = rate_headers(decision)
+        if not decision.allowed:
+            text = f"This key has sent too many requests. Send this one again after {decision.retry_after_s} s."
+            raise RateLimited(text, decision.retry_after_s)
 
 
-def rate_headers(rate: RateDecision) -> dict[str, str]:
-    """Return the headers of draft-ietf-httpapi-ratelimit-headers-10.
+def rate_headers(decision: RateDecision) -> dict[str, str]:
+    """Return the header fields of draft-ietf-httpapi-ratelimit-headers-10.
 
     They say: the quota is q requests per w seconds, of which r remain; after t seconds the whole quota is available
     again.
     """
-    full_in_s = math.ceil((rate.size - rate.remaining) * rate.window_s / rate.size)
+    full_after_s = math.ceil((decision.limit - decision.remaining) * decision.window_s / decision.limit)
     return {
-        "RateLimit-Policy": f'"key";q={rate.size};w={rate.window_s}',
-        "RateLimit": f'"key";r={rate.remaining};t={full_in_s}',
+        "RateLimit-Policy": f'"key";q={decision.limit};w={decision.window_s}',
+        "RateLimit": f'"key";r={decision.remaining};t={full_after_s}',
     }

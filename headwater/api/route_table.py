@@ -1,6 +1,6 @@
 """Finds the route of a request by its path and method.
 
-The lookup happens once, before anything else reads the request.
+The middleware Routing looks the route up once, before any other middleware needs it.
 """
 
 from collections.abc import Iterable
@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from headwater.api.guarded_routes import GuardedRoute
 
 RULE = "headwater.rule"
-"""Key of the ASGI scope: the RouteRule of a request to a guarded route. It is absent when the method is not allowed."""
+"""Key of the ASGI scope for the RouteRule of a guarded route. It is absent when the method is not allowed."""
 
 
 @dataclass(slots=True)
@@ -43,9 +43,9 @@ class _Node:
 class RouteTable(BaseRoute):
     """The routes of the API as a tree of path segments.
 
-    FastAPI's router sees the table as its only route. A lookup costs one dict access per segment of the path, however
-    many routes there are. Where one route has a fixed segment and another a parameter, the fixed segment wins:
-    `/flow/datasets` never means a configuration of this id.
+    The table is the only route of FastAPI's router. A lookup costs one dict access per segment of the path, however
+    many routes there are. Where one route has a fixed segment and another route has a parameter, the fixed segment
+    wins: `/flow/datasets` never means the configuration with the id "datasets".
     """
 
     def __init__(self, routes: Iterable[APIRoute]) -> None:
@@ -62,40 +62,40 @@ class RouteTable(BaseRoute):
         Where no route of the path has the method, the first route of the path is returned.
         """
         values: list[str] = []
-        node = self._find(path, values)
+        node = self._find_node(path, values)
         if node is None or not node.routes:
             return None
         route = node.routes.get(method) or next(iter(node.routes.values()))
         return route, dict(zip(route.param_convertors, values, strict=True))
 
-    def _find(self, path: str, values: list[str]) -> _Node | None:
+    def _find_node(self, path: str, values: list[str]) -> _Node | None:
         """Return the node of a path, and append the values of the path's parameters to `values`."""
         node = self._root
         for segment in path.split("/"):
-            following = node.segments.get(segment)
-            if following is None and segment:
-                following = node.parameter
+            child = node.segments.get(segment)
+            if child is None and segment:
+                child = node.parameter
                 values.append(segment)
-            if following is None:
+            if child is None:
                 return None
-            node = following
+            node = child
         return node
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
         return (Match.FULL if "route" in scope else Match.NONE), {}
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Call the route that Routing has found.
+        """Call the route that Routing has put into the scope.
 
-        Raises HTTPException 405 when it does not support the method.
+        Raises HTTPException 405 when the route does not support the method.
         """
         route: APIRoute = scope["route"]
         if scope["method"] not in (route.methods or ()):
-            raise HTTPException(HTTPStatus.METHOD_NOT_ALLOWED, headers={"Allow": self._allowed(scope["path"])})
+            raise HTTPException(HTTPStatus.METHOD_NOT_ALLOWED, headers={"Allow": self._allowed_methods(scope["path"])})
         await route.handle(scope, receive, send)
 
-    def _allowed(self, path: str) -> str:
-        node = self._find(path, [])
+    def _allowed_methods(self, path: str) -> str:
+        node = self._find_node(path, [])
         methods = set(node.routes) if node else set()
         return ", ".join(sorted(methods | {"HEAD"} if "GET" in methods else methods))
 
@@ -103,8 +103,8 @@ class RouteTable(BaseRoute):
 class Routing:
     """Middleware that puts the route, its path parameters and its rule into the scope.
 
-    It sends no errors. FastAPI's router sends 404 and 405, since a request with another method needs a valid key all
-    the same.
+    Routing sends no errors. FastAPI's router sends 404 and 405 after the other middlewares, so that a request with a
+    method that is not allowed needs a valid key too.
     """
 
     def __init__(self, app: ASGIApp, table: RouteTable) -> None:
@@ -112,9 +112,9 @@ class Routing:
         self._table = table
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        found = self._table.find(scope["path"], scope["method"]) if scope["type"] == "http" else None
-        if found is not None:
-            route, scope["path_params"] = found
+        match = self._table.find(scope["path"], scope["method"]) if scope["type"] == "http" else None
+        if match is not None:
+            route, scope["path_params"] = match
             scope["route"] = route
             if isinstance(route, GuardedRoute) and scope["method"] in (route.methods or ()):
                 scope[RULE] = route.rule

@@ -1,4 +1,7 @@
-"""Response bodies. Request bodies are in model/."""
+"""The response bodies of most routes.
+
+The bodies of prices, quotas, deployment metrics and trials are in the modules of these routes.
+"""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -8,9 +11,9 @@ from pydantic import BaseModel, Field, PlainSerializer, create_model
 
 from headwater import errors
 from headwater.model.deployment import LogLine, Status, WorkerStatus
+from headwater.model.fields import is_none
 from headwater.model.flow import Flow, PipelineConfig
-from headwater.model.members import is_none
-from headwater.model.sink import TopicMembers
+from headwater.model.sink import TopicFields
 from headwater.model.stored_config import UnreadableConfig
 from headwater.model.transforms import TRANSFORM_MODELS, Transform
 from headwater.model.value_sets import Dataset
@@ -48,7 +51,7 @@ class ProblemDetails(BaseModel):
 Warnings = Annotated[
     list[Fault] | None,
     Field(
-        description="Warnings about the save: exceptions that new or changed scripts threw on the stream's example "
+        description="Warnings about the save: exceptions that new or changed scripts threw for the stream's example "
         "record, `set_values` that were ignored, and filters that were removed. Omitted when there are none.",
         exclude_if=is_none,
     ),
@@ -68,13 +71,16 @@ class FlowConfig(BaseModel):
     owner_org_team_user_id: str
     created_at: Timestamp
     updated_at: Timestamp
-    revision: int = Field(description="Raised by each change, from 1; also the ETag.")
+    revision: int = Field(
+        description="The number of the revision: 1 at first, and raised by each change. It is also the ETag."
+    )
     pipeline_config: PipelineConfig | Any = Field(
         description="The pipeline. For a configuration that this version can't read, the stored JSON value as it is."
     )
     unreadable: str | None = Field(
         default=None,
-        description="Why this version of Headwater can't read the configuration, and what to do. Omitted when it can.",
+        description="Why this version of Headwater can't read the configuration, and what to do; omitted for a "
+        "configuration that it can read.",
         exclude_if=is_none,
     )
     warnings: Warnings = None
@@ -99,14 +105,17 @@ class FlowConfig(BaseModel):
             revision=flow.revision,
             pipeline_config=config.document
             if isinstance(config, UnreadableConfig)
-            else config.without_internal_members(),
+            else config.without_internal_fields(),
             unreadable=flow.unreadable or None,
             warnings=_faults(warnings),
         )
 
 
 def _saved_model(model: type[Transform]) -> type[BaseModel]:
-    """Return the model of a transform that was just saved: the stored one with `warnings`."""
+    """Return the model of a transform that was just saved.
+
+    It is the model of the stored transform with `warnings`.
+    """
     return create_model(
         f"Saved{model.__name__}",
         __base__=model,
@@ -117,12 +126,12 @@ def _saved_model(model: type[Transform]) -> type[BaseModel]:
 
 SAVED_MODELS: dict[str, Any] = {name: _saved_model(model) for name, model in TRANSFORM_MODELS.items()}
 SAVED_TRANSFORM: Any = Annotated[Union[tuple(SAVED_MODELS.values())], Field(discriminator="type")]  # noqa: UP007
-"""The response model of a transform that was just saved. It is made from the stored models of all types."""
+"""The response model of a transform that was just saved: the union of SAVED_MODELS."""
 
 
 def saved_transform(transform: Transform, warnings: Sequence[errors.Fault]) -> Transform:
-    """Return the body for a transform that was just saved."""
-    members = transform.without_internal_members().model_dump()
+    """Return the response body for a transform that was just saved."""
+    members = transform.without_internal_fields().model_dump()
     saved: Transform = SAVED_MODELS[transform.type](**members, warnings=_faults(warnings))
     return saved
 
@@ -132,7 +141,7 @@ def _faults(faults: Sequence[errors.Fault]) -> list[Fault] | None:
 
 
 class Message(BaseModel):
-    """A sentence that says what was done."""
+    """A sentence that says what the request did."""
 
     message: str
 
@@ -152,7 +161,7 @@ class Snippets(BaseModel):
     kcat: str
 
 
-class SinkConnection(TopicMembers):
+class SinkConnection(TopicFields):
     """The connection details of a sink's topic, and the sink's members that configure it."""
 
     uid: str
@@ -244,15 +253,15 @@ class WorkersHealth(BaseModel):
 
     @classmethod
     def of(cls, workers: tuple[WorkerStatus, ...]) -> Self:
-        """Count the workers."""
-        healthy = sum(w.is_ready for w in workers)
+        """Return the body for the workers of a deployment."""
+        healthy = sum(worker.is_ready for worker in workers)
         return cls(
             total_workers=len(workers),
             healthy_workers=healthy,
             unhealthy_workers=len(workers) - healthy,
-            crashing_workers=sum(w.is_crash_looping for w in workers),
-            oom_killed_workers=sum(w.is_oom_killed for w in workers),
-            workers=[WorkerEntry(**w.model_dump(exclude={"spec_hash", "deaths", "waits"})) for w in workers],
+            crashing_workers=sum(worker.is_crash_looping for worker in workers),
+            oom_killed_workers=sum(worker.is_oom_killed for worker in workers),
+            workers=[WorkerEntry(**worker.model_dump(exclude={"spec_hash", "deaths", "waits"})) for worker in workers],
         )
 
 
@@ -265,8 +274,8 @@ class DeploymentStats(BaseModel):
         "unavailable."
     )
     last_progress_at: Timestamp | None = Field(
-        description="Time of the last committed batch; null when there was none within a week, or when the set store "
-        "is unavailable."
+        description="Time of the last committed batch; null when there was none within a week, or when Valkey or "
+        "Redis is unavailable."
     )
 
     @classmethod
@@ -278,7 +287,7 @@ class DeploymentStats(BaseModel):
 VERSION_FIELD = Field(description="The set's version after the write.")
 
 
-class Added(BaseModel):
+class ValuesAdded(BaseModel):
     """The number of values that an add request has added."""
 
     added: int
@@ -290,7 +299,7 @@ class Added(BaseModel):
         return cls(added=written.changed, version=written.version)
 
 
-class Removed(BaseModel):
+class ValuesRemoved(BaseModel):
     """The number of values that a remove request has removed."""
 
     removed: int
@@ -318,13 +327,13 @@ class FilterPage(BaseModel):
 
     @classmethod
     def of(cls, page: ValuePage) -> dict[str, Any]:
-        """Return the body for a page.
-        It is not validated again, because a page may hold many values.
+        """Return the members of the body.
+        No model is created, because a page may have many values.
         """
         return {"values": page.values, "cursor": page.cursor, "total_count": page.total}
 
 
-class Membership(BaseModel):
+class FilterMembership(BaseModel):
     """Whether a value is in a filter."""
 
     value: str
@@ -361,27 +370,27 @@ class EntriesPage(BaseModel):
 
     @classmethod
     def of(cls, page: ValuePage) -> dict[str, Any]:
-        """Return the body for a page.
-        It is not validated again, because a page may hold many values.
+        """Return the members of the body.
+        No model is created, because a page may have many values.
         """
         cursor = None if page.cursor is None else str(page.cursor)
         return {"values": page.values, "cursor": cursor, "total_count": page.total}
 
 
-class Existence(BaseModel):
+class DatasetMembership(BaseModel):
     """Whether a value is in a dataset."""
 
     exists: bool
 
 
 class Stream(BaseModel):
-    """One stream of records that a pipeline can read."""
+    """A stream of records that a pipeline can read."""
 
     chain: str
     entity: str
     type: Literal["pubsub", "kafka"]
     has_zerolag: bool = Field(description="True when this installation has the stream with `is_zerolag: true`.")
-    event_time: str | None = Field(description="The field with the record's own time; null when it has none.")
+    event_time: str | None = Field(description="The field with the record's own time; null when records have none.")
     description: str
     key: list[str] = Field(
         description="Fields that identify a record within its stream. A dot separates the members of a nested object."

@@ -1,6 +1,6 @@
 """Routes of the transforms of a stored configuration.
 
-A change redeploys the pipeline when it is deployed.
+When a configuration is deployed, a change of its transforms is deployed too.
 """
 
 from functools import partial
@@ -10,17 +10,25 @@ from anyio import to_thread
 from fastapi import Body, Response
 
 from headwater.api import examples
-from headwater.api.concurrency import Watcher, wait_until_running
 from headwater.api.configurations import PATH, set_etag
 from headwater.api.dependencies import ApiKeyDep, IfMatchDep, LimiterDep, Services, ServicesDep, WatcherDep
+from headwater.api.deployment_watcher import DeploymentWatcher, wait_until_running
 from headwater.api.guarded_routes import guarded_router, required_scopes
-from headwater.api.openapi import body_problem_responses, etag
+from headwater.api.openapi import body_problem_responses, etag_responses
 from headwater.api.schemas import SAVED_TRANSFORM, saved_transform
-from headwater.errors import Conflict, DeployFailed, DeployPending, NotFound, Unavailable
+from headwater.errors import (
+    Conflict,
+    DeployFailed,
+    DeployPending,
+    NotFound,
+    QuotaExceeded,
+    StoredDataUnreadable,
+    Unavailable,
+)
 from headwater.model.flow import Flow
 from headwater.model.transforms import NewTransform, NewTransforms, Transform
 
-SCOPES = required_scopes("flow:write", when_deployed="flow:deploy", when_feeding_prices=True)
+SCOPES = required_scopes("flow:write", when_deployed="flow:deploy", with_prices_sink=True)
 
 router = guarded_router(PATH + "/{config_id}/transforms", "Transforms")
 
@@ -30,7 +38,7 @@ router = guarded_router(PATH + "/{config_id}/transforms", "Transforms")
     operation_id="changeTransform",
     summary="Change one transform",
     response_model=SAVED_TRANSFORM,
-    responses=etag() | body_problem_responses(404, 409, 412),
+    responses=etag_responses() | body_problem_responses(404, 409, 412),
     openapi_extra=SCOPES,
 )
 async def change(
@@ -44,7 +52,7 @@ async def change(
     watcher: WatcherDep,
     if_match: IfMatchDep,
 ) -> Transform:
-    """The body is the whole transform.
+    """Replaces one transform with the transform in the body.
     The transform keeps its `uid` and its type, a filter keeps its values, and an omitted `name` keeps the stored name.
 
     When the configuration is deployed, the saved revision is deployed too, and the response is sent when it runs.
@@ -53,7 +61,7 @@ async def change(
     saved = await limiter.run(api_key.owner, save)
     await _redeploy(services, watcher, saved.flow)
     set_etag(response, saved.flow)
-    changed = next(t for t in saved.flow.pipeline_config.transforms if t.uid == transform_uid)
+    changed = next(each for each in saved.flow.pipeline_config.transforms if each.uid == transform_uid)
     return saved_transform(changed, saved.warnings)
 
 
@@ -62,7 +70,7 @@ async def change(
     operation_id="replaceTransforms",
     summary="Replace the list of transforms",
     response_model=list[SAVED_TRANSFORM],
-    responses=etag() | body_problem_responses(404, 409, 412),
+    responses=etag_responses() | body_problem_responses(404, 409, 412),
     openapi_extra=SCOPES,
 )
 async def replace(
@@ -90,20 +98,20 @@ async def replace(
     ]
 
 
-async def _redeploy(services: Services, watcher: Watcher, saved: Flow) -> None:
+async def _redeploy(services: Services, watcher: DeploymentWatcher, saved: Flow) -> None:
     """Deploy the saved revision when the configuration is deployed.
 
-    If that fails, the revision stays saved, and the error says so.
+    If the deploy fails, the revision stays saved, and the error says so.
     """
-    saved_sentence = f"Revision {saved.revision} is saved but does not run"
+    prefix = f"Revision {saved.revision} is saved but does not run"
     try:
         started = await to_thread.run_sync(services.deployments.redeploy, saved.owner, saved.id)
         await wait_until_running(watcher, started, services.deploy_timeout_s)
+    except (DeployFailed, QuotaExceeded, StoredDataUnreadable) as error:
+        raise type(error)(f"{prefix}: {error.detail}") from error
     except (NotFound, Conflict):
-        return  # it is not deployed, or was torn down meanwhile
-    except DeployFailed as error:
-        raise DeployFailed(f"{saved_sentence}: {error.detail}") from error
+        return  # the configuration is not deployed, or its deployment was torn down meanwhile
     except Unavailable as error:
-        why = error.detail if isinstance(error, DeployPending) else "A dependency is unavailable."
-        detail = f"{saved_sentence} yet: {why} Check its state with GET …/deploy."
+        reason = error.detail if isinstance(error, DeployPending) else "A dependency is unavailable."
+        detail = f"{prefix} yet: {reason} Check its state with GET …/deploy."
         raise DeployPending(detail, error.retry_after_s) from error

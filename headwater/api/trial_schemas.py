@@ -1,4 +1,4 @@
-"""Response bodies of a trial."""
+"""The response body of a trial."""
 
 from typing import Any, Literal, Self
 
@@ -11,7 +11,7 @@ from headwater.model.trial import Trial, TrialRecord, TrialStep
 
 
 class RecordError(BaseModel):
-    """Why a record could not be processed: the same members as the headers of a dead letter."""
+    """Why a record could not be processed, as in the headers of a dead letter."""
 
     error: str = Field(description="The name of the error's class.")
     message: str
@@ -26,7 +26,7 @@ class RecordError(BaseModel):
         return cls(**{name: getattr(failure, name) for name in members})
 
 
-class TriedStep(BaseModel):
+class TrialStepBody(BaseModel):
     """The result of one transform for a sample record."""
 
     type: str
@@ -39,7 +39,7 @@ class TriedStep(BaseModel):
     logs: list[str] = Field(description="Lines of `console.log`.")
 
 
-class TriedRecord(BaseModel):
+class TrialRecordBody(BaseModel):
     """The result of one sample record."""
 
     outcome: Literal["sent", "dropped", "error", "unfinished"] = Field(
@@ -48,21 +48,21 @@ class TriedRecord(BaseModel):
     )
     reason: str = Field(description="Why the outcome is `unfinished`; otherwise empty.")
     outputs: list[Any] = Field(description="The records that every sink gets.")
-    steps: list[TriedStep] = Field(
+    steps: list[TrialStepBody] = Field(
         description="One step per transform, up to the last transform that received a record."
     )
 
 
 class TrialBody(BaseModel):
-    """Result of a validation: warnings, and the result of each sample record."""
+    """The warnings of a trial, and the result of each sample record."""
 
-    warnings: list[Fault] = Field(description="Exceptions that the scripts threw on the stream's example record.")
-    records: list[TriedRecord] = Field(description="In the order of the request.")
+    warnings: list[Fault] = Field(description="Exceptions that the scripts threw for the stream's example record.")
+    records: list[TrialRecordBody] = Field(description="In the order of the request.")
 
     @classmethod
     def of(cls, trial: Trial) -> dict[str, Any]:
-        """Return the body for msgspec.
-        Records are inserted as raw JSON, so that their numbers keep all digits.
+        """Return the members of the body.
+        The records in it are raw JSON, so that their numbers keep all digits.
         """
         return {
             "warnings": [{"pointer": fault.pointer, "detail": fault.detail} for fault in trial.warnings],

@@ -1,4 +1,7 @@
-"""Route that checks a configuration and runs it on sample records without saving it."""
+"""Route of trials.
+
+A trial checks a configuration and runs it on sample records without saving it.
+"""
 
 from functools import partial
 from typing import Annotated
@@ -18,7 +21,7 @@ router = guarded_router("/api/v1/flow/validate", "Configurations")
 
 
 class _Samples(msgspec.Struct):
-    """The records as they were sent, as raw JSON, so that numbers keep all digits."""
+    """The member `records` of the body as raw JSON, so that numbers keep all digits."""
 
     records: list[msgspec.Raw] | None = None
 
@@ -38,28 +41,29 @@ async def validate(
     services: ServicesDep,
     limiter: LimiterDep,
 ) -> Response:
-    """Runs the checks of create and passes each of `records` through the transforms.
-    The response has the result of each step. Nothing is saved.
+    """Checks the configuration and runs it on sample records.
+    The configuration is checked as create does. Each of `records` passes through the transforms, and the response has
+    the result of each step. Nothing is saved.
 
     A filter tests against its `set_values`; `flow.contains` uses your current datasets. Scripts run in the sandbox.
     """
-    samples = _samples(await request.body())
+    samples = _parse_samples(await request.body())
     run = partial(services.trials.run, api_key.owner, body.pipeline_config, samples)
     trial = await limiter.run(api_key.owner, run)
     return Response(msgspec.json.encode(TrialBody.of(trial)), media_type="application/json")
 
 
-def _samples(body: bytes) -> list[bytes]:
+def _parse_samples(body: bytes) -> list[bytes]:
     try:
         samples = [bytes(record) for record in msgspec.json.decode(body, type=_Samples).records or ()]
     except msgspec.ValidationError as error:
-        # FastAPI has validated the last of several members named `records`; an earlier one is invalid.
-        raise _refused("is there more than once; send it once, as an array") from error
+        # The body has several members named `records`. FastAPI has validated the last one; an earlier one is invalid.
+        raise _invalid_records("is there more than once; send it once, as an array") from error
     size = sum(map(len, samples))
     if size > MAX_SAMPLE_BYTES:
-        raise _refused(f"are {size} bytes of JSON; send at most {MAX_SAMPLE_BYTES}")
+        raise _invalid_records(f"are {size} bytes of JSON; send at most {MAX_SAMPLE_BYTES}")
     return samples
 
 
-def _refused(detail: str) -> InvalidInput:
+def _invalid_records(detail: str) -> InvalidInput:
     return InvalidInput("The configuration was not validated.", [Fault("/records", detail)])

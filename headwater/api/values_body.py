@@ -1,4 +1,7 @@
-"""Parses request bodies with `values` as a stream, and stops at the first fault."""
+"""Parses request bodies with the member `values` while they arrive.
+
+Parsing stops at the first fault.
+"""
 
 import contextlib
 import re
@@ -10,10 +13,10 @@ import ijson
 import msgspec
 from fastapi import Query
 
+from headwater.api.faults import pointer
 from headwater.api.guarded_routes import STREAMED, required_scopes
-from headwater.api.parsing import pointer
 from headwater.errors import Fault, InvalidInput, MalformedRequest
-from headwater.model.members import NO_NUL_PATTERN
+from headwater.model.fields import NO_NUL_PATTERN
 from headwater.model.value_sets import (
     MAX_DATASET_NAME_CHARS,
     MAX_VALUE_CHARS,
@@ -23,10 +26,10 @@ from headwater.model.value_sets import (
 )
 
 MAX_BYTES_WITHOUT_VALUE = 1 << 20
-"""The most bytes without a complete value: more than any value needs, even when all its characters are escaped."""
+"""More bytes than a complete value can have, even when all its characters are escaped."""
 
 _VALUES_SCHEMA = {"type": "array", "items": VALUE_SCHEMA}
-_FEW_VALUES_SCHEMA = _VALUES_SCHEMA | {"minItems": 1, "maxItems": MAX_VALUES_PER_REQUEST}
+_LIMITED_VALUES_SCHEMA = _VALUES_SCHEMA | {"minItems": 1, "maxItems": MAX_VALUES_PER_REQUEST}
 _NAME_SCHEMA = {
     "type": "string",
     "minLength": 1,
@@ -35,15 +38,19 @@ _NAME_SCHEMA = {
 }
 
 
-def required_scopes_with_values(
-    scope: str, example: dict[str, Any], *, named: bool = False, any_number: bool = False
+def streamed_values_route(
+    scope: str, example: dict[str, Any], *, has_name: bool = False, any_number: bool = False
 ) -> dict[str, Any]:
     """Return the `openapi_extra` of a route whose body is parsed by this module.
 
-    named: Whether the body has a `name`. any_number: Whether the number of values is not limited.
+    Args:
+        scope: The scope that the API key must have.
+        example: An example of the body.
+        has_name: Whether the body also has the member `name`.
+        any_number: Whether the number of values is unlimited.
     """
-    values = _VALUES_SCHEMA if any_number else _FEW_VALUES_SCHEMA
-    properties = {"values": values} | ({"name": _NAME_SCHEMA} if named else {})
+    values = _VALUES_SCHEMA if any_number else _LIMITED_VALUES_SCHEMA
+    properties = {"values": values} | ({"name": _NAME_SCHEMA} if has_name else {})
     schema = {
         "type": "object",
         "required": sorted(properties),
@@ -55,7 +62,7 @@ def required_scopes_with_values(
 
 
 def value_query(example: str) -> Any:
-    """Return the query parameter `value` of a check."""
+    """Return the query parameter `value` of a route that looks one value up."""
     return Query(
         description="Compared trimmed and in lower case.", examples=[example], json_schema_extra=dict(VALUE_SCHEMA)
     )
@@ -69,9 +76,9 @@ class ValuesBody:
     name: str = ""
 
 
-def read_values(chunks: Iterable[bytes], *, named: bool = False) -> ValuesBody:
+def read_values(chunks: Iterable[bytes], *, has_name: bool = False) -> ValuesBody:
     """Read a body of 1 to MAX_VALUES_PER_REQUEST values. Raises MalformedRequest, InvalidInput."""
-    parser = ValuesParser(named=named)
+    parser = ValuesParser(has_name=has_name)
     values: list[str] = []
     for part in parser.parse(chunks):
         values += part
@@ -87,23 +94,26 @@ def stream_values(chunks: Iterable[bytes]) -> Iterator[list[str]]:
 
     Raises MalformedRequest, InvalidInput.
     """
-    return ValuesParser(named=False).parse(chunks)
+    return ValuesParser(has_name=False).parse(chunks)
 
 
 class ValuesParser:
     """Parses a body chunk by chunk.
 
-    It keeps at most a few chunks and the values of one chunk in memory. _FastStrings decodes runs of complete strings
-    inside `values`; ijson parses everything else, without these runs.
+    The parser keeps at most a few chunks and the values of one chunk in memory. _FastStrings decodes runs of complete
+    strings inside `values`, and ijson parses all other bytes of the body.
+
+    Attributes:
+        name: The member `name`; empty until it is parsed.
     """
 
-    def __init__(self, *, named: bool) -> None:
+    def __init__(self, *, has_name: bool) -> None:
         self.name = ""
-        self._members = ("name", "values") if named else ("values",)
-        self._seen: set[str] = set()
-        self._member = ""
-        self._in_array = False
-        self._started = False
+        self._members = ("name", "values") if has_name else ("values",)
+        self._parsed_keys: set[str] = set()
+        self._current_key = ""
+        self._is_in_array = False
+        self._has_started = False
         self._values: list[str] = []
         self._values_before = 0
         self._bytes_without_value = 0
@@ -124,16 +134,16 @@ class ValuesParser:
                 detail = f"must have at most {MAX_VALUE_CHARS} characters, and no megabytes of white space before it"
                 raise _invalid(detail, "values", self._values_before)
             if self._values:
-                yield self._next_part()
+                yield self._take_values()
         self._feed(self._fast_strings.flush())
         self._close()
         if self._values:
-            yield self._next_part()
+            yield self._take_values()
 
-    def _next_part(self) -> list[str]:
-        part, self._values = self._values, []
-        self._values_before += len(part)
-        return part
+    def _take_values(self) -> list[str]:
+        values, self._values = self._values, []
+        self._values_before += len(values)
+        return values
 
     def _feed(self, json: bytes) -> bool:
         """Pass bytes to ijson. Returns whether ijson produced an event."""
@@ -150,46 +160,46 @@ class ValuesParser:
             self._ijson.close()
         self._handle_events()
         for member in self._members:
-            if member not in self._seen:
+            if member not in self._parsed_keys:
                 raise _invalid("is required", member)
 
     def _handle_events(self) -> bool:
         made_progress = bool(self._events)
         for event, value in self._events:
-            if self._in_array:
+            if self._is_in_array:
                 self._handle_value(event, value)
-            elif self._member:
+            elif self._current_key:
                 self._handle_member(event, value)
             elif event == "map_key":
                 self._handle_key(value)
-            elif not self._started and event != "start_map":
+            elif not self._has_started and event != "start_map":
                 raise _invalid("must be a JSON object")
-            self._started = True
+            self._has_started = True
         self._events.clear()
         return made_progress
 
     def _handle_key(self, key: str) -> None:
         if key not in self._members:
             raise _invalid("is not a member of this object; correct its name or omit it", key)
-        if key in self._seen:
+        if key in self._parsed_keys:
             raise _invalid("is there twice; send it once", key)
-        self._seen.add(key)
-        self._member = key
+        self._parsed_keys.add(key)
+        self._current_key = key
 
     def _handle_member(self, event: str, value: Any) -> None:
-        if self._member == "values":
+        if self._current_key == "values":
             if event != "start_array":
                 raise _invalid("must be an array of strings", "values")
-            self._in_array = True
+            self._is_in_array = True
         elif event != "string" or not 0 < len(value) <= MAX_DATASET_NAME_CHARS or "\0" in value:
             raise _invalid(f"must be a string of 1 to {MAX_DATASET_NAME_CHARS} characters without NUL", "name")
         else:
             self.name = value
-        self._member = ""
+        self._current_key = ""
 
     def _handle_value(self, event: str, value: Any) -> None:
         if event == "end_array":
-            self._in_array = False
+            self._is_in_array = False
             return
         index = self._values_before + len(self._values)
         if event != "string":
@@ -202,15 +212,16 @@ class ValuesParser:
 class _FastStrings:
     """Decodes runs of complete strings in the array `values`, ten times as fast as ijson.
 
-    A run starts where a value may start and ends before the `"` of a later value (after `",`), so the rest again starts
-    with a value. When one of these quotes is part of a string, the run is not valid JSON; then ijson parses everything
-    from the start of the run on and reports the fault.
+    A run begins at the opening quote of a value. It ends after the last `",` that is followed by a quote, so the
+    remaining buffer begins at the opening quote of the next value. When that `",` is inside of a string, the run is not
+    valid JSON. ijson then parses the body from the start of this run, and reports the fault if there is one.
     """
 
     _START = re.compile(rb'\s*\{\s*(?:"name"\s*:\s*"[^"\\]*"\s*,\s*)?"values"\s*:\s*\[\s*(?=")')
     _END = re.compile(rb'",[ \t\r\n]*(?=")')
     _MAX_HEAD_BYTES = 4096
     _MAX_BUFFER_BYTES = 1 << 16
+    _MAX_END_CANDIDATES = 4
     _strings = msgspec.json.Decoder(list[str])
 
     def __init__(self) -> None:
@@ -218,12 +229,15 @@ class _FastStrings:
         self._step: Callable[[list[str]], bytes] = self._read_head
 
     def feed(self, chunk: bytes, values: list[str]) -> bytes:
-        """Append the values of a run to `values`, and return the bytes that ijson must parse."""
+        """Append the values of a run in the buffered bytes to `values`.
+
+        Returns the bytes that ijson must parse.
+        """
         self._buffer += chunk
         return self._step(values)
 
     def flush(self) -> bytes:
-        """Return the rest at the end of the body, for ijson."""
+        """Return the remaining bytes at the end of the body, which ijson must parse."""
         return self._hand_over_to_ijson()
 
     def _read_head(self, values: list[str]) -> bytes:
@@ -248,21 +262,24 @@ class _FastStrings:
         return b""
 
     def _find_end(self) -> re.Match[bytes] | None:
-        """Return the last place where a run may end. Only the last four candidates are tried."""
-        at = len(self._buffer)
-        for _ in range(4):
-            at = self._buffer.rfind(b'",', 0, at)
-            if at < 0:
+        """Return the last place in the buffer where a run may end.
+
+        Only the last few candidates are tried.
+        """
+        position = len(self._buffer)
+        for _ in range(self._MAX_END_CANDIDATES):
+            position = self._buffer.rfind(b'",', 0, position)
+            if position < 0:
                 return None
-            if end := self._END.match(self._buffer, at):
+            if end := self._END.match(self._buffer, position):
                 return end
         return None
 
     def _hand_over_to_ijson(self) -> bytes:
-        """Return the buffer, and pass all later chunks through."""
-        rest, self._buffer = self._buffer, b""
+        """Return the buffered bytes, and from now on every chunk as it is."""
+        buffered, self._buffer = self._buffer, b""
         self._step = lambda _: self._hand_over_to_ijson()
-        return rest
+        return buffered
 
 
 @contextlib.contextmanager
@@ -291,7 +308,7 @@ class _LoneSurrogateCheck:
     def check(self, chunk: bytes, *, last: bool = False) -> None:
         """Check the next chunk. Raises MalformedRequest.
 
-        An escape sequence that may be cut by the end of the chunk is checked with the next chunk.
+        An escape sequence that the end of the chunk may cut off is checked together with the next chunk.
         """
         text = self._unchecked + chunk
         end = len(text) if last else len(text) - self._MAX_ESCAPE_BYTES + 1

@@ -9,7 +9,7 @@ import msgspec
 
 from headwater.app.data_directory import DataDirectory
 from headwater.errors import SetupError
-from headwater.ingest.evm.abi import Abis, Event, read_fragment, write_fragment
+from headwater.ingest.evm.abi import Abis, Event, event_of_fragment, fragment_of_event
 from headwater.ingest.evm.abi_files import read_events
 from headwater.ingest.evm.well_known import well_known
 from headwater.settings import Settings
@@ -17,8 +17,8 @@ from headwater.settings import Settings
 _ADDRESS: Final = re.compile(r"0x[0-9a-f]{40}")
 
 
-class _Stored(msgspec.Struct):
-    """The stored ABI fragments. The newest is the last of each list.
+class _StoredAbis(msgspec.Struct):
+    """The stored ABI fragments. The newest fragment is the last one of each list.
 
     Attributes:
         events: Fragments for any contract. Shipped events have priority over them.
@@ -35,32 +35,35 @@ class AbiImportResult(NamedTuple):
     """The result of an import.
 
     Attributes:
-        new: The number of events that had not been imported for this contract, or for all contracts, before.
-        known: The number of all imported events.
+        new: The number of events that had not been imported before, for the contract or for all contracts.
+        total: The number of all imported events.
     """
 
     new: int
-    known: int
+    total: int
 
 
 def load_abis(settings: Settings) -> Abis:
     """Return all events in ascending priority. Raises SetupError.
 
-    They are imported ones, those that ship with Headwater, and imported ones that override shipped ones.
+    Imported events come first, then the events that ship with Headwater, then the imported events that override them.
     """
     stored = _read(DataDirectory(settings.data_dir).abis)
-    own = {address: _events(fragments) for address, fragments in stored.contracts.items()}
-    return Abis([*_events(stored.events), *reversed(well_known()), *_events(stored.overrides)], own)
+    by_contract = {address: _events(fragments) for address, fragments in stored.contracts.items()}
+    return Abis([*_events(stored.events), *reversed(well_known()), *_events(stored.overrides)], by_contract)
 
 
 def import_abis(
     settings: Settings, files: Iterable[Path], address: str = "", *, override_shipped: bool = False
 ) -> AbiImportResult:
-    """Add the events of some files, for one contract when an address is given.
+    """Add the events of ABI files. Raises SetupError.
 
-    Raises SetupError.
-
-    With `override_shipped`, their parameter names replace those of the events that ship with Headwater.
+    Args:
+        settings: The settings of the installation.
+        files: The files.
+        address: The contract to which the events belong; empty for all contracts.
+        override_shipped: Whether the parameter names in the files replace the parameter names of events that ship with
+            Headwater.
     """
     address = address.lower()
     if address and not _ADDRESS.fullmatch(address):
@@ -71,16 +74,14 @@ def import_abis(
         )
     data_directory = DataDirectory(settings.data_dir)
     stored = _read(data_directory.abis)
-    general = stored.overrides if override_shipped else stored.events
-    target = stored.contracts.setdefault(address, []) if address else general
-    candidates = [target] if address else [stored.events, stored.overrides]
-    new = 0
-    for fragment in [write_fragment(event) for file in files for event in read_events(file)]:
-        lists_with_fragment = [candidate for candidate in candidates if fragment in candidate]
-        new += not lists_with_fragment
-        for some in lists_with_fragment:
-            some.remove(fragment)
-        target.append(fragment)
+    if address:
+        target = stored.contracts.setdefault(address, [])
+        lists = [target]
+    else:
+        target = stored.overrides if override_shipped else stored.events
+        lists = [stored.events, stored.overrides]
+    fragments = [fragment_of_event(event) for file in files for event in read_events(file)]
+    new = sum(_append(fragment, target, lists) for fragment in fragments)
     data_directory.create()
     scratch = data_directory.abis.with_suffix(".new")
     scratch.write_bytes(msgspec.json.encode(stored))
@@ -88,8 +89,17 @@ def import_abis(
     return AbiImportResult(new, sum(map(len, (stored.events, stored.overrides, *stored.contracts.values()))))
 
 
+def _append(fragment: Any, target: list[Any], lists: list[list[Any]]) -> bool:
+    """Move a fragment to the end of `target`. Returns whether it was in none of the lists."""
+    lists_with_fragment = [fragments for fragments in lists if fragment in fragments]
+    for fragments in lists_with_fragment:
+        fragments.remove(fragment)
+    target.append(fragment)
+    return not lists_with_fragment
+
+
 def shipped_names(settings: Settings) -> list[str]:
-    """Return the shipped events whose parameter names take precedence over imported ones.
+    """Return the shipped events whose parameter names take precedence over imported names.
 
     Raises SetupError.
     """
@@ -104,21 +114,21 @@ def shipped_names(settings: Settings) -> list[str]:
 
 
 def _layout(event: Event) -> tuple[str, tuple[bool, ...]]:
-    """Return what a log shows of its event: topic0, and which parameters are indexed.
+    """Return topic0 of an event, and which of its parameters are indexed.
 
-    Events with the same layout differ only in names.
+    A log shows no more of its event, so events with the same layout differ only in their names.
     """
     return event.topic0, tuple(param.indexed for param in event.params)
 
 
-def _read(path: Path) -> _Stored:
+def _read(path: Path) -> _StoredAbis:
     if not path.exists():
-        return _Stored()
+        return _StoredAbis()
     try:
-        return msgspec.json.decode(path.read_bytes(), type=_Stored)
+        return msgspec.json.decode(path.read_bytes(), type=_StoredAbis)
     except msgspec.DecodeError as error:
         raise SetupError(f"The imported ABIs in {path} can't be read: {error}. Remove it and import again.") from error
 
 
 def _events(fragments: Iterable[Any]) -> list[Event]:
-    return [event for event in map(read_fragment, fragments) if event is not None]
+    return [event for event in map(event_of_fragment, fragments) if event is not None]

@@ -15,7 +15,7 @@ import uvicorn
 
 from headwater.api.app import create_api
 from headwater.api.dependencies import Services
-from headwater.app.data_directory import DataDirectory, require_platform
+from headwater.app.data_directory import require_platform
 from headwater.app.database import connect_database
 from headwater.app.endpoints import Endpoints
 from headwater.app.http_server import allow_open_files, origins_of, server_config
@@ -26,29 +26,29 @@ from headwater.brokers.base import ClusterAdmin
 from headwater.brokers.cluster_admin import KafkaClusterAdmin
 from headwater.controller.leadership import CONTROLLER_LEASE
 from headwater.errors import OrchestratorUnavailable
+from headwater.model.access import KafkaAccess
 from headwater.model.binding import Bindings, KafkaTopic
 from headwater.model.flow import Source
 from headwater.model.price.tick import TICKS_TOPIC
 from headwater.model.sink import SinkLimits
-from headwater.model.worker_spec import KafkaAccess
-from headwater.sandbox import validate, validation_sandbox
+from headwater.sandbox import validate_script, validation_sandbox
 from headwater.services.audit import AuditedSets
 from headwater.services.datasets import Datasets
+from headwater.services.deployment_metrics import DeploymentMetrics
 from headwater.services.deployments import Deployments, KafkaEndpoint, Login
 from headwater.services.filters import Filters
 from headwater.services.flows import Flows, FlowStores
 from headwater.services.idempotency import IdempotencyService
 from headwater.services.ids import new_id, utc_now
 from headwater.services.keys import Keys
-from headwater.services.metrics import DeploymentMetrics
 from headwater.services.pipeline_checker import PipelineChecker
 from headwater.services.prices import Prices
-from headwater.services.quotas import QuotaSets, QuotaStores
+from headwater.services.quotas import QuotaEnforcingSets, QuotaStores
 from headwater.services.rate_limits import RateLimits
 from headwater.services.redaction import redactor
 from headwater.services.trials import Trials
 from headwater.settings import Settings
-from headwater.stores.protocols.control import Leases
+from headwater.stores.protocols.leases import Leases
 from headwater.stores.redis.client import Client, connect
 from headwater.stores.redis.dataset_names import RedisDatasetNames
 from headwater.stores.redis.metrics import RedisMetrics
@@ -62,9 +62,9 @@ from headwater.transforms import TRANSFORMS
 from headwater.transforms.base import TransformContext
 
 PASSWORD_BYTES = 24
-RATE_ANSWER_TIMEOUT_S = 0.5
-"""The time-out of the rate limits' store. After it, a request passes uncounted."""
-METRICS_ANSWER_TIMEOUT_S = 2.0
+RATE_LIMIT_TIMEOUT_S = 0.5
+"""The time-out of the rate limits' store. After a time-out, a request is accepted uncounted."""
+METRICS_READ_TIMEOUT_S = 2.0
 """The time-out of reads of metrics. `deploy/stats` must respond even while the set store is unavailable."""
 SWITCH_INTERVAL_S = 0.001
 """Python's switch interval: how long the thread of an upload may keep the GIL while other requests wait."""
@@ -82,8 +82,9 @@ def serve(settings: Settings, fd: int | None) -> None:
         # status of a signal, which looks like a crash.
         signal.signal(number, lambda *_: sys.exit(0))
     sys.setswitchinterval(SWITCH_INTERVAL_S)
-    endpoints = Endpoints(settings, DataDirectory(settings.data_dir))
-    endpoints.create_data_directory()
+    endpoints = Endpoints.from_settings(settings)
+    endpoints.require_embedded_data()
+    endpoints.data_directory.create()
     allow_open_files(settings.http_connections)
     with connect_database(endpoints) as database:
         app = create_api(_services(endpoints, database, endpoints.set_store()))
@@ -96,17 +97,17 @@ def serve(settings: Settings, fd: int | None) -> None:
 def _services(endpoints: Endpoints, database: Database, client: Client) -> Services:
     settings = endpoints.settings
     bindings = load_bindings(settings)
-    broker = KafkaClusterAdmin(endpoints.kafka(), endpoints.replication())
-    probe_topic = next((topic for _, topic in bindings), TICKS_TOPIC)
+    broker = KafkaClusterAdmin(endpoints.admin_kafka(), endpoints.replication())
+    probe_topic = next((topic for _, topic in bindings.own_topics()), TICKS_TOPIC)
     quotas = QuotaStores(database.quotas, RedisSetStore(client), RedisReservations(client))
-    sets, names = QuotaSets(quotas), RedisDatasetNames(client)
+    sets, names = QuotaEnforcingSets(quotas), RedisDatasetNames(client)
     audited = AuditedSets(sets, database.audit)
     sink_limits = SinkLimits(
         settings.sink_max_partitions, settings.sink_max_retention_days, settings.sink_max_retention_bytes
     )
     checker = PipelineChecker(
         bindings=bindings,
-        validate_script=partial(validate, jit=settings.v8_jit),
+        validate_script=partial(validate_script, jit=settings.v8_jit),
         transform_types=TRANSFORMS,
         new_id=new_id,
         sink_limits=sink_limits,
@@ -135,9 +136,9 @@ def _services(endpoints: Endpoints, database: Database, client: Client) -> Servi
             redact=redactor(names_to_redact(endpoints, bindings)),
             manages_users=endpoints.manages_kafka_users,
         ),
-        metrics=DeploymentMetrics(
-            RedisMetrics(connect(endpoints.redis_url(), answer_timeout_s=METRICS_ANSWER_TIMEOUT_S)),
-            _lag(bindings, broker),
+        deployment_metrics=DeploymentMetrics(
+            RedisMetrics(connect(endpoints.redis_url(), reply_timeout_s=METRICS_READ_TIMEOUT_S)),
+            _lag_reader(bindings, broker),
             utc_now,
         ),
         filters=Filters(database.flows, database.deployments, audited),
@@ -155,21 +156,23 @@ def _services(endpoints: Endpoints, database: Database, client: Client) -> Servi
         },
         has_leader=partial(_has_leader, database.leases),
         deploy_timeout_s=settings.deploy_timeout_s,
-        failed_keys_per_minute=settings.http_failed_keys,
+        invalid_keys_per_minute=settings.http_failed_keys,
         cors_origins=origins_of(settings.cors_origins),
         metrics_dir=_metrics_dir(),
     )
 
 
-def _lag(bindings: Bindings, broker: ClusterAdmin) -> Callable[[Source, str], int | None]:
+def _lag_reader(bindings: Bindings, broker: ClusterAdmin) -> Callable[[Source, str], int | None]:
     """Return a function that reads the lag of a consumer group from the cluster of its stream.
 
     The lag is None for Pub/Sub and for unbound streams.
     """
-    clusters: dict[KafkaAccess, ClusterAdmin] = {access: KafkaClusterAdmin(access, 1) for access in bindings.clusters()}
+    clusters: dict[KafkaAccess, ClusterAdmin] = {
+        access: KafkaClusterAdmin(access, 1) for access in bindings.kafka_accesses()
+    }
 
     def lag(source: Source, group: str) -> int | None:
-        binding = bindings.of(source.chain, source.entity, zerolag=source.is_zerolag)
+        binding = bindings.find(source.chain, source.entity, zerolag=source.is_zerolag)
         if not isinstance(binding, KafkaTopic):
             return None
         cluster = broker if binding.access is None else clusters[binding.access]
@@ -182,12 +185,12 @@ def _rate_limits(endpoints: Endpoints) -> RateLimits | None:
     settings = endpoints.settings
     if not settings.rate_limit:
         return None
-    client = connect(endpoints.redis_url(), answer_timeout_s=RATE_ANSWER_TIMEOUT_S)
+    client = connect(endpoints.redis_url(), reply_timeout_s=RATE_LIMIT_TIMEOUT_S)
     return RateLimits(RedisTokenBuckets(client), settings.rate_limit, settings.rate_burst)
 
 
 def _reader_endpoint(endpoints: Endpoints) -> KafkaEndpoint:
-    """Return how readers connect to Kafka, as the response of a deploy shows it."""
+    """Return how readers connect to Kafka, for the response of a deploy."""
     readers = endpoints.reader_kafka()
     return KafkaEndpoint(
         readers.bootstrap_servers,
@@ -207,8 +210,10 @@ def _require_leader(leases: Leases) -> None:
         raise OrchestratorUnavailable(
             "No controller is running, so deployments do not change. Start `headwater controller`."
         )
-    if leader.failing:
-        raise OrchestratorUnavailable(f"Part of the controller's work fails: {leader.failing} See its log.")
+    if leader.current_failure:
+        raise OrchestratorUnavailable(
+            f"Part of the controller's work fails ({leader.current_failure}). See the log of the controller."
+        )
 
 
 def _metrics_dir() -> Path | None:

@@ -29,45 +29,44 @@ class ApiClient:
         """Close the connection."""
         self._http.close()
 
-    def put(self, body: Mapping[str, Any]) -> str:
-        """Create a configuration, or update the one with the same name. Returns its id.
+    def create_or_update(self, body: Mapping[str, Any]) -> str:
+        """Create a configuration, or update the configuration with the same name. Returns its id.
 
         In an existing configuration, only the description, the source's entity and the first script are changed.
         """
-        flows = self._call("GET", "/api/v1/flow")
-        known = next((flow for flow in flows if flow["name"] == body["name"]), None)
-        if known is None:
+        stored = next((flow for flow in self._call("GET", "/api/v1/flow") if flow["name"] == body["name"]), None)
+        if stored is None:
             return str(self._call("POST", "/api/v1/flow", body)["id"])
-        if "unreadable" in known:
-            raise SetupError(f"The configuration {known['id']} with this name can't be read: {known['unreadable']}")
-        new, kept = body["pipeline_config"], known["pipeline_config"]
-        kept["source"]["entity"] = new["source"]["entity"]
-        scripts = [transform for transform in kept["transforms"] if transform["type"] == "v8"]
+        if "unreadable" in stored:
+            raise SetupError(f"The configuration {stored['id']} with this name can't be read: {stored['unreadable']}")
+        new_config, config = body["pipeline_config"], stored["pipeline_config"]
+        config["source"]["entity"] = new_config["source"]["entity"]
+        scripts = [transform for transform in config["transforms"] if transform["type"] == "v8"]
         if not scripts:
-            raise SetupError(f"The configuration {known['id']} with this name has no script any more: rename it.")
-        scripts[0]["script"] = new["transforms"][0]["script"]
-        self._call("PUT", f"/api/v1/flow/{known['id']}", known | {"description": body["description"]})
-        return str(known["id"])
+            raise SetupError(f"The configuration {stored['id']} with this name no longer has a script: rename it.")
+        scripts[0]["script"] = new_config["transforms"][0]["script"]
+        self._call("PUT", f"/api/v1/flow/{stored['id']}", stored | {"description": body["description"]})
+        return str(stored["id"])
 
     def deploy(self, config_id: str) -> None:
         """Deploy the newest revision of a configuration."""
         self._call("POST", f"/api/v1/flow/{config_id}/deploy")
 
-    def priced(self, chain: str, addresses: Iterable[str]) -> set[str]:
-        """Return the addresses among these that currently have a price."""
+    def priced_addresses(self, chain: str, addresses: Iterable[str]) -> set[str]:
+        """Return the addresses of tokens that currently have a price."""
         tokens = [{"token_address": address, "chain": chain} for address in dict.fromkeys(addresses)]
-        found = set[str]()
+        priced = set[str]()
         for first in range(0, len(tokens), MAX_TOKENS):
-            answer = self._call("POST", "/api/v1/developer/prices/stats", tokens[first : first + MAX_TOKENS])
-            found |= {item["mint"] for item in answer["items"]}
-        return found
+            response = self._call("POST", "/api/v1/developer/prices/stats", tokens[first : first + MAX_TOKENS])
+            priced |= {item["mint"] for item in response["items"]}
+        return priced
 
     def _call(self, method: str, path: str, body: Any = None) -> Any:
         try:
             response = self._http.request(method, path, json=body)
         except httpx2.TransportError as error:
-            where = self._http.base_url
-            raise SetupError(f"There is no API at {where}: {error}. Start Headwater, or set --url.") from error
+            url = self._http.base_url
+            raise SetupError(f"There is no API at {url}: {error}. Start Headwater, or set --url.") from error
         if "json" not in response.headers.get("content-type", ""):
             raise SetupError(
                 f"The server at {self._http.base_url} is not a Headwater API (status {response.status_code}). "

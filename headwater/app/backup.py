@@ -1,13 +1,14 @@
 """Backs up and restores the database, the secret key and the set store.
 
-Kafka's data is not part of a backup. The database is read from a snapshot, and the set store after that. So the backup
-contains every set that the database references; it may also contain writes that were made during the backup.
+Kafka's data is not part of a backup. The database is read from a snapshot, and the set store is read after the
+database. So the backup contains every set that the database references. It may also contain sets that were written
+during the backup.
 """
 
 import base64
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, closing, contextmanager, nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -16,37 +17,50 @@ import headwater
 from headwater.app.backup_archive import Archive, ArchiveWriter, reading, writing
 from headwater.app.data_directory import DataDirectory
 from headwater.app.endpoints import Endpoints
+from headwater.app.secret_keys import old_secret_keys, secret_key
 from headwater.controller.leadership import CONTROLLER_LEASE
 from headwater.errors import SetupError
 from headwater.private_files import write_private
 from headwater.settings import Settings
+from headwater.stores.embedded_valkey import EmbeddedValkey
 from headwater.stores.redis import backup as set_backup
 from headwater.stores.redis.client import Client, connect
 from headwater.stores.sql import backup as database_backup
 from headwater.stores.sql.database import open_database
-from headwater.stores.sql.encryption import Sealer, decode_secret_key
+from headwater.stores.sql.encryption import FieldCipher, decode_secret_key
 
-DATABASE, SET_STORE, SECRET_KEY = "database.jsonl", "set-store.jsonl", "secret-key"
-DATA_FILES = ("api-key", "tokens.json", "abis.json")
-"""Further files of the data directory that belong into a backup."""
-ANSWER_TIMEOUT_S = 60.0
+DATABASE, SET_STORE, SECRET_KEY, API_KEY = "database.jsonl", "set-store.jsonl", "secret-key", "api-key"
+DATA_FILES = ("tokens.json", "abis.json")
+"""Files of the data directory that hold no secret and belong in every backup."""
+REPLY_TIMEOUT_S = 60.0
 READY_WITHIN_S = 60.0
 
 
-def backup(settings: Settings, path: Path, *, with_key: bool = True) -> dict[str, Any]:
+def backup(settings: Settings, path: Path, *, with_keys: bool = True) -> dict[str, Any]:
     """Write a backup of the installation, which may be running.
 
-    Returns the manifest. Raises SetupError, Unavailable. The data directory is locked meanwhile: no restore can start
-    during a backup, and no backup during a restore.
+    Returns the manifest. Raises SetupError, Unavailable. No restore can start during a backup, and no backup during a
+    restore.
+
+    Args:
+        settings: The settings of the installation.
+        path: The file to write, which must not exist.
+        with_keys: Whether the backup contains the secret key and the API key of the owner `local`.
     """
-    endpoints = _endpoints(settings)
+    endpoints = Endpoints.from_settings(settings)
+    if endpoints.embeds_database:
+        endpoints.data_directory.require_exists("HEADWATER_DATABASE_URL")
     path = path.expanduser().absolute()
-    with _without_restore(endpoints.data_directory), _set_store(endpoints) as client, writing(path) as archive:
-        key = endpoints.secret_key()
-        description = _write(archive, endpoints, client)
-        if with_key:
-            archive.add(SECRET_KEY, _key_text(key))
-        for name in DATA_FILES:
+    with (
+        _locked_against_restore(endpoints.data_directory),
+        _set_store(endpoints) as client,
+        writing(path) as archive,
+    ):
+        key = secret_key(settings, endpoints.data_directory)
+        description = _write_stores(archive, endpoints, client)
+        if with_keys:
+            archive.add(SECRET_KEY, base64.b64encode(key) + b"\n")
+        for name in (API_KEY, *DATA_FILES) if with_keys else DATA_FILES:
             if (file := endpoints.data_directory.path / name).exists():
                 archive.add(name, file.read_bytes())
         archive.close(description)
@@ -54,7 +68,8 @@ def backup(settings: Settings, path: Path, *, with_key: bool = True) -> dict[str
         return written.manifest
 
 
-def _write(archive: ArchiveWriter, endpoints: Endpoints, client: Client) -> dict[str, Any]:
+def _write_stores(archive: ArchiveWriter, endpoints: Endpoints, client: Client) -> dict[str, Any]:
+    """Add the database and the set store to the archive. Returns the manifest's description."""
     url = endpoints.database_url()
     with database_backup.snapshot(url) as snapshot:
         description = {
@@ -91,7 +106,7 @@ def restore(settings: Settings, path: Path, *, replace: bool = False) -> dict[st
     file, secret key and set store are renamed and kept. After an interrupted restore, no process starts on the data
     directory until a restore has succeeded.
     """
-    endpoints = Endpoints(settings, DataDirectory(settings.data_dir))
+    endpoints = Endpoints.from_settings(settings)
     data_directory = endpoints.data_directory
     with reading(path) as archive:
         archive.verify()
@@ -104,13 +119,13 @@ def restore(settings: Settings, path: Path, *, replace: bool = False) -> dict[st
             _require_stopped(endpoints)
             if not replace:
                 _require_empty(endpoints)
-            sealer = Sealer(_key(endpoints, archive), *endpoints.old_secret_keys())
+            cipher = FieldCipher(_secret_key_of(archive, endpoints), *old_secret_keys(settings))
             database_backup.require_known(str(archive.manifest["schema"]))
-            draft = None if _has_external_database(endpoints) else _draft_database(endpoints, archive, sealer)
+            draft = _draft_database(endpoints, archive, cipher) if endpoints.embeds_database else None
             with data_directory.restoring():
                 stamp = f"before-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
                 if draft is None:
-                    _load_database(endpoints, archive, sealer)
+                    _load_database(endpoints, archive, cipher)
                 else:
                     _place_database(endpoints, draft, stamp)
                 _restore_set_store(endpoints, archive, stamp)
@@ -118,16 +133,9 @@ def restore(settings: Settings, path: Path, *, replace: bool = False) -> dict[st
         return archive.manifest
 
 
-def _endpoints(settings: Settings) -> Endpoints:
-    endpoints = Endpoints(settings, DataDirectory(settings.data_dir))
-    if not settings.database_url.get_secret_value():
-        endpoints.require_data_directory("HEADWATER_DATABASE_URL")
-    return endpoints
-
-
 @contextmanager
-def _without_restore(data_directory: DataDirectory) -> Iterator[None]:
-    """Lock a data directory against restores.
+def _locked_against_restore(data_directory: DataDirectory) -> Iterator[None]:
+    """Prevent restores into a data directory during the block.
 
     Raises SetupError when a restore is in progress or was interrupted.
     """
@@ -136,31 +144,23 @@ def _without_restore(data_directory: DataDirectory) -> Iterator[None]:
         yield
 
 
-def _key_text(key: bytes) -> bytes:
-    return base64.b64encode(key) + b"\n"
+def _secret_key_of(archive: Archive, endpoints: Endpoints) -> bytes:
+    """Return the secret key in the backup, or else the secret key of the installation.
 
-
-def _key(endpoints: Endpoints, archive: Archive) -> bytes:
-    """Return the secret key of the backup, or else that of the installation.
-
-    Raises SetupError.
+    Raises SetupError when there is no key, and when the key in the settings is not the key in the backup.
     """
-    given = endpoints.settings.secret_key.get_secret_value()
+    setting = endpoints.settings.secret_key.get_secret_value()
     if not archive.has(SECRET_KEY):
-        if not given and not endpoints.data_directory.secret_key.exists():
+        if not setting and not endpoints.data_directory.secret_key.exists():
             raise SetupError(
                 "The backup was made without the secret key. Put the installation's secret-key file into "
                 f"{endpoints.data_directory.path}, or set HEADWATER_SECRET_KEY, and restore again."
             )
-        return endpoints.secret_key()
+        return secret_key(endpoints.settings, endpoints.data_directory)
     key = decode_secret_key(archive.read(SECRET_KEY).decode().strip(), SECRET_KEY)
-    if given and decode_secret_key(given, "HEADWATER_SECRET_KEY") != key:
+    if setting and decode_secret_key(setting, "HEADWATER_SECRET_KEY") != key:
         raise SetupError("HEADWATER_SECRET_KEY is not the key of this backup. Unset it, or restore another backup.")
     return key
-
-
-def _has_external_database(endpoints: Endpoints) -> bool:
-    return bool(endpoints.settings.database_url.get_secret_value())
 
 
 def _require_stopped(endpoints: Endpoints) -> None:
@@ -168,7 +168,7 @@ def _require_stopped(endpoints: Endpoints) -> None:
 
     Processes on this machine are already excluded by the locks of the data directory.
     """
-    if not _has_external_database(endpoints) and not endpoints.data_directory.database.exists():
+    if endpoints.embeds_database and not endpoints.data_directory.database.exists():
         return
     url = endpoints.database_url()
     if not database_backup.is_empty(url) and database_backup.has_leader(url, CONTROLLER_LEASE):
@@ -180,49 +180,50 @@ def _require_stopped(endpoints: Endpoints) -> None:
 
 def _require_empty(endpoints: Endpoints) -> None:
     """Raise SetupError when the installation has data that a restore would replace."""
-    is_external = _has_external_database(endpoints)
-    if (is_external and not database_backup.is_empty(endpoints.database_url())) or (
-        not is_external and endpoints.data_directory.database.exists()
-    ):
+    if endpoints.embeds_database:
+        has_database = endpoints.data_directory.database.exists()
+    else:
+        has_database = not database_backup.is_empty(endpoints.database_url())
+    if has_database:
         raise SetupError("There is a database already. `headwater restore --replace` puts the backup in its place.")
     if endpoints.embeds_valkey:
         if any((endpoints.data_directory.path / "valkey").glob("appendonly*")):
             raise SetupError(
-                "There is a set store already. `headwater restore --replace` puts the backup in its place."
+                "There is data of Valkey already. `headwater restore --replace` puts the backup in its place."
             )
         return
-    client = connect(endpoints.redis_url(), answer_timeout_s=ANSWER_TIMEOUT_S)
+    client = connect(endpoints.redis_url(), reply_timeout_s=REPLY_TIMEOUT_S)
     if not set_backup.is_empty(client):
-        raise SetupError("The set store holds data already. `headwater restore --replace` replaces it.")
+        raise SetupError("Valkey or Redis holds data already. `headwater restore --replace` replaces it.")
 
 
-def _load(url: str, archive: Archive, sealer: Sealer, fencing: int = 0) -> None:
+def _load(url: str, archive: Archive, cipher: FieldCipher, min_fencing_token: int = 0) -> None:
     """Write the rows of a backup into a database, and check that the secret key fits."""
     rows = ((str(name), values) for name, values in archive.lines(DATABASE))
-    _check_counts(database_backup.load(url, str(archive.manifest["schema"]), rows, fencing), archive)
-    open_database(url, sealer).close()
+    _check_counts(database_backup.load(url, str(archive.manifest["schema"]), rows, min_fencing_token), archive)
+    open_database(url, cipher).close()
 
 
-def _load_database(endpoints: Endpoints, archive: Archive, sealer: Sealer) -> None:
+def _load_database(endpoints: Endpoints, archive: Archive, cipher: FieldCipher) -> None:
     """Load the backup into a database server, in place of its data."""
-    _load(endpoints.database_url(), archive, sealer)
+    _load(endpoints.database_url(), archive, cipher)
 
 
-def _draft_database(endpoints: Endpoints, archive: Archive, sealer: Sealer) -> Path:
+def _draft_database(endpoints: Endpoints, archive: Archive, cipher: FieldCipher) -> Path:
     """Write the backup into a new database file.
 
-    The current one is not changed, so an error loses nothing.
+    The current database file is not changed, so an error loses nothing.
     """
     final = endpoints.data_directory.database
     draft = final.with_name(f"{final.name}.restoring")
     _remove(draft)
-    fencing = database_backup.fencing(endpoints.database_url()) if final.exists() else 0
-    _load(f"sqlite:///{draft}", archive, sealer, fencing)
+    last_fencing_token = database_backup.highest_fencing_token(endpoints.database_url()) if final.exists() else 0
+    _load(f"sqlite:///{draft}", archive, cipher, last_fencing_token)
     return draft
 
 
 def _place_database(endpoints: Endpoints, draft: Path, stamp: str) -> None:
-    """Replace the current database file by the new one. The current one is renamed and kept."""
+    """Replace the current database file by the new one. The current file is renamed and kept."""
     final = endpoints.data_directory.database
     for suffix in ("", "-wal", "-shm"):
         if (old := final.with_name(final.name + suffix)).exists():
@@ -248,13 +249,13 @@ def _check_counts(written: Counter[str], archive: Archive) -> None:
 def _restore_set_store(endpoints: Endpoints, archive: Archive, stamp: str) -> None:
     if endpoints.embeds_valkey and (old := endpoints.data_directory.path / "valkey").exists():
         old.rename(old.with_name(f"valkey.{stamp}"))
-    with _set_store(endpoints, locked=True) as client:
+    with _set_store(endpoints, holds_lock=True) as client:
         set_backup.clear(client)
         loaded = set_backup.load(client, _entries(archive))
     expected = archive.manifest["members"][SET_STORE]["lines"]
     if (loaded.sets, loaded.keys + loaded.unreadable) != (expected.get("sets", 0), expected.get("keys", 0)):
         raise SetupError(
-            f"Only {loaded} of {expected} entries were restored into the set store. Restore again, or use another "
+            f"Only {loaded} of {expected} entries were restored into Valkey or Redis. Restore again, or use another "
             "backup."
         )
     archive.manifest["unreadable_keys"] = loaded.unreadable
@@ -267,9 +268,10 @@ def _entries(archive: Archive) -> Iterable[set_backup.Entry]:
 def _restore_files(endpoints: Endpoints, archive: Archive, stamp: str) -> None:
     """Write the files of the backup.
 
-    The database that was replaced needs the key that it was sealed with.
+    An existing file with another content is renamed and kept. In particular, the replaced database can be read only
+    with its own secret key.
     """
-    for name in (*DATA_FILES, SECRET_KEY):
+    for name in (API_KEY, *DATA_FILES, SECRET_KEY):
         if not archive.has(name) or (name == SECRET_KEY and endpoints.settings.secret_key.get_secret_value()):
             continue
         file, content = endpoints.data_directory.path / name, archive.read(name)
@@ -279,25 +281,39 @@ def _restore_files(endpoints: Endpoints, archive: Archive, stamp: str) -> None:
 
 
 @contextmanager
-def _set_store(endpoints: Endpoints, *, locked: bool = False) -> Iterator[Client]:
+def _set_store(endpoints: Endpoints, *, holds_lock: bool = False) -> Iterator[Client]:
     """Open a client of the set store.
 
-    The embedded set store is started when `headwater up` does not run. `locked` says whether this process holds the
-    lock of `up`, so that no other process can run the embedded set store.
+    The embedded set store is started during the block, unless another process runs it.
+
+    Args:
+        endpoints: The endpoints of the installation.
+        holds_lock: Whether this process already holds the lock of `headwater up`, which runs the embedded set store.
     """
-    if not endpoints.embeds_valkey or (not locked and endpoints.data_directory.is_locked("up")):
-        client = connect(endpoints.redis_url(), answer_timeout_s=ANSWER_TIMEOUT_S)
-        try:
-            yield client
-        finally:
-            client.close()
-        return
-    valkey = endpoints.embedded_valkey()
+    with ExitStack() as stack:
+        if endpoints.embeds_valkey and (holds_lock or _acquire_lock(endpoints.data_directory, stack)):
+            stack.enter_context(_running(endpoints.embedded_valkey()))
+        yield stack.enter_context(closing(connect(endpoints.redis_url(), reply_timeout_s=REPLY_TIMEOUT_S)))
+
+
+def _acquire_lock(data_directory: DataDirectory, stack: ExitStack) -> bool:
+    """Acquire the lock of `headwater up` until the stack is closed.
+
+    Returns False when another process holds it.
+    """
+    try:
+        stack.enter_context(data_directory.locked("up"))
+    except SetupError:
+        return False
+    return True
+
+
+@contextmanager
+def _running(valkey: EmbeddedValkey) -> Iterator[None]:
+    """Run the embedded set store during the block."""
     child = valkey.start()
     try:
         valkey.wait_ready(child, READY_WITHIN_S)
-        client = connect(valkey.url, answer_timeout_s=ANSWER_TIMEOUT_S)
-        yield client
-        client.close()
+        yield
     finally:
         child.stop(READY_WITHIN_S)

@@ -1,7 +1,7 @@
-"""Reads and writes backup files: a ZIP of JSON lines and files, with a manifest.
+"""Reads and writes backup files, which are ZIP archives with a manifest.
 
-The manifest has the size and hash of each file. A backup contains the secret key, so only its owner can read it. It
-gets its final name after it was written and verified.
+The manifest has the size and hash of each file. Only the user who makes a backup can read its file (mode 0600), because
+the backup contains the secret key. The file gets its final name after it was written and verified.
 """
 
 import hashlib
@@ -71,7 +71,7 @@ class Archive:
         self._archive = archive
         try:
             self.manifest: dict[str, Any] = json.loads(archive.read(MANIFEST))
-            known = self.manifest["format"] == FORMAT
+            is_known_format = self.manifest["format"] == FORMAT
         except (
             KeyError,
             ValueError,
@@ -82,7 +82,7 @@ class Archive:
             NotImplementedError,
         ) as error:
             raise self._damaged("it has no manifest") from error
-        if not known:
+        if not is_known_format:
             raise SetupError(
                 f"{path} has the backup format {self.manifest['format']}, which this version does not know. Use a "
                 "newer Headwater."
@@ -92,14 +92,14 @@ class Archive:
         """Compare all members with the manifest. Raises SetupError."""
         members = self.manifest["members"]
         if {*members, MANIFEST} != set(self._archive.namelist()):
-            raise self._damaged("its members are not those that its manifest names")
+            raise self._damaged("its members differ from the members that its manifest names")
         for name, expected in members.items():
             digest, size = hashlib.sha256(), 0
             for block in self._blocks(name):
                 digest.update(block)
                 size += len(block)
             if (size, digest.hexdigest()) != (expected["bytes"], expected["sha256"]):
-                raise self._damaged(f"the content of {name} is not what its manifest says")
+                raise self._damaged(f"the content of {name} does not match its manifest")
 
     def _blocks(self, name: str) -> Iterator[bytes]:
         try:
@@ -131,7 +131,7 @@ class Archive:
 def writing(path: Path) -> Iterator[ArchiveWriter]:
     """Open a new backup file.
 
-    At the end of the block, it is verified and gets the name `path`. Raises SetupError.
+    At the end of the block, the file is verified and gets the name `path`. Raises SetupError.
     """
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     if path.exists():

@@ -41,6 +41,20 @@ class DataDirectory:
         self.logs = self.path / "logs"
         self._restoring = self.path / "restore-unfinished"
 
+    def require_exists(self, setting: str) -> None:
+        """Raise SetupError when the directory does not exist.
+
+        A process that does not run `headwater up` calls this, because a mistyped path must not create a new directory.
+
+        Args:
+            setting: The setting that makes the data directory unnecessary, for the message.
+        """
+        if not self.path.exists():
+            raise SetupError(
+                f"There is no installation in {self.path}. Start one with `headwater up`, point --data-dir at the "
+                f"existing one, or set {setting}."
+            )
+
     def create(self) -> None:
         """Create the directory. Raises SetupError when that fails."""
         try:
@@ -52,21 +66,22 @@ class DataDirectory:
             ) from error
 
     @contextlib.contextmanager
-    def locked(self, by: str) -> Iterator[str]:
-        """Lock the directory for one process of the kind `by`.
+    def locked(self, command: str) -> Iterator[str]:
+        """Lock the directory, so that only one process of a command such as `up` uses it.
 
         The kernel releases the lock when the process dies. Yields a name of the lock that no other live process can
         have. Raises SetupError when another process holds the lock. A copied directory has another lock file.
         """
-        path = self.path / f"{by}.lock"
+        path = self.path / f"{command}.lock"
         with path.open("a+") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 file.seek(0)
                 raise SetupError(
-                    f"The data directory {self.path} is in use by another `headwater {by}` (process "
-                    f"{file.read().strip() or 'unknown'}). Stop that one, or choose another with --data-dir."
+                    f"The data directory {self.path} is in use by another `headwater {command}`, or by a backup or "
+                    f"restore (process {file.read().strip() or 'unknown'}). Stop that process or wait for its end, or "
+                    "choose another directory with --data-dir."
                 ) from None
             file.truncate(0)
             file.write(str(os.getpid()))
@@ -75,10 +90,10 @@ class DataDirectory:
 
     @contextlib.contextmanager
     def database_lock(self, *, exclusive: bool = False) -> Iterator[None]:
-        """Take a shared lock on the database, or an exclusive one.
+        """Hold a shared lock on the database, or an exclusive one.
 
-        Raises SetupError when the lock is taken. A restore needs the exclusive lock: a process that keeps a replaced
-        database file open would write into the old file.
+        Raises SetupError when another process's lock prevents it. A restore needs the exclusive lock: a process that
+        keeps a replaced database file open would write into the old file.
         """
         with (self.path / "database.lock").open("a") as file:
             try:
@@ -91,14 +106,6 @@ class DataDirectory:
                     else f"A restore into {self.path} is in progress. Start this command again when it has ended."
                 ) from None
             yield
-
-    def is_locked(self, by: str) -> bool:
-        """Whether a process of the kind `by` currently holds the lock."""
-        try:
-            with self.locked(by):
-                return False
-        except SetupError:
-            return True
 
     @contextlib.contextmanager
     def restoring(self) -> Iterator[None]:
@@ -118,7 +125,7 @@ class DataDirectory:
                 "`headwater restore --replace` again."
             )
 
-    def fresh_metrics_dir(self) -> Path:
+    def create_metrics_dir(self) -> Path:
         """Create an empty directory in which the API processes of one `up` share their metrics."""
         shutil.rmtree(self.metrics, ignore_errors=True)
         self.metrics.mkdir(parents=True)
@@ -126,9 +133,10 @@ class DataDirectory:
 
 
 def _lock_name(descriptor: int) -> str:
-    """Return the name of a lock file: boot id of the machine, device and inode of the file.
+    """Return a name of a lock.
 
-    Two processes with the same name have locked the same file of the same machine since its last boot.
+    The name contains the machine's boot id and the device and inode of the file. Two processes whose locks have the
+    same name have locked the same file of the same machine since its last boot.
     """
     file = os.fstat(descriptor)
     return f"{_BOOT_ID.read_text('ascii').strip()}:{file.st_dev}:{file.st_ino}"

@@ -4,8 +4,8 @@ import time
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 
-from headwater.app.data_directory import DataDirectory
 from headwater.app.endpoints import Endpoints
+from headwater.app.secret_keys import field_cipher
 from headwater.model.key import LOCAL_SCOPES
 from headwater.model.quota import QUOTA_NAMES, QuotaDefaults, QuotaName
 from headwater.private_files import write_private
@@ -13,11 +13,11 @@ from headwater.services.ids import utc_now
 from headwater.services.keys import Keys
 from headwater.services.quotas import QuotaUsage, quota_usage
 from headwater.settings import Settings
-from headwater.stores.protocols.control import AuditLog, QuotaStore
+from headwater.stores.protocols.audit import AuditLog
+from headwater.stores.protocols.quotas import QuotaStore
 from headwater.stores.redis.client import connect
 from headwater.stores.redis.sets.set_store import RedisSetStore
 from headwater.stores.sql.database import Database, open_database
-from headwater.stores.sql.encryption import Sealer
 
 LOCAL_OWNER = "local"
 
@@ -26,32 +26,28 @@ LOCAL_OWNER = "local"
 def connect_database(endpoints: Endpoints, *, check_key: bool = True) -> Iterator[Database]:
     """Open the database and apply its migrations.
 
-    With `check_key=False`, it is opened even when its secrets were encrypted with another key.
+    With `check_key=False`, the database is opened even when its secrets were encrypted with another key.
 
     Raises SetupError when a newer version has migrated the database, when the secret key is wrong, or when a restore
-    was interrupted, and StoreUnavailable.
+    was interrupted, and DatabaseUnavailable.
     """
-    with _in_use(endpoints):
+    with _locked_against_restore(endpoints):
         endpoints.data_directory.require_restored()
-        sealer = Sealer(endpoints.secret_key(), *endpoints.old_secret_keys())
+        cipher = field_cipher(endpoints.settings, endpoints.data_directory)
         quotas = quota_defaults(endpoints.settings)
-        database = open_database(endpoints.database_url(), sealer, quotas, check_key=check_key)
+        database = open_database(endpoints.database_url(), cipher, quotas, check_key=check_key)
         try:
             yield database
         finally:
             database.close()
 
 
-def _in_use(endpoints: Endpoints) -> AbstractContextManager[None]:
-    """Lock the data directory's database against a restore.
+def _locked_against_restore(endpoints: Endpoints) -> AbstractContextManager[None]:
+    """Return a context that prevents a restore of the data directory's database.
 
-    A database server needs no lock from us.
+    A restore into a database server is not prevented.
     """
-    return (
-        nullcontext()
-        if endpoints.settings.database_url.get_secret_value()
-        else endpoints.data_directory.database_lock()
-    )
+    return endpoints.data_directory.database_lock() if endpoints.embeds_database else nullcontext()
 
 
 @contextmanager
@@ -60,9 +56,9 @@ def opened_database(settings: Settings, *, check_key: bool = True) -> Iterator[D
 
     Raises SetupError when there is no installation.
     """
-    endpoints = Endpoints(settings, DataDirectory(settings.data_dir))
-    if not settings.database_url.get_secret_value():
-        endpoints.require_data_directory("HEADWATER_DATABASE_URL")
+    endpoints = Endpoints.from_settings(settings)
+    if endpoints.embeds_database:
+        endpoints.data_directory.require_exists("HEADWATER_DATABASE_URL")
     with connect_database(endpoints, check_key=check_key) as database:
         yield database
 
@@ -98,14 +94,14 @@ def opened_quotas(settings: Settings) -> Iterator[QuotaStore]:
 
 
 def quota_limits_of(settings: Settings, owner: str) -> tuple[Sequence[QuotaUsage], Collection[QuotaName]]:
-    """Return the usage and limits of an owner, and the quotas that were set for this owner.
+    """Return the usage and limits of an owner, and the names of the quotas set for this owner.
 
-    The other limits come from the settings. Raises SetupError, StoreUnavailable, SetStoreUnavailable.
+    The remaining limits come from the settings. Raises SetupError, DatabaseUnavailable, RedisUnavailable.
     """
-    endpoints = Endpoints(settings, DataDirectory(settings.data_dir))
+    set_store = RedisSetStore(connect(Endpoints.from_settings(settings).redis_url()))
     with opened_database(settings) as database:
-        found = quota_usage(database.quotas, RedisSetStore(connect(endpoints.redis_url())), owner)
-        return found, database.quotas.overrides().get(owner, {}).keys()
+        usage = quota_usage(database.quotas, set_store, owner)
+        return usage, database.quotas.overrides().get(owner, {}).keys()
 
 
 def quota_defaults(settings: Settings) -> QuotaDefaults:
@@ -120,9 +116,9 @@ def _without_zeros(numbers: dict[QuotaName, int]) -> dict[QuotaName, int]:
 
 
 def provide_local_key(endpoints: Endpoints) -> None:
-    """Create a key for the owner `local` on the first start.
+    """Create an API key for the owner `local` on the first start.
 
-    It is written to `<data dir>/api-key`.
+    The key is written to the file `api-key` of the data directory.
     """
     data_directory = endpoints.data_directory
     with connect_database(endpoints) as database:

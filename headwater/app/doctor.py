@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterable, Sequence
 
 from headwater.app.database import opened_database
 from headwater.settings import Settings
-from headwater.stores.protocols.control import UnreadableRow
 from headwater.stores.sql.database import Database
+from headwater.stores.sql.unreadable import UnreadableRow
 
 Check = Callable[[Database], Iterable[UnreadableRow]]
 CHECKS: tuple[Check, ...] = (Database.unreadable,)

@@ -1,6 +1,6 @@
 """Resolves where Kafka, the set store and the database are.
 
-They are the operator's own when a setting names them, otherwise the embedded ones in the data directory.
+Each is the operator's own when a setting names it, otherwise the embedded one in the data directory.
 """
 
 from dataclasses import dataclass
@@ -8,14 +8,13 @@ from dataclasses import dataclass
 import structlog
 
 from headwater.app.data_directory import DataDirectory
-from headwater.app.kafka_access import admin_access, reader_access, require_embedded, worker_access
+from headwater.app.kafka_access import admin_access, reader_access, require_embedded_settings, worker_access
 from headwater.brokers.embedded import EmbeddedKafka
-from headwater.errors import SetStoreEvicts, SetStoreUnavailable, SetupError
-from headwater.model.worker_spec import KafkaAccess
+from headwater.errors import RedisEvicts, RedisUnavailable, SetupError
+from headwater.model.access import KafkaAccess
 from headwater.settings import Settings
 from headwater.stores.embedded_valkey import EmbeddedValkey
 from headwater.stores.redis.client import Client, connect
-from headwater.stores.sql.encryption import decode_secret_key, load_or_create_secret_key
 
 log = structlog.get_logger(__name__)
 
@@ -25,10 +24,15 @@ OWN_CLUSTER_REPLICATION = 3
 
 @dataclass(frozen=True, slots=True)
 class Endpoints:
-    """Endpoints and secrets of one installation. Each is resolved from the settings on access."""
+    """The endpoints of an installation. Each is resolved from the settings on access."""
 
     settings: Settings
     data_directory: DataDirectory
+
+    @classmethod
+    def from_settings(cls, settings: Settings) -> "Endpoints":
+        """Return the endpoints of the installation in the settings."""
+        return cls(settings, DataDirectory(settings.data_dir))
 
     @property
     def embeds_kafka(self) -> bool:
@@ -39,6 +43,11 @@ class Endpoints:
     def embeds_valkey(self) -> bool:
         """Whether the embedded Valkey is used, because no setting names another set store."""
         return not self.settings.redis_url.get_secret_value()
+
+    @property
+    def embeds_database(self) -> bool:
+        """Whether the SQLite file in the data directory is used, because no setting names a server."""
+        return not self.settings.database_url.get_secret_value()
 
     def embedded_kafka(self) -> EmbeddedKafka:
         """Return the embedded Kafka of the data directory."""
@@ -55,15 +64,15 @@ class Endpoints:
         """Return the embedded Valkey of the data directory."""
         return EmbeddedValkey(self.data_directory.path)
 
-    def kafka(self) -> KafkaAccess:
+    def admin_kafka(self) -> KafkaAccess:
         """Return how to connect to Kafka as its administrator.
 
         Raises SetupError when the data directory has no embedded Kafka yet, or when the settings of the operator's
         Kafka are inconsistent.
         """
         if self.embeds_kafka:
-            require_embedded(self.settings)
-            self.require_data_directory("HEADWATER_KAFKA_BOOTSTRAP_SERVERS")
+            require_embedded_settings(self.settings)
+            self.data_directory.require_exists("HEADWATER_KAFKA_BOOTSTRAP_SERVERS")
             return self.embedded_kafka().access()
         return admin_access(self.settings)
 
@@ -73,7 +82,7 @@ class Endpoints:
         The embedded Kafka need not exist yet.
         """
         if self.embeds_kafka:
-            require_embedded(self.settings)
+            require_embedded_settings(self.settings)
         else:
             self.reader_kafka()
 
@@ -82,8 +91,8 @@ class Endpoints:
 
         A user name and a password are present only when the operator manages the users.
         """
-        admin = self.kafka()
-        if self.embeds_kafka:  # it has one listener for readers and one for Headwater's processes
+        admin = self.admin_kafka()
+        if self.embeds_kafka:  # the embedded Kafka has one listener for readers and one for Headwater's processes
             return _without_user(admin, bootstrap_servers=self.embedded_kafka().bootstrap_servers)
         return reader_access(self.settings, admin)
 
@@ -93,7 +102,7 @@ class Endpoints:
         A user name and a password are present only when the operator manages the users. Workers then log in as
         Headwater's own user.
         """
-        admin = self.kafka()
+        admin = self.admin_kafka()
         if not self.manages_kafka_users:
             return admin
         return _without_user(admin) if self.embeds_kafka else worker_access(admin, reader_access(self.settings, admin))
@@ -115,16 +124,16 @@ class Endpoints:
     def set_store(self) -> Client:
         """Return a client of the set store. Raises SetupError when the store evicts keys.
 
-        An unavailable store is only logged, because it may come back.
+        An unavailable store is only logged, because it may become available again.
         """
         client = connect(self.redis_url())
         try:
             client.call("PING")
-        except SetStoreEvicts as error:
+        except RedisEvicts as error:
             raise SetupError(error.detail) from error
-        except SetStoreUnavailable as error:
+        except RedisUnavailable as error:
             log.warning(
-                "the set store is unavailable, so its maxmemory-policy could not be checked", reason=error.detail
+                "Valkey or Redis is unavailable, so its maxmemory-policy could not be checked", reason=error.detail
             )
         return client
 
@@ -132,53 +141,15 @@ class Endpoints:
         """Return the SQLAlchemy URL of the database."""
         return self.settings.database_url.get_secret_value() or f"sqlite:///{self.data_directory.database}"
 
-    def secret_key(self) -> bytes:
-        """Return the key that encrypts stored credentials. It is created on first use.
+    def require_embedded_data(self) -> None:
+        """Raise SetupError when an embedded service is used and the data directory does not exist.
 
-        Raises SetupError when there is no data directory to store it in.
-        """
-        text = self.settings.secret_key.get_secret_value()
-        if text:
-            return decode_secret_key(text, "HEADWATER_SECRET_KEY")
-        if not self.data_directory.path.exists():
-            raise SetupError(
-                f"There is no data directory {self.data_directory.path} with a secret key in it. Set "
-                "HEADWATER_SECRET_KEY to the content of the installation's secret-key file, or point --data-dir at the "
-                "directory that has it."
-            )
-        return load_or_create_secret_key(self.data_directory.secret_key)
-
-    def old_secret_keys(self) -> list[bytes]:
-        """Return the previous secret key while it is being rotated, else nothing.
-
-        Raises SetupError.
-        """
-        text = self.settings.old_secret_key.get_secret_value()
-        return [decode_secret_key(text, "HEADWATER_OLD_SECRET_KEY")] if text else []
-
-    def create_data_directory(self) -> None:
-        """Create the data directory of a process that runs without `headwater up`.
-
-        Raises SetupError when the process uses embedded services, since only `up` creates their directory.
+        Only `headwater up` creates the directory of embedded services.
         """
         if self.embeds_kafka:
-            self.require_data_directory("HEADWATER_KAFKA_BOOTSTRAP_SERVERS")
+            self.data_directory.require_exists("HEADWATER_KAFKA_BOOTSTRAP_SERVERS")
         if self.embeds_valkey:
-            self.require_data_directory("HEADWATER_REDIS_URL")
-        self.data_directory.create()
-
-    def require_data_directory(self, setting: str) -> None:
-        """Raise SetupError when the data directory does not exist.
-
-        A mistyped path must not create a new directory.
-
-        `setting` is the setting that makes the data directory unnecessary, for the message.
-        """
-        if not self.data_directory.path.exists():
-            raise SetupError(
-                f"There is no installation in {self.data_directory.path}. Start one with `headwater up`, point "
-                f"--data-dir at the existing one, or set {setting}."
-            )
+            self.data_directory.require_exists("HEADWATER_REDIS_URL")
 
 
 def _without_user(access: KafkaAccess, **update: str) -> KafkaAccess:

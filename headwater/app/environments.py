@@ -1,7 +1,7 @@
 """The environment of each child process: only the variables and settings that it needs.
 
-Only the controller and the API get the secret key and the database's URL. A worker gets no setting: its spec
-file holds what it needs. A secret that was given by a file is passed on as the path of the file.
+Only the controller and the API get the secret key and the database's URL. A worker gets no setting, because its spec
+file holds all values that it needs. A secret that was read from a file is passed on as the path of the file.
 """
 
 from dataclasses import dataclass
@@ -12,8 +12,8 @@ from pydantic import SecretStr
 from headwater.app.data_directory import DataDirectory
 from headwater.children import inherited_environment
 from headwater.model import kafka_security
+from headwater.model.access import KafkaAccess
 from headwater.model.binding import Bindings
-from headwater.model.worker_spec import KafkaAccess
 from headwater.settings import SECRETS, Settings, environment_variable, file_environment_variable, secret_file
 
 LIBPQ = ("PG*",)
@@ -28,7 +28,7 @@ AWS = ("AWS_*",)
 """Variables from which the signer of AWS MSK gets credentials."""
 
 
-_DEFAULT = Bindings()
+_DEFAULT_BINDINGS = Bindings()
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,19 +36,19 @@ class EnvironmentSpec:
     """The settings and variables that one kind of child process gets.
 
     Attributes:
-        secrets: The secret settings. All other settings are passed to every child.
+        secrets: The names of the secret settings. Settings that are not secret are passed to every child.
         variables: The variables in addition to children.INHERITED.
     """
 
     secrets: tuple[str, ...]
     variables: tuple[str, ...] = ()
 
-    def also(self, *variables: str) -> "EnvironmentSpec":
-        """Return the same with more variables."""
+    def with_variables(self, *variables: str) -> "EnvironmentSpec":
+        """Return a copy with further variables."""
         return EnvironmentSpec(self.secrets, (*self.variables, *variables))
 
 
-KAFKA_SECRETS = tuple(f"kafka_{member}" for member in kafka_security.SECRETS)
+KAFKA_SECRETS = tuple(f"kafka_{member}" for member in kafka_security.SECRET_FIELDS)
 STORE_SECRETS = ("database_url", "redis_url", "secret_key", "old_secret_key")
 CONTROLLER = EnvironmentSpec((*STORE_SECRETS, *KAFKA_SECRETS), (*LIBPQ, *GOOGLE, *PROXIES))
 API = EnvironmentSpec((*STORE_SECRETS, *KAFKA_SECRETS, "kafka_reader_password"), LIBPQ)
@@ -63,21 +63,21 @@ def kafka_variables(*mechanisms: str) -> tuple[str, ...]:
 
 
 def child_environment(
-    settings: Settings, data_directory: DataDirectory, needs: EnvironmentSpec, bindings: Bindings = _DEFAULT
+    settings: Settings, data_directory: DataDirectory, spec: EnvironmentSpec, bindings: Bindings = _DEFAULT_BINDINGS
 ) -> dict[str, str]:
     """Return the environment of a child process that runs a `headwater` command.
 
-    It has the settings that were set explicitly and that this kind of child needs. The bindings of the streams that
-    the child reads decide which variables of Kafka clients it gets.
+    The environment has the settings that were set explicitly and that this kind of child needs. The SASL mechanisms in
+    `bindings` decide which variables of Kafka clients it has.
     """
     mechanisms = (settings.kafka_sasl_mechanism, *_mechanisms(bindings))
-    environment = inherited_environment(*needs.variables, *kafka_variables(*mechanisms))
+    environment = inherited_environment(*spec.variables, *kafka_variables(*mechanisms))
     for name in settings.model_fields_set:
         if getattr(settings, name) is None:
             continue
         if name not in SECRETS:
             environment[environment_variable(name)] = _text(getattr(settings, name))
-        elif name in needs.secrets:
+        elif name in spec.secrets:
             environment |= _secret(name, getattr(settings, name))
     environment[environment_variable("data_dir")] = str(data_directory.path)
     return environment
@@ -86,16 +86,20 @@ def child_environment(
 def worker_environment(bindings: Bindings, kafka: KafkaAccess | None = None) -> dict[str, str]:
     """Return the environment of workers.
 
-    They get the variables of Google and AWS only when a stream is bound to these. `kafka` says how workers log in to
-    the installation's own Kafka cluster.
+    The environment has Google's variables only when a stream is bound to Pub/Sub, and the variables of AWS only when a
+    Kafka client authenticates with AWS.
+
+    Args:
+        bindings: The stream bindings.
+        kafka: How workers log in to the installation's own Kafka cluster.
     """
-    own = () if kafka is None else (kafka.sasl_mechanism,)
-    google = (*GOOGLE, *PROXIES) if bindings.pubsub() else ()
-    return inherited_environment(*google, *kafka_variables(*own, *_mechanisms(bindings)))
+    own_mechanism = () if kafka is None else (kafka.sasl_mechanism,)
+    google_variables = (*GOOGLE, *PROXIES) if bindings.pubsub_accesses() else ()
+    return inherited_environment(*google_variables, *kafka_variables(*own_mechanism, *_mechanisms(bindings)))
 
 
 def _mechanisms(bindings: Bindings) -> list[str]:
-    return [access.sasl_mechanism for access in bindings.clusters()]
+    return [access.sasl_mechanism for access in bindings.kafka_accesses()]
 
 
 def metrics_environment(directory: Path) -> dict[str, str]:
@@ -104,6 +108,10 @@ def metrics_environment(directory: Path) -> dict[str, str]:
 
 
 def _secret(name: str, value: SecretStr) -> dict[str, str]:
+    """Return the variable that passes a secret to a child.
+
+    Its value is the secret, or the path of the file that holds the secret.
+    """
     path = secret_file(name)
     return (
         {environment_variable(name): value.get_secret_value()}

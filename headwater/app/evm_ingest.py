@@ -1,28 +1,27 @@
-"""Opens the feed of an EVM ingest."""
+"""Opens the chain reader of an EVM ingest."""
 
 from collections.abc import Iterator, Sequence
 from threading import Event
 
 from headwater.app.abis import load_abis
-from headwater.app.data_directory import DataDirectory
 from headwater.app.endpoints import Endpoints
 from headwater.app.stream_bindings import load_bindings, zerolag_topic
 from headwater.app.token_lists import read_tokens
+from headwater.brokers.topic_reader import read_since
 from headwater.errors import SetupError
 from headwater.ingest.base import StreamRecord
+from headwater.ingest.evm.chain_reader import EvmReader
 from headwater.ingest.evm.decode import Decoder
-from headwater.ingest.evm.feed import EvmFeed
 from headwater.ingest.evm.options import EvmOptions
-from headwater.ingest.evm.records import ENTITIES, Token
+from headwater.ingest.evm.records import ENTITIES
 from headwater.ingest.options import IngestOptions
 from headwater.model.binding import Bindings
 from headwater.model.stream import find_chain
 from headwater.settings import Settings
-from headwater.sources.topic_reader import read_since
 
 
-def open_evm(options: IngestOptions, settings: Settings, stop: Event) -> EvmFeed:
-    """Open the feed of an EVM chain.
+def open_evm(options: IngestOptions, settings: Settings, stop: Event) -> EvmReader:
+    """Open the chain reader of an EVM chain.
 
     Raises SetupError when the chain has no EVM streams, or when the imported ABIs or tokens can't be read.
     """
@@ -31,7 +30,7 @@ def open_evm(options: IngestOptions, settings: Settings, stop: Event) -> EvmFeed
     if chain is None or any(chain.entity(name) is None for name in ENTITIES):
         raise SetupError(f"{options.chain} is not an EVM chain of the catalog (`headwater ingest evm --chain base`).")
     bindings = load_bindings(settings)
-    access = Endpoints(settings, DataDirectory(settings.data_dir)).kafka()
+    access = Endpoints.from_settings(settings).admin_kafka()
 
     def read_back(streams: Sequence[str], since_ms: int) -> Iterator[StreamRecord]:
         by_topic = {zerolag_topic(bindings, options.chain, stream): stream for stream in streams}
@@ -39,15 +38,10 @@ def open_evm(options: IngestOptions, settings: Settings, stop: Event) -> EvmFeed
             if key is not None and value is not None:  # other writers may omit them
                 yield StreamRecord(by_topic[topic], key, value)
 
-    tokens = {
-        address: Token(token.symbol, token.decimals)
-        for address, token in read_tokens(settings).get(options.chain, {}).items()
-    }
-    decoder = Decoder(load_abis(settings))
-    return EvmFeed(
+    return EvmReader(
         options=options,
-        decoder=decoder,
-        tokens=tokens,
+        decoder=Decoder(load_abis(settings)),
+        tokens=read_tokens(settings).get(options.chain, {}),
         zerolag=zerolag_entities(options, bindings),
         read_back=read_back,
         stop=stop,
@@ -61,4 +55,4 @@ def zerolag_entities(options: EvmOptions, bindings: Bindings) -> list[str]:
     """
     if options.to_block is not None:
         return []
-    return [name for name in ENTITIES if options.zerolag or bindings.topic(options.chain, name, zerolag=True)]
+    return [name for name in ENTITIES if options.zerolag or bindings.own_topic(options.chain, name, zerolag=True)]

@@ -1,7 +1,4 @@
-"""Derives from the settings how all parties authenticate to the operator's Kafka cluster.
-
-The parties are Headwater, its workers and the readers.
-"""
+"""Derives from the settings how Headwater, workers and readers authenticate to Kafka."""
 
 from pathlib import Path
 from typing import Any
@@ -9,14 +6,14 @@ from typing import Any
 from pydantic import SecretStr
 
 from headwater.errors import SetupError
+from headwater.model.access import KafkaAccess
 from headwater.model.kafka_security import (
-    FILES,
+    FILE_FIELDS,
     KafkaSecurity,
-    applicable_members,
+    applicable_fields,
     require_applicable,
     require_consistent,
 )
-from headwater.model.worker_spec import KafkaAccess
 from headwater.settings import Settings, environment_variable
 
 _CREDENTIALS = environment_variable("kafka_credentials")
@@ -28,44 +25,46 @@ def admin_access(settings: Settings) -> KafkaAccess:
     Raises SetupError when the settings are incomplete or inconsistent.
     """
     servers = settings.kafka_bootstrap_servers
-    members = {member: _text(getattr(settings, f"kafka_{member}")) for member in KafkaSecurity.model_fields}
-    access = KafkaAccess(bootstrap_servers=servers, **members)
-    given = {member for member in members if f"kafka_{member}" in settings.model_fields_set}
+    values = {name: _text(getattr(settings, f"kafka_{name}")) for name in KafkaSecurity.model_fields}
+    access = KafkaAccess(bootstrap_servers=servers, **values)
+    set_names = {name for name in values if f"kafka_{name}" in settings.model_fields_set}
     if settings.kafka_reader_security_protocol in ("SSL", "SASL_SSL"):
-        given.discard("ca_file")  # it applies to the readers' listener, which uses TLS
+        set_names.discard("ca_file")  # the file is needed for the readers' listener, which uses TLS
     try:
-        require_consistent(access, given, _variable)
+        require_consistent(access, set_names, _variable)
     except ValueError as error:
         raise SetupError(f"Headwater can't log in to Kafka at {servers}: {error}.") from None
-    fitting = applicable_members(access)
-    access = KafkaAccess(bootstrap_servers=servers, **{m: value for m, value in members.items() if m in fitting})
+    applicable = applicable_fields(access)
+    access = KafkaAccess(
+        bootstrap_servers=servers, **{name: value for name, value in values.items() if name in applicable}
+    )
     _require_files(access)
     return access
 
 
-def require_embedded(settings: Settings) -> None:
-    """Raise SetupError when settings of users are given without the operator's own Kafka."""
+def require_embedded_settings(settings: Settings) -> None:
+    """Raise SetupError when the settings name Kafka users, since the embedded Kafka takes none."""
     if settings.kafka_credentials == "given":
         raise SetupError(
             f"{_CREDENTIALS}=given is only for your own Kafka. Set {_variable('bootstrap_servers')}, or remove the "
             "setting."
         )
-    _require_no_login(settings)
+    _require_no_reader_login(settings)
 
 
-def _require_no_login(settings: Settings) -> None:
+def _require_no_reader_login(settings: Settings) -> None:
     if settings.kafka_reader_username or settings.kafka_reader_password.get_secret_value():
         raise SetupError(
-            f"{_reader('username')} or {_reader('password')} is set, but Headwater creates the users of readers "
-            f"itself. Remove both, or set {_CREDENTIALS}=given."
+            f"{_reader_variable('username')} or {_reader_variable('password')} is set, but Headwater creates the users "
+            f"of readers itself. Remove both, or set {_CREDENTIALS}=given."
         )
 
 
 def reader_access(settings: Settings, admin: KafkaAccess) -> KafkaAccess:
     """Return how readers authenticate. Raises SetupError when the settings are inconsistent.
 
-    The user name and the password are those in the settings. Both are empty when the operator has set none, and when
-    Headwater creates SCRAM users for the readers and the workers of each deployment.
+    The user name and the password come from the settings. Both are empty when they are not set, and when Headwater
+    creates SCRAM users for the readers and the workers of each deployment.
     """
     access = KafkaAccess(
         bootstrap_servers=settings.kafka_reader_bootstrap_servers or admin.bootstrap_servers,
@@ -75,9 +74,9 @@ def reader_access(settings: Settings, admin: KafkaAccess) -> KafkaAccess:
         password=settings.kafka_reader_password.get_secret_value(),
     )
     if settings.kafka_credentials == "given":
-        _require_login(access)
+        _require_applicable_login(access)
     else:
-        _require_no_login(settings)
+        _require_no_reader_login(settings)
         _require_scram(access)
     if access.uses_tls:
         access = access.model_copy(update={"ca_file": _text(settings.kafka_ca_file)})
@@ -86,8 +85,8 @@ def reader_access(settings: Settings, admin: KafkaAccess) -> KafkaAccess:
 
 
 def _default_mechanism(settings: Settings, admin: KafkaAccess) -> Any:
-    is_fitting = admin.uses_scram or settings.kafka_credentials == "given"
-    return admin.sasl_mechanism if is_fitting else "SCRAM-SHA-512"
+    uses_mechanism_of_admin = admin.uses_scram or settings.kafka_credentials == "given"
+    return admin.sasl_mechanism if uses_mechanism_of_admin else "SCRAM-SHA-512"
 
 
 def _require_scram(access: KafkaAccess) -> None:
@@ -95,23 +94,25 @@ def _require_scram(access: KafkaAccess) -> None:
     if not access.uses_sasl:
         raise SetupError(
             "Readers and workers log in to Kafka as SCRAM users, and a listener with "
-            f"{access.security_protocol} has no users: set {_reader('security_protocol')} to SASL_SSL or "
-            f"SASL_PLAINTEXT, and {_reader('bootstrap_servers')} to the addresses of a listener with SCRAM. "
+            f"{access.security_protocol} has no users: set {_reader_variable('security_protocol')} to SASL_SSL or "
+            f"SASL_PLAINTEXT, and {_reader_variable('bootstrap_servers')} to the addresses of a listener with SCRAM. "
             f"{alternative}"
         )
     if not access.uses_scram:
         raise SetupError(
-            f"{_reader('sasl_mechanism')} is {access.sasl_mechanism}, but Headwater creates SCRAM users for readers "
-            f"and workers: set it to SCRAM-SHA-512 or SCRAM-SHA-256. {alternative}"
+            f"{_reader_variable('sasl_mechanism')} is {access.sasl_mechanism}, but Headwater creates SCRAM users for "
+            f"readers and workers: set it to SCRAM-SHA-512 or SCRAM-SHA-256. {alternative}"
         )
 
 
-def _require_login(access: KafkaAccess) -> None:
-    """Raise SetupError unless user name and password fit the mechanism, or are both empty."""
+def _require_applicable_login(access: KafkaAccess) -> None:
+    """Raise SetupError unless the mechanism uses a user name and a password, or both are empty."""
     if bool(access.username) != bool(access.password):
-        raise SetupError(f"{_reader('username')} and {_reader('password')} belong together: set both or none.")
+        raise SetupError(
+            f"{_reader_variable('username')} and {_reader_variable('password')} belong together: set both or none."
+        )
     try:
-        require_applicable(access, ("username", "password"), _reader)
+        require_applicable(access, ("username", "password"), _reader_variable)
     except ValueError as error:
         raise SetupError(f"Readers can't log in to Kafka at {access.bootstrap_servers}: {error}.") from None
 
@@ -119,8 +120,8 @@ def _require_login(access: KafkaAccess) -> None:
 def worker_access(admin: KafkaAccess, readers: KafkaAccess) -> KafkaAccess:
     """Return how workers authenticate.
 
-    The user name and the password are added for each deployment. Workers use Headwater's own listener if it supports
-    their SASL mechanism, otherwise the readers' listener.
+    The user name and the password are added for each deployment. Workers use the listener of Headwater itself if the
+    listener supports their SASL mechanism, otherwise the readers' listener.
     """
     if admin.uses_sasl and admin.sasl_mechanism == readers.sasl_mechanism:
         return admin.model_copy(update={"username": "", "password": ""})
@@ -128,23 +129,23 @@ def worker_access(admin: KafkaAccess, readers: KafkaAccess) -> KafkaAccess:
 
 
 def _require_files(access: KafkaAccess) -> None:
-    for member in FILES:
-        if path := getattr(access, member):
+    for name in FILE_FIELDS:
+        if path := getattr(access, name):
             try:
                 Path(path).open("rb").close()
             except OSError as error:
                 reason = error.strerror
                 raise SetupError(
-                    f"{_variable(member)} names {path}, which can't be read ({reason}). Correct it."
+                    f"{_variable(name)} names {path}, which can't be read ({reason}). Correct the path."
                 ) from None
 
 
-def _variable(member: str) -> str:
-    return environment_variable(f"kafka_{member}")
+def _variable(name: str) -> str:
+    return environment_variable(f"kafka_{name}")
 
 
-def _reader(member: str) -> str:
-    return environment_variable(f"kafka_reader_{member}")
+def _reader_variable(name: str) -> str:
+    return environment_variable(f"kafka_reader_{name}")
 
 
 def _text(value: Any) -> Any:

@@ -1,8 +1,7 @@
 """Serves Prometheus metrics on a port of 127.0.0.1.
 
-The number of connections, their duration and the size of the request head are limited.
-
-prometheus-client's own server has no such limits.
+The number of connections, their duration and the size of the request head are limited, unlike in prometheus-client's
+own server.
 """
 
 import contextlib
@@ -29,17 +28,17 @@ HEAD_BYTES = 16_384
 class _LimitedReader:
     """Reads at most HEAD_BYTES from the client.
 
-    A longer request head is cut there and treated as complete.
+    A longer request head is truncated and treated as complete.
     """
 
     def __init__(self, file: BufferedIOBase) -> None:
         self._file = file
-        self._left = HEAD_BYTES
+        self._remaining_bytes = HEAD_BYTES
 
     def readline(self, limit: int = -1) -> bytes:
         """Return the next line, or a part of it; b"" at the end."""
-        line = self._file.readline(self._left if limit < 0 else min(limit, self._left))
-        self._left -= len(line)
+        line = self._file.readline(self._remaining_bytes if limit < 0 else min(limit, self._remaining_bytes))
+        self._remaining_bytes -= len(line)
         return line
 
     def close(self) -> None:
@@ -61,31 +60,35 @@ class _Server(ThreadingMixIn, WSGIServer):
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
-        self._slots = threading.BoundedSemaphore(CONNECTIONS)
+        self._free_connections = threading.BoundedSemaphore(CONNECTIONS)
 
     def process_request(self, request: Any, client_address: Any) -> None:
         """Serve a connection on a new thread, or close it when there are CONNECTIONS already."""
-        if self._slots.acquire(blocking=False):
-            super().process_request(request, client_address)
-        else:
+        if not self._free_connections.acquire(blocking=False):
             self.shutdown_request(request)
+            return
+        try:
+            super().process_request(request, client_address)
+        except Exception:  # no thread could be started; the caller closes the connection
+            self._free_connections.release()
+            raise
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
         """Serve a connection, and shut it down after CONNECTION_TIMEOUT_S seconds."""
-        cut = threading.Timer(CONNECTION_TIMEOUT_S, _cut, [request])
-        cut.daemon = True
-        cut.start()
+        timer = threading.Timer(CONNECTION_TIMEOUT_S, _shut_down, [request])
+        timer.daemon = True
         try:
+            timer.start()
             super().process_request_thread(request, client_address)
         finally:
-            cut.cancel()
-            self._slots.release()
+            timer.cancel()
+            self._free_connections.release()
 
     def handle_error(self, request: object, client_address: object) -> None:
         """Ignore the errors of clients that have disconnected."""
 
 
-def _cut(request: socket.socket) -> None:
+def _shut_down(request: socket.socket) -> None:
     with contextlib.suppress(OSError):
         request.shutdown(socket.SHUT_RDWR)
 
@@ -94,9 +97,12 @@ def _cut(request: socket.socket) -> None:
 def serve_metrics(port: int, collector: Collector, setting: str) -> Iterator[None]:
     """Serve metrics at http://127.0.0.1:<port>/metrics during the block.
 
-    With port 0, nothing is served.
+    Raises SetupError when the port is in use.
 
-    Raises SetupError when the port is in use. `setting` tells the user in the message where to set the port.
+    Args:
+        port: The port; 0 serves nothing.
+        collector: Collects the metrics.
+        setting: Where the user sets the port, for the message of the error.
     """
     if not port:
         yield

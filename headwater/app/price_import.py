@@ -4,7 +4,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 
-from headwater.app.data_directory import DataDirectory
 from headwater.app.endpoints import Endpoints
 from headwater.brokers.cluster_admin import KafkaClusterAdmin
 from headwater.controller.deployment_resources import TICKS_TOPIC_SPEC
@@ -12,7 +11,7 @@ from headwater.errors import SetupError
 from headwater.ingest.replay_writer import flush_or_raise, wait_for_queue_space
 from headwater.model.record import Failure, RecordBatch
 from headwater.settings import Settings
-from headwater.sinks.kafka_producer import KafkaProducer
+from headwater.sinks.idempotent_producer import IdempotentKafkaProducer
 from headwater.sinks.prices import PricesSink
 
 CONNECT_WITHIN_S = 10.0
@@ -27,12 +26,12 @@ class ImportResult:
     Attributes:
         written: The number of ticks that the broker has acknowledged.
         rejected: The number of records that are not valid ticks.
-        examples: The first of these records, with their numbers.
+        rejected_examples: The first rejected records: the number of each record, and why it was rejected.
     """
 
     written: int = 0
     rejected: int = 0
-    examples: list[tuple[int, Failure]] = field(default_factory=list)
+    rejected_examples: list[tuple[int, Failure]] = field(default_factory=list)
 
 
 def import_ticks(settings: Settings, records: Iterable[bytes]) -> ImportResult:
@@ -41,41 +40,41 @@ def import_ticks(settings: Settings, records: Iterable[bytes]) -> ImportResult:
     Raises SetupError when the topic does not exist yet, and BrokerUnavailable. When reading the records raises a
     SetupError, the ticks before it are written, and the error states their number.
     """
-    access = Endpoints(settings, DataDirectory(settings.data_dir)).kafka()
+    access = Endpoints.from_settings(settings).admin_kafka()
     if KafkaClusterAdmin(access, 1).partitions(TICKS_TOPIC_SPEC.name) is None:
         raise SetupError("This installation has no prices yet: start `headwater up` or `headwater prices worker`.")
-    producer = KafkaProducer(access, [TICKS_TOPIC_SPEC.name])
+    producer = IdempotentKafkaProducer(access, [TICKS_TOPIC_SPEC.name])
     try:
         producer.connect(CONNECT_WITHIN_S)
-        done, sink, faults = ImportResult(), PricesSink("import"), list[SetupError]()
-        for first, batch in _batches(_until_fault(records, faults)):
+        result, sink, read_errors = ImportResult(), PricesSink("import"), list[SetupError]()
+        for first, batch in _batches(_until_error(records, read_errors)):
             failures = sink.send(batch, producer)
-            done.written += len(batch) - len(failures)
-            done.rejected += len(failures)
-            done.examples += [
-                (first + failure.row, failure) for failure in failures[: MAX_EXAMPLES - len(done.examples)]
-            ]
+            result.written += len(batch) - len(failures)
+            result.rejected += len(failures)
+            missing_examples = MAX_EXAMPLES - len(result.rejected_examples)
+            result.rejected_examples += [(first + failure.row, failure) for failure in failures[:missing_examples]]
             wait_for_queue_space(producer)
-        flush_or_raise(producer, done.written)
+        flush_or_raise(producer, result.written)
     finally:
         producer.close()
-    for fault in faults:
-        raise SetupError(f"{fault.detail} The {done.written} ticks before it are written.") from fault
-    return done
+    if read_errors:
+        [error] = read_errors
+        raise SetupError(f"{error.detail} The {result.written} ticks before it are written.") from error
+    return result
 
 
-def _until_fault(records: Iterable[bytes], faults: list[SetupError]) -> Iterator[bytes]:
-    """Yield the records until reading them raises a SetupError, which is appended to `faults`."""
+def _until_error(records: Iterable[bytes], errors: list[SetupError]) -> Iterator[bytes]:
+    """Yield the records until reading them raises a SetupError, which is appended to `errors`."""
     try:
         yield from records
-    except SetupError as fault:
-        faults.append(fault)
+    except SetupError as error:
+        errors.append(error)
 
 
 def _batches(records: Iterable[bytes]) -> Iterator[tuple[int, RecordBatch]]:
     """Yield batches, each with the number of its first record, counted from 1."""
-    rest, first = iter(records), 1
-    while values := [*islice(rest, PER_BATCH)]:
+    remaining, first = iter(records), 1
+    while values := [*islice(remaining, PER_BATCH)]:
         n = len(values)
         yield first, RecordBatch.of("", [*values], [None] * n, [0] * n, [0] * n, [*range(n)], [0] * n)
         first += n

@@ -3,7 +3,6 @@
 import secrets
 import signal
 import sys
-import threading
 from collections.abc import Iterator
 from contextlib import closing
 
@@ -12,19 +11,20 @@ from prometheus_client.core import CounterMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from headwater.app.controller import create_topics
-from headwater.app.data_directory import DataDirectory, require_platform
+from headwater.app.data_directory import require_platform
 from headwater.app.endpoints import Endpoints
 from headwater.app.memory import tune_worker_memory
 from headwater.app.metrics_server import serve_metrics
-from headwater.app.worker import METRICS_ANSWER_TIMEOUT_S
+from headwater.app.stop_signals import stop_on_signals
+from headwater.app.topics import create_topics
+from headwater.app.worker import METRICS_WRITE_TIMEOUT_S
 from headwater.brokers.cluster_admin import KafkaClusterAdmin
 from headwater.controller.deployment_resources import TICKS_TOPIC_SPEC
 from headwater.engine.metrics.metrics_writer import MetricsWriter
 from headwater.engine.metrics.pipeline_metrics import PipelineMetrics
 from headwater.engine.worker import Worker
 from headwater.errors import HeadwaterError
-from headwater.prices.fold import PriceFold
+from headwater.prices.price_writer import PriceWriter
 from headwater.prices.source import GROUP, ticks_source
 from headwater.prices.worker import prices_worker
 from headwater.settings import Settings
@@ -38,62 +38,61 @@ log = structlog.get_logger(__name__)
 class PriceCollector(Collector):
     """The Prometheus metrics of this process."""
 
-    def __init__(self, fold: PriceFold) -> None:
-        self._fold = fold
+    def __init__(self, price_writer: PriceWriter) -> None:
+        self._price_writer = price_writer
 
     def collect(self) -> Iterator[Metric]:
-        yield CounterMetricFamily("headwater_price_ticks", "Ticks folded into prices.", self._fold.ticks)
+        yield CounterMetricFamily("headwater_price_ticks", "Ticks folded into prices.", self._price_writer.ticks)
         yield CounterMetricFamily(
             "headwater_price_ticks_outside",
             "Folded ticks whose price was outside the accepted bands.",
-            self._fold.outliers,
+            self._price_writer.outliers,
         )
         yield CounterMetricFamily(
-            "headwater_price_ticks_unpriced", "Quoted ticks without a price of their quote token.", self._fold.unpriced
+            "headwater_price_ticks_unpriced",
+            "Quoted ticks without a price of their quote token.",
+            self._price_writer.unpriced,
         )
 
 
 def run(settings: Settings) -> None:
-    """Run the prices worker until SIGTERM or SIGINT. Several workers share the partitions.
+    """Run the prices worker until SIGTERM or SIGINT. Several of them share the partitions.
 
     Raises SetupError. On other errors, the process exits with status 1.
     """
     require_platform()
-    data_directory = DataDirectory(settings.data_dir)
-    endpoints = Endpoints(settings, data_directory)
-    stop = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stop.set())
-    create_topics(KafkaClusterAdmin(endpoints.kafka(), endpoints.replication()), (TICKS_TOPIC_SPEC,), stop)
+    endpoints = Endpoints.from_settings(settings)
+    stop = stop_on_signals()
+    create_topics(KafkaClusterAdmin(endpoints.admin_kafka(), endpoints.replication()), (TICKS_TOPIC_SPEC,), stop)
     owner = secrets.token_hex(8)
     with (
         closing(endpoints.set_store()) as client,
-        closing(connect(endpoints.redis_url(), answer_timeout_s=METRICS_ANSWER_TIMEOUT_S)) as metrics,
+        closing(connect(endpoints.redis_url(), reply_timeout_s=METRICS_WRITE_TIMEOUT_S)) as metrics,
     ):
-        fold = PriceFold(RedisPrices(client), owner)
+        price_writer = PriceWriter(RedisPrices(client), owner)
         metrics_writer = MetricsWriter(RedisMetrics(metrics), deployment_id=GROUP, group=GROUP, owner=owner)
-        source = ticks_source(endpoints.kafka(), fold.acquire_partitions)
-        worker = prices_worker(source, fold, PipelineMetrics(metrics_writer))
+        source = ticks_source(endpoints.admin_kafka(), price_writer.acquire_partitions)
+        worker = prices_worker(source, price_writer, PipelineMetrics(metrics_writer))
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: worker.stop())
         if stop.is_set():
             worker.stop()
         tune_worker_memory()
-        with serve_metrics(settings.prices_metrics_port, PriceCollector(fold), "--prices-metrics-port"):
+        with serve_metrics(settings.prices_metrics_port, PriceCollector(price_writer), "--prices-metrics-port"):
             run_until_end(worker)
 
 
 def run_until_end(worker: Worker) -> None:
     """Run a worker, and end the process.
 
-    The exit status is 0 when all ticks that were read are stored, otherwise 1.
+    The exit status is 0 when all ticks that the worker has read are stored, otherwise 1.
     """
     try:
-        complete = worker.run()
+        is_everything_stored = worker.run()
     except HeadwaterError as error:
         log.error("the prices worker ends", reason=error.detail)
-        complete = False
+        is_everything_stored = False
     except Exception:
         log.exception("the prices worker ends")
-        complete = False
-    sys.exit(0 if complete else 1)
+        is_everything_stored = False
+    sys.exit(0 if is_everything_stored else 1)

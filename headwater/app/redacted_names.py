@@ -4,24 +4,24 @@ from collections.abc import Iterator
 from urllib.parse import urlsplit
 
 from headwater.app.endpoints import Endpoints
+from headwater.model.access import KafkaAccess, PubSubAccess
 from headwater.model.binding import Binding, Bindings, KafkaTopic, PubSubTopic
-from headwater.model.kafka_security import FILES
-from headwater.model.worker_spec import KafkaAccess, PubSubAccess
+from headwater.model.kafka_security import FILE_FIELDS
 
 
 def names_to_redact(endpoints: Endpoints, bindings: Bindings) -> frozenset[str]:
-    """Return the names to redact.
+    """Return the addresses, users, folders, files, topics and subscriptions to redact.
 
-    They are addresses, users, folders and files of the settings, and topics and subscriptions of the stream bindings.
+    They come from the settings and from the stream bindings.
     """
     data_directory = endpoints.data_directory
-    own = _of_kafka(endpoints.kafka())
-    urls = (name for url in (endpoints.redis_url(), endpoints.database_url()) for name in _of_url(url))
-    bound = (name for binding in bindings.named.values() for name in _of_binding(binding))
+    own = _kafka_names(endpoints.admin_kafka())
+    urls = (name for url in (endpoints.redis_url(), endpoints.database_url()) for name in _url_names(url))
+    bound = (name for binding in bindings.by_stream.values() for name in _binding_names(binding))
     return frozenset(filter(None, (str(data_directory.path), *own, *urls, *bound)))
 
 
-def _of_kafka(access: KafkaAccess) -> Iterator[str]:
+def _kafka_names(access: KafkaAccess) -> Iterator[str]:
     yield access.bootstrap_servers
     for server in access.bootstrap_servers.split(","):
         yield server
@@ -29,11 +29,11 @@ def _of_kafka(access: KafkaAccess) -> Iterator[str]:
     yield access.username
     yield access.oauth_client_id
     yield access.oauth_token_endpoint_url
-    yield from _of_url(access.oauth_token_endpoint_url)
-    yield from (getattr(access, file) for file in FILES)
+    yield from _url_names(access.oauth_token_endpoint_url)
+    yield from (getattr(access, file) for file in FILE_FIELDS)
 
 
-def _of_url(url: str) -> Iterator[str]:
+def _url_names(url: str) -> Iterator[str]:
     """Yield the hosts of a URL, with and without ports; there may be several.
 
     For a socket URL, yield its path. User names of the stores are not redacted. No message contains them, and many are
@@ -48,16 +48,16 @@ def _of_url(url: str) -> Iterator[str]:
         yield parts.path
 
 
-def _of_binding(binding: Binding) -> Iterator[str]:
+def _binding_names(binding: Binding) -> Iterator[str]:
     if isinstance(binding, KafkaTopic):
         yield binding.topic
-        yield from () if binding.access is None else _of_kafka(binding.access)
+        yield from () if binding.access is None else _kafka_names(binding.access)
         return
     yield binding.topic if isinstance(binding, PubSubTopic) else binding.subscription
-    yield from _of_pubsub(binding.access)
+    yield from _pubsub_names(binding.access)
 
 
-def _of_pubsub(access: PubSubAccess) -> Iterator[str]:
+def _pubsub_names(access: PubSubAccess) -> Iterator[str]:
     yield access.project
     yield access.credentials_file
     yield access.endpoint

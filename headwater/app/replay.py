@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from headwater.errors import SetupError
-from headwater.model.stream import event_time, find_chain
+from headwater.model.stream import event_time_field, find_chain
 from headwater.record_files.event_times import EventTimes
 from headwater.record_files.formats.base import DEFAULT_DIALECT, Dialect
 from headwater.record_files.lowercase import lowercase
@@ -24,6 +24,9 @@ class Replay:
     Members that the stream stores in lower case are converted.
 
     Attributes:
+        chain: The chain of the stream.
+        entity: The entity of the stream.
+        paths: The files.
         format: The format of the files; empty to derive it from their names.
         times: How the times of the records are changed.
         pace: The replay speed relative to the records' times; 0 means as fast as possible.
@@ -47,11 +50,11 @@ class Replay:
     def __post_init__(self) -> None:
         chain = find_chain(self.chain)
         entity = chain.entity(self.entity) if chain else None
-        self._lowercase = lowercase(entity.lowercase if entity else ())
+        self._lowercase = lowercase(entity.lowercase_fields if entity else ())
         self._files = [
             RecordFile(path, self.format, entity, skip_bad=self.skip_bad, dialect=self.dialect) for path in self.paths
         ]
-        name = event_time(self.chain, self.entity)
+        name = event_time_field(self.chain, self.entity)
         self._times = None if name is None else EventTimes(name)
 
     def records(self) -> Iterator[bytes]:
@@ -66,22 +69,22 @@ class Replay:
             raise SetupError(f"Records of {self.chain}.{self.entity} have no event time: omit --times and --pace.")
         if self.pace:
             records = self._times.paced(records, self.pace)
-        return self._moved(records, self._times)
+        return self._with_adjusted_times(records, self._times)
 
     def _all(self) -> Iterator[bytes]:
         return map(self._lowercase, concatenated.from_iterable(self._files))
 
-    def _moved(self, records: Iterator[bytes], times: EventTimes) -> Iterator[bytes]:
+    def _with_adjusted_times(self, records: Iterator[bytes], times: EventTimes) -> Iterator[bytes]:
         match self.times:
             case "keep":
                 return records
             case "now":
                 return times.stamped_now(records)
             case "shift":
-                return times.shifted(records, None if self.pace else self._until_now(times))
+                return times.shifted(records, None if self.pace else self._seconds_since_newest(times))
 
-    def _until_now(self, times: EventTimes) -> int:
-        """Return the whole seconds from the newest record to now. Reads all files."""
+    def _seconds_since_newest(self, times: EventTimes) -> int:
+        """Return the whole seconds from the time of the newest record to now. Reads all files."""
         if STDIN in self.paths:
             raise SetupError(
                 "--times shift without --pace needs the time of the newest record, which can't be found on standard "
@@ -101,8 +104,8 @@ class Replay:
 
     def notes(self) -> Iterable[str]:
         """Yield notes for the summary at the end."""
-        if bad := sum(file.skipped for file in self._files):
-            yield f"{bad} entries were not valid records and were skipped"
+        if skipped := sum(file.skipped for file in self._files):
+            yield f"{skipped} entries were not valid records and were skipped"
         yield from (file.warning for file in self._files if file.warning)
         if self._times is not None and self._times.records_without_time:
             yield f"{self._times.records_without_time} records have no known time and were written unchanged"

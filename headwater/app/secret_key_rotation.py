@@ -4,7 +4,7 @@ from typing import Final
 
 from headwater.app.data_directory import DataDirectory
 from headwater.app.database import opened_database
-from headwater.app.endpoints import Endpoints
+from headwater.app.secret_keys import old_secret_keys, secret_key
 from headwater.errors import SetupError
 from headwater.settings import Settings
 from headwater.stores.sql.credential_rows import RotationResult
@@ -15,15 +15,16 @@ _MANUAL: Final = 'docs/operations.md has the steps under "The secret key"'
 def rotate_secret_key(settings: Settings) -> RotationResult:
     """Encrypt all stored credentials again, with the secret key in the settings.
 
-    Raises StoreUnavailable, and SetupError when there is no old key, or when neither key is that of the database.
+    Raises DatabaseUnavailable. Raises SetupError when there is no old key, and when the database was encrypted with
+    neither of the keys.
     """
-    endpoints = Endpoints(settings, DataDirectory(settings.data_dir))
-    if not endpoints.old_secret_keys():
+    old_keys = old_secret_keys(settings)
+    if not old_keys:
         raise SetupError(
-            "There is no old secret key to replace. Set HEADWATER_OLD_SECRET_KEY to the key until now, and "
+            "There is no old secret key to replace. Set HEADWATER_OLD_SECRET_KEY to the current key, and "
             f"HEADWATER_SECRET_KEY to the new one: {_MANUAL}."
         )
     with opened_database(settings) as database:
-        if endpoints.secret_key() in endpoints.old_secret_keys():
+        if secret_key(settings, DataDirectory(settings.data_dir)) in old_keys:
             raise SetupError(f"The secret key and the old secret key are the same. Make a new key: {_MANUAL}.")
         return database.rotate_secret_key()

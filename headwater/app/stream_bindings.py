@@ -19,9 +19,9 @@ _INVALID_FILE = "The stream bindings in {} can't be used:"
 
 
 def load_bindings(settings: Settings) -> Bindings:
-    """Load the bindings from the file in the settings, or the default ones.
+    """Load the bindings from the file in the settings.
 
-    Raises SetupError when it is invalid.
+    Returns the default bindings when the settings name no file. Raises SetupError when the file is invalid.
     """
     path = settings.stream_bindings
     if path is None:
@@ -34,17 +34,17 @@ def load_bindings(settings: Settings) -> Bindings:
         bindings = parse_bindings(_with_files(document, path))
     except ValidationError as error:
         raise SetupError(f"{_INVALID_FILE.format(path)} {_faults(error)}.") from None
-    if bindings.pubsub():
+    if bindings.pubsub_accesses():
         require_extra("pubsub", "google.pubsub_v1", "A binding to Pub/Sub")
-    for access in bindings.clusters():
+    for access in bindings.kafka_accesses():
         security_settings(access)  # raises SetupError when a package is missing
     return bindings
 
 
 def _with_files(document: object, path: Path) -> object:
-    """Replace the files of secrets by their content.
+    """Replace the paths of files that hold secrets by the content of the files.
 
-    Their paths are relative to the folder of the bindings' file.
+    The paths are relative to the folder of the bindings' file.
     """
     if not isinstance(document, dict):
         return document
@@ -55,29 +55,35 @@ def _with_files_of(name: str, binding: Any, path: Path) -> Any:
     match binding:
         case {"kafka": {**members}}:
             return {**binding, "kafka": _with_secrets(members, path, f"{_INVALID_FILE.format(path)} {name}, kafka,")}
-        case {"pubsub": {"credentials_file": str(file), **others}}:
+        case {"pubsub": {"credentials_file": str(file), **members}}:
             where = f"{_INVALID_FILE.format(path)} {name}, pubsub, credentials_file:"
-            found = path.parent.absolute() / Path(file).expanduser()
-            _read(found, where)
-            return {**binding, "pubsub": others | {"credentials_file": str(found)}}
+            absolute = path.parent.absolute() / Path(file).expanduser()
+            _read(absolute, where)
+            return {**binding, "pubsub": members | {"credentials_file": str(absolute)}}
     return binding
 
 
 def _with_secrets(members: dict[Any, Any], path: Path, where: str) -> dict[str, Any]:
-    """Return the members of a Kafka binding with secrets from files and absolute paths."""
-    found = dict(members)
-    for secret in kafka_security.SECRETS:
+    """Return the members of a Kafka binding with secrets from files and absolute paths.
+
+    Args:
+        members: The members of the binding.
+        path: The file of the bindings.
+        where: The beginning of error messages.
+    """
+    complete = dict(members)
+    for secret in kafka_security.SECRET_FIELDS:
         name = f"{secret}_file"
-        if isinstance(found.get(name), str):  # other types are rejected when the members are validated
-            if secret in found:
+        if isinstance(complete.get(name), str):  # other types are rejected when the members are validated
+            if secret in complete:
                 raise SetupError(f"{where} {name}: give {secret} or {name}, and not both.")
-            found[secret] = _read(path.parent / Path(found.pop(name)).expanduser(), f"{where} {name}:").strip()
-    for member in kafka_security.FILES:
-        if isinstance(found.get(member), str) and found[member]:
-            file = path.parent.absolute() / Path(found[member]).expanduser()
+            complete[secret] = _read(path.parent / Path(complete.pop(name)).expanduser(), f"{where} {name}:").strip()
+    for member in kafka_security.FILE_FIELDS:
+        if isinstance(complete.get(member), str) and complete[member]:
+            file = path.parent.absolute() / Path(complete[member]).expanduser()
             _read(file, f"{where} {member}:")
-            found[member] = str(file)
-    return found
+            complete[member] = str(file)
+    return complete
 
 
 def _read(file: Path, where: str) -> str:
@@ -91,12 +97,12 @@ def _faults(error: ValidationError) -> str:
     """Return the place and the message of each fault in the file.
 
     pydantic reports faults for both forms of a binding, a string and an object. The faults of the string form are
-    omitted, unless there are no others.
+    omitted, unless all faults are of the string form.
     """
     faults = error.errors(include_url=False, include_context=False, include_input=False)
-    objects = [fault for fault in faults if "str" not in fault["loc"]] or faults
+    shown = [fault for fault in faults if "str" not in fault["loc"]] or faults
     return "; ".join(
-        f"{_place(fault['loc']) or 'the file'}: {fault['msg'].removeprefix('Value error, ')}" for fault in objects
+        f"{_place(fault['loc']) or 'the file'}: {fault['msg'].removeprefix('Value error, ')}" for fault in shown
     )
 
 
@@ -110,13 +116,13 @@ def _place(steps: Sequence[str | int]) -> str:
 def stream_topic(bindings: Bindings, chain: str, stream: str) -> str:
     """Return the topic of `<entity>` or `<entity>.zerolag` on the installation's own cluster.
 
-    Raises SetupError when the stream is not there.
+    Raises SetupError when the stream is not bound to a topic of this cluster.
     """
     entity, _, zerolag = stream.partition(".")
-    binding = bindings.of(chain, entity, zerolag=bool(zerolag))
+    binding = bindings.find(chain, entity, zerolag=bool(zerolag))
     if binding is None:
         raise SetupError(unknown_stream(chain, entity, zerolag=bool(zerolag)))
-    topic = bindings.topic(chain, entity, zerolag=bool(zerolag))
+    topic = bindings.own_topic(chain, entity, zerolag=bool(zerolag))
     if topic is None:
         where = "another Kafka cluster" if isinstance(binding, KafkaTopic) else "Pub/Sub"
         raise SetupError(
@@ -129,20 +135,20 @@ def stream_topic(bindings: Bindings, chain: str, stream: str) -> str:
 def zerolag_topic(bindings: Bindings, chain: str, stream: str) -> str:
     """Return the topic of `<entity>.zerolag`. An unbound zerolag stream gets the default name.
 
-    Raises SetupError when it is bound to another cluster or to Pub/Sub.
+    Raises SetupError when the stream is bound to another cluster or to Pub/Sub.
     """
     entity, _, _ = stream.partition(".")
-    if bindings.of(chain, entity, zerolag=True) is None:
+    if bindings.find(chain, entity, zerolag=True) is None:
         return f"stream.{chain}.{stream}"
     return stream_topic(bindings, chain, stream)
 
 
 def unknown_stream(chain: str, entity: str, *, zerolag: bool) -> str:
     """Return why a stream has no topic."""
-    found = find_chain(chain)
-    if found is None:
-        return f"There is no chain {chain}. Choose from {', '.join(c.name for c in CATALOG)}."
-    if found.entity(entity) is None:
-        return f"{chain} has no entity {entity}. Choose from {', '.join(e.name for e in found.entities)}."
+    catalog_chain = find_chain(chain)
+    if catalog_chain is None:
+        return f"There is no chain {chain}. Choose from {', '.join(each.name for each in CATALOG)}."
+    if catalog_chain.entity(entity) is None:
+        return f"{chain} has no entity {entity}. Choose from {', '.join(each.name for each in catalog_chain.entities)}."
     assert zerolag
     return f"The zerolag feed of {chain}.{entity} is not bound. Bind it in the file of HEADWATER_STREAM_BINDINGS."

@@ -1,28 +1,22 @@
-"""The command `headwater sweep`, which finds resources of unrecorded deployments.
+"""Implements `headwater sweep`, which lists resources that the database does not record.
 
-It lists resources of deployments that the database does not record, and records these deployments as ended.
+When an operator confirms the list, their deployments are recorded as ended, so that the controller removes them.
 """
 
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from headwater.app.controller import sources_of
-from headwater.app.data_directory import DataDirectory
-from headwater.app.database import connect_database
+from headwater.app.database import opened_database
 from headwater.app.endpoints import Endpoints
+from headwater.app.source_clients import connect_sources
 from headwater.app.stream_bindings import load_bindings
 from headwater.brokers.base import ClusterAdmin
 from headwater.brokers.cluster_admin import KafkaClusterAdmin
-from headwater.controller.inventory import (
-    ExistingResources,
-    ResourceNames,
-    active_unknown_deployments,
-    classify,
-    connected_ids,
-)
+from headwater.controller.classification import active_unknown_deployments, classify, connected_ids
+from headwater.controller.recorded_state import read_recorded_state
+from headwater.controller.resource_names import ExistingResources, ResourceNames
 from headwater.controller.sources import Sources
-from headwater.controller.sweeper import recorded_state
 from headwater.errors import SetupError
 from headwater.services.ids import utc_now
 from headwater.settings import Settings
@@ -33,81 +27,80 @@ REMOVED_WITHIN_S = 180.0
 """The controller sweeps every 30 s, and removes a topic that two sweeps in a row have found unused."""
 
 
-class Sweep:
-    """The unknown resources on the broker, as listed when this object was created.
+class UnknownResources:
+    """The resources that the database does not record, as listed when this object was created.
 
-    An operator can record them as ended, so that the controller removes them.
+    An operator can record their deployments as ended, so that the controller removes the resources.
     """
 
     def __init__(self, broker: ClusterAdmin, sources: Sources, deployments: DeploymentStore) -> None:
         self._broker = broker
         self._sources = sources
         self._deployments = deployments
-        self._found = self._list_resources()
+        self._existing = self._list_resources()
 
     def _list_resources(self) -> ExistingResources:
-        return ExistingResources(self._broker.inventory(), self._sources.names())
+        return ExistingResources(self._broker.inventory(), self._sources.subscriptions_and_groups())
 
     @property
-    def unknown(self) -> ResourceNames:
-        """The resources that the database does not record."""
-        return classify(self._found, recorded_state(self._deployments, self._found)).unknown
+    def names(self) -> ResourceNames:
+        """The names of the unknown resources."""
+        return classify(self._existing, read_recorded_state(self._deployments, self._existing)).unknown
 
     @property
-    def active_unknown(self) -> frozenset[str]:
-        """The unknown deployments whose workers run now, probably those of another installation."""
-        return active_unknown_deployments(self._found, self.unknown)
+    def active_deployments(self) -> frozenset[str]:
+        """The ids of unknown deployments whose workers run now, probably for another installation."""
+        return active_unknown_deployments(self._existing, self.names)
 
     def require_listed(self, ids: Sequence[str]) -> None:
         """Raise SetupError for an id that is not among the unknown deployments and configurations."""
-        unknown = self.unknown
-        if strange := set(ids) - unknown.deployments - unknown.flows:
+        names = self.names
+        if unlisted := set(ids) - names.deployment_ids - names.config_ids:
             raise SetupError(
-                f"`headwater sweep` does not list {', '.join(sorted(strange))}. Take ids from its columns `deployment` "
-                "and `configuration`."
+                f"`headwater sweep` does not list {', '.join(sorted(unlisted))}. Take ids from its columns "
+                "`deployment` and `configuration`."
             )
 
     def record_as_ended(self, ids: Sequence[str]) -> frozenset[str]:
-        """Record these deployments and configurations, or all unknown ones, as ended.
+        """Record the deployments and configurations with these ids as ended.
 
-        Returns what was recorded. Raises SetupError for an id that is not listed, and when no ids are given although
-        workers of some of the unknown deployments run.
+        An empty `ids` stands for all unknown ones. Returns the ids that were recorded. Raises SetupError for an id that
+        is not listed, and when `ids` is empty although some of the unknown deployments have running workers.
         """
         self.require_listed(ids)
-        unknown = self.unknown
-        if not ids and (busy := self.active_unknown):
+        names = self.names
+        if not ids and (active := self.active_deployments):
             raise SetupError(
-                f"Workers of {', '.join(sorted(busy))} run now, so another installation uses this Kafka. Name the ids "
-                "that you want to remove: headwater sweep --confirm ID…"
+                f"Workers of {', '.join(sorted(active))} run now, so another installation uses this Kafka. Name the "
+                "ids that you want to remove: headwater sweep --confirm ID…"
             )
-        recorded = connected_ids(ids or sorted(unknown.deployments | unknown.flows), self._found, unknown)
-        self._deployments.record_as_ended(recorded, utc_now())
-        return recorded
+        ended_ids = connected_ids(ids or sorted(names.deployment_ids | names.config_ids), self._existing, names)
+        self._deployments.record_as_ended(ended_ids, utc_now())
+        return ended_ids
 
     def wait_until_removed(self, ids: frozenset[str]) -> bool:
-        """Wait until the controller has removed the resources.
+        """Wait until the controller has removed the resources with these ids.
 
-        Returns False when that takes too long.
+        Returns False when that takes longer than REMOVED_WITHIN_S seconds.
         """
         deadline = time.monotonic() + REMOVED_WITHIN_S
         while time.monotonic() < deadline:
-            left = self._list_resources().names
-            if not ids & (left.deployments | left.flows):
+            remaining = self._list_resources().names
+            if not ids & (remaining.deployment_ids | remaining.config_ids):
                 return True
             time.sleep(POLL_S)
         return False
 
 
 @contextmanager
-def sweep_of(settings: Settings) -> Iterator[Sweep]:
-    """Open a Sweep of the installation in the settings.
+def find_unknown_resources(settings: Settings) -> Iterator[UnknownResources]:
+    """List the unknown resources of the installation in the settings.
 
-    Raises SetupError, BrokerUnavailable, StoreUnavailable.
+    The database stays open during the block. Raises SetupError, BrokerUnavailable, DatabaseUnavailable.
     """
-    endpoints = Endpoints(settings, DataDirectory(settings.data_dir))
-    if not settings.database_url.get_secret_value():
-        endpoints.require_data_directory("HEADWATER_DATABASE_URL")
-    with connect_database(endpoints) as database:
+    endpoints = Endpoints.from_settings(settings)
+    with opened_database(settings) as database:
         manages_users = endpoints.manages_kafka_users
-        broker = KafkaClusterAdmin(endpoints.kafka(), endpoints.replication(), manages_users=manages_users)
-        yield Sweep(broker, sources_of(load_bindings(settings), broker, database.deployments), database.deployments)
+        broker = KafkaClusterAdmin(endpoints.admin_kafka(), endpoints.replication(), manages_users=manages_users)
+        sources = connect_sources(load_bindings(settings), broker, database.deployments)
+        yield UnknownResources(broker, sources, database.deployments)

@@ -1,6 +1,5 @@
 """Implements `headwater up`: runs everything on this machine as child processes."""
 
-import signal
 import socket
 import sys
 import threading
@@ -18,6 +17,7 @@ from headwater.app.database import provide_local_key
 from headwater.app.endpoints import Endpoints
 from headwater.app.environments import API, CONTROLLER, INGEST, PRICES, child_environment, metrics_environment
 from headwater.app.ingest_kinds import load_ingests, variables_of
+from headwater.app.stop_signals import stop_on_signals
 from headwater.app.stream_bindings import load_bindings
 from headwater.children import Child, spawn
 from headwater.errors import SetupError
@@ -44,9 +44,7 @@ def up(settings: Settings, announce: Callable[[str], None]) -> None:
     require_platform()
     data_directory = DataDirectory(settings.data_dir)
     data_directory.create()
-    stop = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stop.set())
+    stop = stop_on_signals()
     endpoints = Endpoints(settings, data_directory)
     endpoints.require_kafka_settings()  # a mistake must stop the start, not only the API
     syncing = endpoints.embedded_valkey().syncing() if endpoints.embeds_valkey else nullcontext()
@@ -67,7 +65,7 @@ def up(settings: Settings, announce: Callable[[str], None]) -> None:
 
 @contextmanager
 def supervised() -> Iterator[Supervisor]:
-    """Yield a supervisor whose services are stopped in order at the end, even after an error."""
+    """Yield a supervisor, which stops its processes in order at the end, even after an error."""
     supervisor = Supervisor()
     try:
         yield supervisor
@@ -79,7 +77,7 @@ def supervised() -> Iterator[Supervisor]:
 def listening(host: str, port: int) -> Iterator[socket.socket]:
     """Open the API's listening socket.
 
-    This process holds it, so that the port stays open when the API restarts.
+    This process holds the socket, so that the port stays open when the API restarts.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
@@ -87,42 +85,44 @@ def listening(host: str, port: int) -> Iterator[socket.socket]:
     except OSError as error:
         raise SetupError(
             f"The API can't listen on {host}:{port} ({error.strerror or error}). "
-            "Stop what uses the port, or choose another with --port."
+            "Stop the process that uses the port, or choose another port with --port."
         ) from error
     with listener:
         yield listener
 
 
 def start_services(supervisor: Supervisor, endpoints: Endpoints, listener: socket.socket) -> None:
-    """Start the embedded services in parallel, and then all other processes.
+    """Start the embedded services in parallel, and then the processes of Headwater.
 
-    These are the controller, the prices worker, the ingests and the API. Raises SetupError when an embedded service
-    does not start.
+    Headwater's processes are the controller, the prices worker, the ingests and the API. Raises SetupError when an
+    embedded service does not start.
     """
     with ThreadPoolExecutor(2) as pool:
-        starting = [pool.submit(start) for start in _embedded_services(supervisor, endpoints)]
-        for part in starting:
-            part.result()
+        for started in [pool.submit(start) for start in _embedded_services(supervisor, endpoints)]:
+            started.result()
     settings, environment = endpoints.settings, partial(child_environment, endpoints.settings, endpoints.data_directory)
     bindings = load_bindings(settings)
     controller, prices = environment(CONTROLLER, bindings), environment(PRICES)
-    supervisor.add(SupervisedProcess("controller", lambda: _command(controller, "controller"), grace_s=20.0))
-    supervisor.add(SupervisedProcess("prices", lambda: _command(prices, "prices", "worker"), grace_s=20.0))
+    supervisor.start(SupervisedProcess("controller", lambda: _spawn(controller, "controller"), grace_s=20.0))
+    supervisor.start(SupervisedProcess("prices", lambda: _spawn(prices, "prices", "worker"), grace_s=20.0))
     for name in load_ingests(settings.ingests):
-        variables = environment(INGEST.also(*variables_of(settings.ingests, name)))
-        start = partial(_command, variables, "ingest", "run", name)
-        supervisor.add(SupervisedProcess(f"ingest {name}", start, grace_s=20.0, essential=False))
-    api = environment(API, bindings) | metrics_environment(endpoints.data_directory.fresh_metrics_dir())
+        variables = environment(INGEST.with_variables(*variables_of(settings.ingests, name)))
+        start = partial(_spawn, variables, "ingest", "run", name)
+        supervisor.start(SupervisedProcess(f"ingest {name}", start, grace_s=20.0, essential=False))
+    api = environment(API, bindings) | metrics_environment(endpoints.data_directory.create_metrics_dir())
     for number in range(settings.api_processes):
-        supervisor.add(SupervisedProcess(f"api-{number}", lambda: _api(api, listener)))
+        supervisor.start(SupervisedProcess(f"api-{number}", lambda: _spawn_api(api, listener)))
 
 
 def _embedded_services(supervisor: Supervisor, endpoints: Endpoints) -> list[Callable[[], None]]:
+    """Return for each embedded service a function that starts it and waits until it is ready."""
     starts: list[Callable[[], None]] = []
     if endpoints.embeds_valkey:
         valkey = endpoints.embedded_valkey()
         starts.append(
-            lambda: valkey.wait_ready(supervisor.add(SupervisedProcess("valkey", valkey.start)), VALKEY_READY_WITHIN_S)
+            lambda: valkey.wait_ready(
+                supervisor.start(SupervisedProcess("valkey", valkey.start)), VALKEY_READY_WITHIN_S
+            )
         )
     if endpoints.embeds_kafka:
         kafka = endpoints.embedded_kafka()
@@ -130,42 +130,44 @@ def _embedded_services(supervisor: Supervisor, endpoints: Endpoints) -> list[Cal
         def start_kafka() -> None:
             kafka.prepare()
             service = SupervisedProcess("kafka", kafka.start, grace_s=30.0)
-            kafka.wait_ready(supervisor.add(service), KAFKA_READY_WITHIN_S)
+            kafka.wait_ready(supervisor.start(service), KAFKA_READY_WITHIN_S)
 
         starts.append(start_kafka)
     return starts
 
 
-def _command(environment: dict[str, str], *arguments: str, pass_fds: tuple[int, ...] = ()) -> Child:
+def _spawn(environment: dict[str, str], *arguments: str, pass_fds: tuple[int, ...] = ()) -> Child:
+    """Start a `headwater` command."""
     return spawn([sys.executable, "-m", "headwater", *arguments], env=environment, pass_fds=pass_fds)
 
 
-def _api(environment: dict[str, str], listener: socket.socket) -> Child:
-    return _command(environment, "api", "--fd", str(listener.fileno()), pass_fds=(listener.fileno(),))
+def _spawn_api(environment: dict[str, str], listener: socket.socket) -> Child:
+    return _spawn(environment, "api", "--fd", str(listener.fileno()), pass_fds=(listener.fileno(),))
 
 
 def wait_until_serving(settings: Settings, supervisor: Supervisor, stop: threading.Event) -> bool:
     """Wait until /readyz succeeds.
 
-    Returns False when a signal came first. Raises SetupError with what is not ready.
+    Returns False when a signal stops this process before that. Raises SetupError when the API is not ready within
+    SERVING_WITHIN_S seconds; the message contains the last response.
     """
     host = "127.0.0.1" if settings.host in ("0.0.0.0", "::") else settings.host  # noqa: S104  # compared, not bound
-    deadline, last = time.monotonic() + SERVING_WITHIN_S, "no answer"
+    deadline, last_response = time.monotonic() + SERVING_WITHIN_S, "no response"
     with httpx2.Client(base_url=f"http://{host}:{settings.port}", timeout=5) as client:
         while not stop.wait(TICK_S):
             supervisor.restart_ended()
-            if refused := supervisor.essential_ended_with(SETUP_ERROR_STATUS):
-                raise SetupError(f"The {refused[0]} process can't start. Its message above says why.")
+            if names := supervisor.essential_ended_with(SETUP_ERROR_STATUS):
+                raise SetupError(f"The {names[0]} process can't start. Its message above says why.")
             try:
-                answer = client.get("/readyz")
+                response = client.get("/readyz")
             except httpx2.TransportError as error:
-                last = str(error)
+                last_response = str(error)
             else:
-                if answer.is_success:
+                if response.is_success:
                     return True
-                last = answer.text
+                last_response = response.text
             if time.monotonic() > deadline:
-                raise SetupError(f"The API was not ready within {SERVING_WITHIN_S:.0f} s: {last}.")
+                raise SetupError(f"The API was not ready within {SERVING_WITHIN_S:.0f} s: {last_response}.")
     return False
 
 

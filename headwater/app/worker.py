@@ -16,12 +16,12 @@ import structlog
 from pydantic import ValidationError
 
 from headwater.app.memory import tune_worker_memory
-from headwater.brokers.topic_monitor import LeaderCheck
+from headwater.brokers.leader_check import LeaderCheck
 from headwater.engine.at_least_once import AtLeastOnce
 from headwater.engine.dead_letters import DeadLetters
 from headwater.engine.delivery import Delivery
 from headwater.engine.exactly_once import HANGS_AFTER_S, ExactlyOnce
-from headwater.engine.heartbeat import HeartbeatReporter, SupervisorChannel
+from headwater.engine.heartbeat import HeartbeatReporter, OrchestratorChannel
 from headwater.engine.metrics.event_time import EventTime
 from headwater.engine.metrics.metrics_writer import MetricsWriter
 from headwater.engine.metrics.pipeline_metrics import PipelineMetrics, TimedLookup
@@ -31,10 +31,12 @@ from headwater.engine.worker import Worker
 from headwater.errors import Fenced, HeadwaterError, SetupError
 from headwater.logging_setup import configure_logging
 from headwater.model.deployment import transactional_id_prefix
-from headwater.model.worker_spec import FENCED_STATUS, READ_ALL, PartitionPosition, PubSubPull, ReadingPlan, WorkerSpec
+from headwater.model.reading_plan import READ_ALL, PartitionPosition, ReadingPlan
+from headwater.model.worker_protocol import FENCED_STATUS
+from headwater.model.worker_spec import PubSubPull, WorkerSpec
 from headwater.sandbox import Sandbox
 from headwater.sinks import SINKS
-from headwater.sinks.kafka_producer import KafkaProducer
+from headwater.sinks.idempotent_producer import IdempotentKafkaProducer
 from headwater.sinks.stalled_producer import StalledProducerDetector
 from headwater.sinks.transactional_producer import TransactionalKafkaProducer
 from headwater.sources import SOURCES
@@ -49,7 +51,7 @@ from headwater.transforms.base import TransformContext
 log = structlog.get_logger(__name__)
 
 FAILED = 1
-METRICS_ANSWER_TIMEOUT_S = 1.0
+METRICS_WRITE_TIMEOUT_S = 1.0
 """The time-out of a write of metrics, which delays the records while the store is unavailable.
 
 It is not shorter, because a busy machine responds slowly too. Counts that wait for the next write are lost when the
@@ -66,29 +68,35 @@ of the set store.
 """
 
 
-def command(spec: Path, slot: int, probe_fd: int, plan: ReadingPlan = READ_ALL) -> list[str]:
+def command(spec: Path, slot: int, control_fd: int, plan: ReadingPlan = READ_ALL) -> list[str]:
     """Return the command line with which the process orchestrator starts a worker.
 
     The command runs `headwater.app.worker_main` instead of the CLI, which saves each worker 0.25 s of imports.
     """
-    options = ["--spec", str(spec), "--slot", str(slot), "--probe-fd", str(probe_fd)]
-    options += ["--read-alone"] if plan.read_alone else []
+    options = ["--spec", str(spec), "--slot", str(slot), "--control-fd", str(control_fd)]
+    options += ["--isolate-partitions"] if plan.isolates_partitions else []
     options += [f"--quarantined={position}" for position in plan.quarantined]
     return [sys.executable, "-m", "headwater.app.worker_main", *options]
 
 
-def run_file(spec: Path, slot: int, probe_fd: int | None, plan: ReadingPlan = READ_ALL) -> int:
-    """Run the worker of a spec file, whose name contains the hash of its content.
+def run_file(spec: Path, slot: int, control_fd: int | None, plan: ReadingPlan = READ_ALL) -> int:
+    """Run the worker of a spec file. Returns the exit status.
 
-    Returns the exit status. Raises SetupError when the file is not a valid spec.
+    Raises SetupError when the file is not a valid spec.
+
+    Args:
+        spec: The spec file, whose name contains the hash of its content.
+        slot: The number of the worker's slot.
+        control_fd: The worker's end of the socket pair to the orchestrator; None when no orchestrator runs the worker.
+        plan: How the worker reads its partitions.
     """
-    document = _read(spec)
-    reporter = HeartbeatReporter(SupervisorChannel(probe_fd), spec_hash=spec.stem.removeprefix("spec-"))
+    document = _read_spec(spec)
+    reporter = HeartbeatReporter(OrchestratorChannel(control_fd), spec_hash=spec.stem.removeprefix("spec-"))
     configure_logging("info", reporter.log.add_worker_line)
     return run_worker(document, slot, reporter, plan)
 
 
-def _read(spec: Path) -> WorkerSpec:
+def _read_spec(spec: Path) -> WorkerSpec:
     try:
         return WorkerSpec.model_validate_json(spec.read_bytes())
     except OSError as error:
@@ -106,8 +114,9 @@ def _read(spec: Path) -> WorkerSpec:
 def run_worker(spec: WorkerSpec, slot: int, reporter: HeartbeatReporter, plan: ReadingPlan = READ_ALL) -> int:
     """Run until SIGTERM or SIGINT.
 
-    The exit status is 0 when all records that were read are delivered and committed. After an error, the worker logs
-    and reports the reason and exits with status 1, or with FENCED_STATUS when another worker has fenced it.
+    Returns the exit status. It is 0 when all records that the worker has read are delivered and committed. After an
+    error, the worker logs and reports the reason, and the status is FENCED_STATUS when another worker has fenced this
+    one, otherwise 1.
     """
     reporter.report("starting")
     try:
@@ -130,16 +139,16 @@ def run_worker(spec: WorkerSpec, slot: int, reporter: HeartbeatReporter, plan: R
 
 @contextmanager
 def _pipeline_metrics(spec: WorkerSpec, slot: int, lookup_times: deque[float]) -> Iterator[PipelineMetrics]:
-    """Open the metrics of the worker.
+    """Open the metrics of the worker, with their own connection to the set store.
 
-    They use their own connection to the set store, with a short time-out.
+    The connection has a short time-out.
     """
     group = f"{spec.source_group}/{slot}" if isinstance(spec.source, PubSubPull) else spec.source_group
-    with closing(connect(spec.redis_url, answer_timeout_s=METRICS_ANSWER_TIMEOUT_S)) as client:
+    with closing(connect(spec.redis_url, reply_timeout_s=METRICS_WRITE_TIMEOUT_S)) as client:
         metrics_writer = MetricsWriter(
             RedisMetrics(client), deployment_id=spec.deployment_id, group=group, owner=secrets.token_hex(8)
         )
-        yield PipelineMetrics(metrics_writer, EventTime(spec.event_time), lookup_times)
+        yield PipelineMetrics(metrics_writer, EventTime(spec.event_time_field), lookup_times)
 
 
 @contextmanager
@@ -171,7 +180,7 @@ def _worker(
     is_queue = isinstance(spec.source, PubSubPull)
     source = SOURCES["pubsub" if is_queue else "kafka"](spec, slot)
     delivery = _delivery(spec, slot, source, reporter)
-    plan = READ_ALL if is_queue else plan  # a queue spreads its messages over all partitions
+    plan = READ_ALL if is_queue else plan  # Pub/Sub has no partitions; the source spreads its messages over several
     return Worker(source, transforms, delivery, metrics, reporter=reporter, plan=plan)
 
 
@@ -182,11 +191,13 @@ def _delivery(spec: WorkerSpec, slot: int, source: Source, reporter: HeartbeatRe
     dead_letters = DeadLetters(spec.dead_letter_topic, spec.revision, source.source_ids)
     if spec.delivery == "at_least_once":
         stall_detector = StalledProducerDetector(LeaderCheck(spec.kafka, topics))
-        make = partial(KafkaProducer, spec.kafka, topics, codecs=codecs, stall_detector=stall_detector)
+        make_producer = partial(
+            IdempotentKafkaProducer, spec.kafka, topics, codecs=codecs, stall_detector=stall_detector
+        )
         return AtLeastOnce(
             sinks,
             dead_letters,
-            lambda one_record_per_batch: make(one_record_per_batch=one_record_per_batch),
+            lambda one_record_per_batch: make_producer(one_record_per_batch=one_record_per_batch),
             source.source_ids,
         )
     transactional_id = f"{transactional_id_prefix(spec.config_id)}{slot}"
@@ -209,10 +220,7 @@ def _delivery(spec: WorkerSpec, slot: int, source: Source, reporter: HeartbeatRe
 
 
 def _end_hung(reporter: HeartbeatReporter) -> None:
-    """End the process at once.
-
-    The engine's thread hangs in a call of the Kafka client, so it can't stop normally.
-    """
+    """End the process at once, because the engine's thread hangs in a call of the Kafka client."""
     try:
         log.error("the worker ends", reason=TRANSACTION_HANGS)
         reporter.report("failed", TRANSACTION_HANGS)
@@ -225,9 +233,9 @@ def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--spec", type=Path, required=True)
     parser.add_argument("--slot", type=int, default=0)
-    parser.add_argument("--probe-fd", type=int)
-    parser.add_argument("--read-alone", action="store_true")
+    parser.add_argument("--control-fd", type=int)
+    parser.add_argument("--isolate-partitions", action="store_true")
     parser.add_argument("--quarantined", type=PartitionPosition.parse, action="append", default=[])
     arguments = parser.parse_args()
-    plan = ReadingPlan(arguments.read_alone, tuple(arguments.quarantined))
-    return run_file(arguments.spec, arguments.slot, arguments.probe_fd, plan)
+    plan = ReadingPlan(arguments.isolate_partitions, tuple(arguments.quarantined))
+    return run_file(arguments.spec, arguments.slot, arguments.control_fd, plan)

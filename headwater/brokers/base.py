@@ -33,14 +33,15 @@ INGEST_TOPIC_CONFIG: Final = {
 }
 """Settings of the topic that holds the position of each ingest."""
 
+ACK_DEADLINE_S: Final = 20
+"""Pub/Sub delivers a message again this long after its deadline was last extended. A live worker extends it. Pub/Sub
+allows 10 to 600."""
+
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def start_time_ms(start_at: str) -> int:
-    """Return the first millisecond since the epoch at or after an RFC 3339 time.
-
-    Raises ValueError.
-    """
+def start_at_ms(start_at: str) -> int:
+    """Return an RFC 3339 time in milliseconds since the epoch, rounded up. Raises ValueError."""
     return -((_EPOCH - datetime.fromisoformat(start_at)) // timedelta(milliseconds=1))
 
 
@@ -54,7 +55,13 @@ def group_has_members_message(group: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class TopicSpec:
-    """The desired state of a topic. `config` holds Kafka topic settings by name."""
+    """The desired state of a topic.
+
+    Attributes:
+        name: The name of the topic.
+        partitions: The number of partitions.
+        config: Settings of Kafka for the topic, by name.
+    """
 
     name: str
     partitions: int
@@ -74,8 +81,11 @@ class AccessRule:
     """The right of a user to do some operations on a resource: one or more ACLs of Kafka.
 
     Attributes:
-        name: The name of the resource, or with `prefixed` the prefix of the names of many.
-        operations: Kafka's names: "READ", "WRITE", "DESCRIBE", …
+        user: The name of the user.
+        resource: The type of the resource.
+        name: The name of the resource.
+        operations: The operations by Kafka's names: "READ", "WRITE", "DESCRIBE", …
+        prefixed: Whether `name` is a prefix, so that the rule concerns all resources whose names begin with it.
     """
 
     user: str
@@ -87,9 +97,13 @@ class AccessRule:
 
 @dataclass(frozen=True, slots=True)
 class DeploymentResources:
-    """All that one deployment owns on the cluster.
+    """All resources that one deployment owns on the cluster.
 
-    `group_prefixes` are the prefixes of its consumer groups' names.
+    Attributes:
+        topics: The topics.
+        users: The SCRAM users.
+        rules: The access rules of the users.
+        group_prefixes: The prefixes of the names of the consumer groups.
     """
 
     topics: tuple[TopicSpec, ...]
@@ -100,28 +114,30 @@ class DeploymentResources:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inventory:
-    """What is on the cluster now, by name.
+    """The names of the resources that are on the cluster now.
 
     Attributes:
         topics: All topics.
         users: All SCRAM users.
-        rules: By user, the topics in the user's access rules; the set is empty when the rules concern no topic.
+        topics_by_rule_user: Has an entry for each user with access rules: the topics that the rules name, possibly
+            none.
         groups: All consumer groups.
-        busy_groups: The groups among `groups` that have members.
-        lists_users: Whether users and rules were listed; they are not when the operator manages them.
+        busy_groups: The consumer groups that have members.
+        has_users_and_rules: Whether `users` and `topics_by_rule_user` were read from the cluster. False means that they
+            are empty because the operator of Kafka manages users and rules.
     """
 
     topics: frozenset[str]
     users: frozenset[str]
-    rules: Mapping[str, frozenset[str]]
+    topics_by_rule_user: Mapping[str, frozenset[str]]
     groups: frozenset[str]
     busy_groups: frozenset[str] = frozenset()
-    lists_users: bool = True
+    has_users_and_rules: bool = True
 
     @property
     def rule_users(self) -> frozenset[str]:
         """The users that have access rules. A rule may name a user that does not exist."""
-        return frozenset(self.rules)
+        return frozenset(self.topics_by_rule_user)
 
 
 class ClusterAdmin(Protocol):
@@ -129,7 +145,8 @@ class ClusterAdmin(Protocol):
 
     All methods are idempotent and thread-safe, block for at most some seconds, and raise BrokerUnavailable. With
     `manages_users=False` an implementation ignores the users and access rules of all arguments, because the operator of
-    Kafka manages them. `brokers/cluster_admin.py` implements this protocol; the tests have an implementation in memory.
+    Kafka, a person, manages them. `brokers/cluster_admin.py` implements this protocol; the tests have an implementation
+    in memory.
     """
 
     def ensure(self, desired: DeploymentResources) -> None:
@@ -190,21 +207,16 @@ class ClusterAdmin(Protocol):
         """
 
     def inventory(self) -> Inventory:
-        """Return all resources on the cluster.
+        """Return the names of all resources on the cluster, to find those without a deployment.
 
-        Users and rules are not included when the operator manages them. The sweeper calls this.
+        Users and rules are left out when the operator of Kafka manages them.
         """
 
     def groups(self) -> frozenset[str]:
         """Return all consumer groups.
 
-        Needs fewer rights than `inventory`, so it also works on a cluster that somebody else operates.
+        Needs fewer rights than `inventory`, so it also works on a cluster that Headwater does not manage.
         """
-
-
-ACK_DEADLINE_S: Final = 20
-"""Pub/Sub delivers a message again this long after its deadline was last extended. A live worker extends it. Pub/Sub
-allows 10 to 600."""
 
 
 class Subscriptions(Protocol):
@@ -219,22 +231,24 @@ class Subscriptions(Protocol):
         """Return the resource name of a subscription: `projects/<project>/subscriptions/<name>`."""
 
     def ensure(self, name: str, topic: str, start_at: str) -> None:
-        """Create a subscription that receives every message published after the call.
+        """Create a subscription that delivers the messages of a topic from `start_at` on.
 
-        Its messages are in order per ordering key. The controller calls this before a worker reads the subscription.
+        The messages are in order per ordering key. The controller calls this before a worker reads the subscription.
+        "latest" leaves an existing subscription as it is. Any other `start_at` seeks an existing subscription, so
+        acknowledged messages are delivered again.
 
         Args:
             name: The short name of the subscription.
             topic: The full resource name of the topic.
-            start_at: "latest", "earliest" or an RFC 3339 time. "earliest" and a time reach back at most as far as the
-                topic retains messages. If the subscription already exists, it is moved back to that point again.
+            start_at: "latest" (messages that are published after the creation), "earliest" or an RFC 3339 time.
+                "earliest" and a time reach back at most as far as the topic retains messages.
         """
 
-    def require(self, path: str) -> None:
+    def require_exists(self, path: str) -> None:
         """Raise DeployFailed unless the subscription exists and Headwater may read it."""
 
     def delete(self, names: Collection[str]) -> None:
         """Delete subscriptions. Missing ones are ignored."""
 
     def names(self) -> frozenset[str]:
-        """Return all subscriptions of the project. The sweeper calls this."""
+        """Return all subscriptions of the project, to find those without a deployment."""

@@ -6,14 +6,14 @@ from confluent_kafka import KafkaError, KafkaException
 
 from headwater.brokers.security import identity, is_security_error, security_error_message
 from headwater.errors import BrokerUnavailable
-from headwater.model.worker_spec import KafkaAccess
+from headwater.model.access import KafkaAccess
 
 
 class ClientErrors:
-    """Remembers the authentication and TLS errors of a client.
+    """Remembers the last authentication or TLS error of a client. Thread-safe.
 
-    librdkafka reports them only through `error_cb`. librdkafka retries all other errors by itself. The object is the
-    client's `error_cb`: librdkafka calls it inside `poll`, `consume` or `flush` of the client. Thread-safe.
+    The object is the client's `error_cb`, which is the only way in which librdkafka reports these errors. librdkafka
+    calls it inside `poll`, `consume` or `flush` of the client, and retries all other errors by itself.
     """
 
     def __init__(self, access: KafkaAccess) -> None:
@@ -27,7 +27,7 @@ class ClientErrors:
                 self._last_error = error
 
     def check(self) -> None:
-        """Raise BrokerUnavailable when such an error was reported since the last call."""
+        """Raise BrokerUnavailable when librdkafka has reported such an error since the last call."""
         with self._lock:
             error, self._last_error = self._last_error, None
         if error is not None:
@@ -40,14 +40,17 @@ def broker_unavailable_error(cause: KafkaError | KafkaException, access: KafkaAc
     return BrokerUnavailable(_message(error, access))
 
 
-def unreadable_partition_message(why: str, topic: str, partition: int, access: KafkaAccess) -> str:
+def unreadable_partition_message(reason: str, topic: str, partition: int, access: KafkaAccess) -> str:
     """Return the message for a partition that can't be read at the moment."""
-    return f"Partition {partition} of {topic} can't be read from {access.bootstrap_servers}: {why}."
+    return f"Partition {partition} of {topic} can't be read from {access.bootstrap_servers}: {reason}."
 
 
 def missing_rights_message(access: KafkaAccess) -> str:
     """Return the message for a user who may not manage the cluster."""
-    return f"On Kafka {identity(access)} lacks a right. Grant it the rights that docs/external_kafka.md lists."
+    return (
+        f"On Kafka at {access.bootstrap_servers}, {identity(access)} lacks a right. Grant it the rights that "
+        "docs/external_kafka.md lists."
+    )
 
 
 def _message(error: KafkaError, access: KafkaAccess) -> str:

@@ -10,13 +10,10 @@ import structlog
 
 from headwater.brokers.client_errors import ClientErrors
 from headwater.brokers.security import security_settings
-from headwater.model.worker_spec import KafkaAccess
+from headwater.model.access import KafkaAccess
+from headwater.model.outputs import MAX_RECORD_BYTES
 
 ClientSettings = dict[str, Any]
-
-MAX_MESSAGE_BYTES: Final = 1_040_000
-"""Largest size of a record's key, value and headers together. It leaves room for framing below the topics'
-max.message.bytes."""
 
 MAX_POLL_INTERVAL_MS: Final = 120_000
 """A consumer that does not poll for this long loses its partitions."""
@@ -77,14 +74,14 @@ def consumer_settings(
         "auto.offset.reset": "error",
         "isolation.level": "read_committed",
         "check.crcs": True,
-        # A fetch request that waits for new records of other partitions also delays a partition whose queue was full.
-        # The records in that queue last longer than 100 ms.
+        # While a fetch request waits at the broker, partitions that it does not contain are not fetched: their queues
+        # were full. The records in these queues last longer than 100 ms, so no queue runs empty.
         "fetch.wait.max.ms": 100,
-        # Twice and four times as much took more memory and was no faster.
+        # Twice and four times these two sizes took more memory and were no faster.
         "max.partition.fetch.bytes": 1 << 20,
         "queued.max.messages.kbytes": 16 << 10,
-        # librdkafka decompresses no record batch to more than this. `engine/isolation.py` finds a partition whose
-        # batches take more memory than a worker has.
+        # librdkafka decompresses no record batch to more than this. `engine/partition_isolation.py` finds a partition
+        # whose batches take more memory than a worker has.
         "receive.message.max.bytes": 1 << 30,
         "fetch.queue.backoff.ms": 50,  # the default, 1 s, stalls fetching whenever the queue was full
     }
@@ -94,10 +91,7 @@ def consumer_settings(
 
 
 def producer_settings(access: KafkaAccess, errors: ClientErrors, linger_ms: float) -> ClientSettings:
-    """Return the settings of an idempotent Producer. `linger_ms` is `linger.ms`.
-
-    Successful deliveries are not reported: when `flush()` returns 0, every record was delivered or reported as failed.
-    """
+    """Return the settings of an idempotent Producer. `linger_ms` is `linger.ms`."""
     return _settings(access, errors) | {
         "enable.idempotence": True,
         # A broker accepts any first sequence number of a producer id that it does not know (KAFKA-15591), and
@@ -109,8 +103,8 @@ def producer_settings(access: KafkaAccess, errors: ClientErrors, linger_ms: floa
         "linger.ms": linger_ms,
         "compression.type": "lz4",
         "batch.size": 1_000_000,
-        "message.max.bytes": MAX_MESSAGE_BYTES,
+        # librdkafka counts the framing too. The limit of key, value and headers is checked before.
+        "message.max.bytes": MAX_RECORD_BYTES + 4_000,
         "delivery.timeout.ms": MAX_POLL_INTERVAL_MS,
         "queue.buffering.max.kbytes": 128 << 10,
-        "delivery.report.only.error": True,
     }

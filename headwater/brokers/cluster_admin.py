@@ -20,10 +20,7 @@ from confluent_kafka import (
     TopicPartition,
 )
 from confluent_kafka.admin import (
-    AclBinding,
-    AclBindingFilter,
     AclOperation,
-    AclPermissionType,
     AdminClient,
     AlterConfigOpType,
     ConfigEntry,
@@ -31,7 +28,6 @@ from confluent_kafka.admin import (
     NewPartitions,
     NewTopic,
     OffsetSpec,
-    ResourcePatternType,
     ResourceType,
     ScramCredentialInfo,
     ScramMechanism,
@@ -41,20 +37,21 @@ from confluent_kafka.admin import (
 )
 
 from headwater.brokers import base, login_check
+from headwater.brokers.acls import acl_bindings, filter_of_binding, filter_of_user, topics_by_user
 from headwater.brokers.base import AccessRule, DeploymentResources, Inventory, TopicSpec, User
 from headwater.brokers.client_errors import ClientErrors, broker_unavailable_error, missing_rights_message
 from headwater.brokers.client_settings import admin_settings
 from headwater.brokers.offsets import EARLIEST, LATEST, TopicPartitionKey, list_offsets
 from headwater.brokers.topic_id import commit_metadata, described_topic_id
 from headwater.errors import BrokerUnavailable, DeployFailed
-from headwater.model.worker_spec import KafkaAccess
+from headwater.model.access import KafkaAccess
 
 REQUEST_TIMEOUT_S = 5.0
 """Timeout of one request."""
 LAG_REQUEST_TIMEOUT_S = 2.0
 """Timeout of a request for the lag; shorter, because an API response waits for it."""
 PROPAGATION_TIMEOUT_S = 15.0
-"""How long a change may take to reach all brokers after the KRaft controller has accepted it."""
+"""How long a change may take to reach all brokers after the KRaft controller of Kafka has accepted it."""
 SCRAM_ITERATIONS: Final = 8192
 
 NO_AUTHORIZER_MESSAGE: Final = (
@@ -62,7 +59,6 @@ NO_AUTHORIZER_MESSAGE: Final = (
     "users and access rules of Headwater, or configure an authorizer in the brokers, and deploy again."
 )
 
-_PRINCIPAL: Final = "User:"
 _SCRAM: Final = {"SCRAM-SHA-256": ScramMechanism.SCRAM_SHA_256, "SCRAM-SHA-512": ScramMechanism.SCRAM_SHA_512}
 _POLL_INTERVAL_S: Final = 0.02
 _ALREADY_EXISTS: Final = frozenset({KafkaError.TOPIC_ALREADY_EXISTS})
@@ -85,16 +81,21 @@ class KafkaClusterAdmin:
     Args:
         access: How the managing user logs in.
         replication: The replication factor of new topics.
-        users: How the users that `ensure` creates log in; its user name and password are ignored. Default: like the
-            managing user.
+        user_access: How the users that `ensure` creates log in; its user name and password are ignored. Default: like
+            the managing user.
         manages_users: See base.ClusterAdmin.
     """
 
     def __init__(
-        self, access: KafkaAccess, replication: int, users: KafkaAccess | None = None, *, manages_users: bool = True
+        self,
+        access: KafkaAccess,
+        replication: int,
+        user_access: KafkaAccess | None = None,
+        *,
+        manages_users: bool = True,
     ) -> None:
         self._access = access
-        self._users = users or access
+        self._user_access = user_access or access
         self._replication = replication
         self._manages_users = manages_users
         self._errors = ClientErrors(access)
@@ -108,21 +109,21 @@ class KafkaClusterAdmin:
 
         Sends the requests for topics, users and rules concurrently, then logs in as all users concurrently.
         """
-        desired = self._managed(desired)
+        desired = self._managed_part(desired)
         with self._translated_errors():
-            topics = self._create_topics(desired.topics)
-            users = self._upsert_users(desired.users)
-            rules = self._create_rules(desired.rules)
-            if KafkaError.INVALID_REPLICATION_FACTOR in map(_error_code, topics):
+            topic_futures = self._create_topics(desired.topics)
+            user_futures = self._upsert_users(desired.users)
+            rule_futures = self._create_rules(desired.rules)
+            if KafkaError.INVALID_REPLICATION_FACTOR in map(_error_code, topic_futures):
                 self._check_broker_count()
-            created = [*zip(desired.topics, topics, strict=True)]
-            _raise_for_invalid_settings(spec.name for spec, future in created if _has_invalid_settings(future))
-            _results(topics, _ALREADY_EXISTS)
-            self._add_partitions([spec for spec, future in created if _error_code(future)])
-            if KafkaError.SECURITY_DISABLED in map(_error_code, rules):
+            sent = [*zip(desired.topics, topic_futures, strict=True)]
+            _raise_for_invalid_settings(spec.name for spec, future in sent if _has_invalid_settings(future))
+            _results(topic_futures, _ALREADY_EXISTS)
+            self._add_partitions([spec for spec, future in sent if _error_code(future)])
+            if KafkaError.SECURITY_DISABLED in map(_error_code, rule_futures):
                 raise DeployFailed(NO_AUTHORIZER_MESSAGE)
-            _results(users + rules)
-            existing = self._topics() | {topic.name for topic in desired.topics}
+            _results(user_futures + rule_futures)
+            existing = self._list_topics() | {topic.name for topic in desired.topics}
         self._log_in_as_all(desired, existing)
 
     def _log_in_as_all(self, desired: DeploymentResources, existing_topics: Set[str]) -> None:
@@ -135,9 +136,9 @@ class KafkaClusterAdmin:
             logins = [
                 pool.submit(
                     login_check.wait_until_usable,
-                    self._users,
+                    self._user_access,
                     user,
-                    _topics_of(user, desired.rules) & existing_topics,
+                    _topics_in_rules(user, desired.rules) & existing_topics,
                     deadline,
                 )
                 for user in desired.users
@@ -149,22 +150,22 @@ class KafkaClusterAdmin:
         """See base.ClusterAdmin."""
         changes = [_config_change(topic, changed) for topic, changed in settings.items() if changed]
         with self._translated_errors():
-            futures = _futures(self._admin.incremental_alter_configs, changes)
-            altered = zip(changes, futures, strict=True)
-            _raise_for_invalid_settings(change.name for change, future in altered if _has_invalid_settings(future))
+            futures = _send(self._admin.incremental_alter_configs, changes)
+            sent = zip(changes, futures, strict=True)
+            _raise_for_invalid_settings(change.name for change, future in sent if _has_invalid_settings(future))
             _results(futures, _NOT_FOUND)
 
     def remove_stale(self, desired: DeploymentResources, removed_topics: Sequence[str]) -> None:
         """See base.ClusterAdmin."""
-        desired = self._managed(desired)
-        bindings = {_binding(rule, operation) for rule in desired.rules for operation in rule.operations}
+        desired = self._managed_part(desired)
+        desired_acls = set(acl_bindings(desired.rules))
         with self._translated_errors():
             described = [
-                self._admin.describe_acls(_rules_of(user.name), request_timeout=REQUEST_TIMEOUT_S)
+                self._admin.describe_acls(filter_of_user(user.name), request_timeout=REQUEST_TIMEOUT_S)
                 for user in desired.users
             ]
-            stale = [_filter_for(rule) for rules in _results(described) for rule in rules if rule not in bindings]
-            _results(_futures(self._admin.delete_acls, stale))
+            stale = {acl for acls in _results(described) for acl in acls} - desired_acls
+            _results(_send(self._admin.delete_acls, [filter_of_binding(acl) for acl in stale]))
             _results(self._delete_topics(removed_topics), _NOT_FOUND)
         self._wait_until_absent(set(), set(removed_topics))
 
@@ -192,7 +193,7 @@ class KafkaClusterAdmin:
             raise BrokerUnavailable(f"The topic {topic} does not exist on {self._access.bootstrap_servers}: create it.")
         count, metadata = len(described.partitions), commit_metadata(described_topic_id(described))
         with self._translated_errors():
-            committed = self._committed(group, topic, count)
+            committed = self._read_committed(group, topic, count)
             uncommitted = [partition for partition in range(count) if partition not in committed]
             if uncommitted:
                 starts = self._start_offsets(topic, uncommitted, "earliest" if committed else start_at)
@@ -206,18 +207,18 @@ class KafkaClusterAdmin:
         Sends one request for each group, and one for the end offsets of all partitions.
         """
         with self._translated_errors():
-            requests = [
+            futures = [
                 future
                 for group in groups
                 for future in self._admin.list_consumer_group_offsets(
                     [ConsumerGroupTopicPartitions(group)], request_timeout=LAG_REQUEST_TIMEOUT_S
                 ).values()
             ]
-            responses = _results(requests, _NOT_FOUND)
+            responses = _results(futures, _NOT_FOUND)
             committed = {response.group_id: response.topic_partitions or [] for response in responses}
             partitions = {TopicPartition(p.topic, p.partition) for offsets in committed.values() for p in offsets}
-            ends = self._offsets(dict.fromkeys(partitions, LATEST), LAG_REQUEST_TIMEOUT_S, _NOT_FOUND)
-        lags = {
+            ends = self._list_offsets(dict.fromkeys(partitions, LATEST), LAG_REQUEST_TIMEOUT_S, _NOT_FOUND)
+        partition_lags = {
             group: [
                 ends[p.topic, p.partition] - p.offset
                 for p in offsets
@@ -225,18 +226,18 @@ class KafkaClusterAdmin:
             ]
             for group, offsets in committed.items()
         }
-        return {group: max(0, sum(of_partitions)) for group, of_partitions in lags.items() if of_partitions}
+        return {group: max(0, sum(lags)) for group, lags in partition_lags.items() if lags}
 
     def remove_all(self, resources: DeploymentResources) -> None:
         """See base.ClusterAdmin.
 
         Returns when the cluster no longer lists any of these users, rules and topics.
         """
-        resources = self._managed(resources)
+        resources = self._managed_part(resources)
         users = sorted({user.name for user in resources.users} | {rule.user for rule in resources.rules})
         topics = [topic.name for topic in resources.topics]
         with self._translated_errors():
-            # The rules come first, because this takes effect on connections that are open.
+            # The rules come first, because deleting them also stops open connections; deleting a user does not.
             _results(self._delete_rules(users), _SECURITY_DISABLED)
             _results(self._delete_users(users), _NOT_FOUND)
             _results(self._delete_topics(topics), _NOT_FOUND)
@@ -245,52 +246,52 @@ class KafkaClusterAdmin:
     def delete_groups(self, prefixes: Sequence[str]) -> bool:
         """See base.ClusterAdmin."""
         with self._translated_errors():
-            groups = [group for group in self._groups() if group.startswith(tuple(prefixes))]
+            groups = [group for group in self._list_groups() if group.startswith(tuple(prefixes))]
             deleted = self._admin.delete_consumer_groups(groups, request_timeout=REQUEST_TIMEOUT_S) if groups else {}
-            _results(deleted.values(), _NOT_FOUND | _HAS_MEMBERS | self._errors_of_operator_groups)
+            _results(deleted.values(), _NOT_FOUND | _HAS_MEMBERS | self._errors_of_foreign_groups)
         return not any(_error_code(future) in _HAS_MEMBERS for future in deleted.values())
 
     def groups(self) -> frozenset[str]:
         """See base.ClusterAdmin."""
         with self._translated_errors():
-            return frozenset(self._groups())
+            return frozenset(self._list_groups())
 
     def inventory(self) -> Inventory:
         """See base.ClusterAdmin."""
         with self._translated_errors():
-            users, rules = self._users_and_rules() if self._manages_users else (frozenset[str](), {})
-            groups = self._groups()
+            users, topics = self._list_users_and_rules() if self._manages_users else (frozenset[str](), {})
+            groups = self._list_groups()
             return Inventory(
-                topics=self._topics(),
+                topics=self._list_topics(),
                 groups=frozenset(groups),
                 busy_groups=frozenset(name for name, has_members in groups.items() if has_members),
                 users=users,
-                rules=rules,
-                lists_users=self._manages_users,
+                topics_by_rule_user=topics,
+                has_users_and_rules=self._manages_users,
             )
 
-    def _managed(self, resources: DeploymentResources) -> DeploymentResources:
-        """Return the resources, without users and rules when the operator manages these."""
+    def _managed_part(self, resources: DeploymentResources) -> DeploymentResources:
+        """Return the resources, without users and rules when the operator of Kafka manages them."""
         return resources if self._manages_users else replace(resources, users=(), rules=())
 
     @property
-    def _errors_of_operator_groups(self) -> frozenset[int]:
-        """The error codes of groups that only the operator may delete.
+    def _errors_of_foreign_groups(self) -> frozenset[int]:
+        """The error codes of groups that only the operator of Kafka may delete.
 
         Such groups expire by themselves.
         """
         return frozenset() if self._manages_users else frozenset({KafkaError.GROUP_AUTHORIZATION_FAILED})
 
-    def _topics(self) -> frozenset[str]:
+    def _list_topics(self) -> frozenset[str]:
         return frozenset(self._admin.list_topics(timeout=REQUEST_TIMEOUT_S).topics)
 
-    def _users_and_rules(self) -> tuple[frozenset[str], dict[str, frozenset[str]]]:
+    def _list_users_and_rules(self) -> tuple[frozenset[str], dict[str, frozenset[str]]]:
         """Return all SCRAM users, and by user the topics in the user's access rules."""
         self._check_rights()
         users: Any = self._admin.describe_user_scram_credentials(request_timeout=REQUEST_TIMEOUT_S)
-        rules = self._admin.describe_acls(_rules_of(None), request_timeout=REQUEST_TIMEOUT_S)
-        bindings = (rule for listed in _results([rules], _SECURITY_DISABLED) for rule in listed)
-        return frozenset(users.result()), _topics_by_user(bindings)
+        described = self._admin.describe_acls(filter_of_user(None), request_timeout=REQUEST_TIMEOUT_S)
+        acls = (acl for listed in _results([described], _SECURITY_DISABLED) for acl in listed)
+        return frozenset(users.result()), topics_by_user(acls)
 
     @contextmanager
     def _translated_errors(self) -> Iterator[None]:
@@ -320,13 +321,13 @@ class KafkaClusterAdmin:
     def _create_topics(self, topics: Sequence[TopicSpec]) -> list[Future[None]]:
         # A write needs a majority of the replicas, so that the loss of a minority does not stop the writes.
         in_sync = {"min.insync.replicas": str((self._replication + 1) // 2)}
-        new = [NewTopic(t.name, t.partitions, self._replication, config=in_sync | t.config) for t in topics]
-        return _futures(self._admin.create_topics, new, operation_timeout=REQUEST_TIMEOUT_S)
+        new_topics = [NewTopic(t.name, t.partitions, self._replication, config=in_sync | t.config) for t in topics]
+        return _send(self._admin.create_topics, new_topics, operation_timeout=REQUEST_TIMEOUT_S)
 
     def _check_broker_count(self) -> None:
         """Raise DeployFailed when the cluster has fewer brokers than the replication factor.
 
-        Otherwise raise BrokerUnavailable, because too few brokers have registered yet.
+        Otherwise raises BrokerUnavailable, because too few brokers have registered yet.
         """
         if 0 < len(self._admin.list_topics(timeout=REQUEST_TIMEOUT_S).brokers) < self._replication:
             raise DeployFailed(_too_few_brokers_message(self._replication))
@@ -335,80 +336,79 @@ class KafkaClusterAdmin:
     def _add_partitions(self, topics: Sequence[TopicSpec]) -> None:
         """Add partitions to existing topics that have too few."""
         counts = {topic.name: self.partitions(topic.name) or topic.partitions for topic in topics}
-        new = [NewPartitions(t.name, t.partitions) for t in topics if counts[t.name] < t.partitions]
-        _results(_futures(self._admin.create_partitions, new, operation_timeout=REQUEST_TIMEOUT_S))
+        new_counts = [NewPartitions(t.name, t.partitions) for t in topics if counts[t.name] < t.partitions]
+        _results(_send(self._admin.create_partitions, new_counts, operation_timeout=REQUEST_TIMEOUT_S))
 
     def _upsert_users(self, users: Sequence[User]) -> list[Future[None]]:
         if not users:  # a caller that creates only topics may have configured no SCRAM mechanism
             return []
-        info = ScramCredentialInfo(_SCRAM[self._users.sasl_mechanism], SCRAM_ITERATIONS)
-        new = [UserScramCredentialUpsertion(user.name, info, user.password.encode()) for user in users]
-        return _futures(self._admin.alter_user_scram_credentials, new)
+        info = ScramCredentialInfo(_SCRAM[self._user_access.sasl_mechanism], SCRAM_ITERATIONS)
+        credentials = [UserScramCredentialUpsertion(user.name, info, user.password.encode()) for user in users]
+        return _send(self._admin.alter_user_scram_credentials, credentials)
 
     def _create_rules(self, rules: Sequence[AccessRule]) -> list[Future[None]]:
-        new = [_binding(rule, operation) for rule in rules for operation in rule.operations]
-        return _futures(self._admin.create_acls, list(dict.fromkeys(new)))
+        return _send(self._admin.create_acls, acl_bindings(rules))
 
     def _delete_rules(self, users: Sequence[str]) -> list[Future[Any]]:
-        return _futures(self._admin.delete_acls, [_rules_of(user) for user in users])
+        return _send(self._admin.delete_acls, [filter_of_user(user) for user in users])
 
     def _delete_users(self, users: Sequence[str]) -> list[Future[None]]:
         # One request for each mechanism: brokers reject all deletions of a user when one of its credentials is missing.
         return [
             future
             for mechanism in _SCRAM.values()
-            for future in _futures(
+            for future in _send(
                 self._admin.alter_user_scram_credentials, [UserScramCredentialDeletion(u, mechanism) for u in users]
             )
         ]
 
     def _delete_topics(self, topics: Sequence[str]) -> list[Future[None]]:
-        return _futures(self._admin.delete_topics, list(topics), operation_timeout=REQUEST_TIMEOUT_S)
+        return _send(self._admin.delete_topics, list(topics), operation_timeout=REQUEST_TIMEOUT_S)
 
     def _wait_until_absent(self, users: set[str], topics: set[str]) -> None:
         deadline = time.monotonic() + PROPAGATION_TIMEOUT_S
-        while self._still_listed(users, topics):
+        while self._lists_any(users, topics):
             if time.monotonic() > deadline:
                 raise BrokerUnavailable(
                     f"Kafka still lists removed users or topics after {PROPAGATION_TIMEOUT_S:g} s. Try again."
                 )
             time.sleep(_POLL_INTERVAL_S)
 
-    def _still_listed(self, users: set[str], topics: set[str]) -> bool:
-        """Return whether the cluster still lists one of these users or topics.
+    def _lists_any(self, users: set[str], topics: set[str]) -> bool:
+        """Return whether the cluster lists any of these users or topics.
 
-        Lists users only when some are given.
+        Requests the users of the cluster only when `users` is not empty.
         """
         with self._translated_errors():
-            if topics & self._topics():
+            if topics & self._list_topics():
                 return True
             if not users:
                 return False
-            listed_users, rules = self._users_and_rules()
-            return bool(users & (listed_users | rules.keys()))
+            listed_users, topics_by_rule_user = self._list_users_and_rules()
+            return bool(users & (listed_users | topics_by_rule_user.keys()))
 
-    def _groups(self) -> dict[str, bool]:
-        """Return all groups, and whether they have members."""
-        listed = self._admin.list_consumer_groups(request_timeout=REQUEST_TIMEOUT_S).result()
-        for error in listed.errors:
+    def _list_groups(self) -> dict[str, bool]:
+        """Return all groups, and whether each has members."""
+        response = self._admin.list_consumer_groups(request_timeout=REQUEST_TIMEOUT_S).result()
+        for error in response.errors:
             raise error
-        return {group.group_id: group.state not in _WITHOUT_MEMBERS for group in listed.valid}
+        return {group.group_id: group.state not in _WITHOUT_MEMBERS for group in response.valid}
 
-    def _committed(self, group: str, topic: str, count: int) -> dict[int, int]:
+    def _read_committed(self, group: str, topic: str, count: int) -> dict[int, int]:
         partitions = [TopicPartition(topic, number) for number in range(count)]
         request = ConsumerGroupTopicPartitions(group, partitions)
-        (response,) = _results(_futures(self._admin.list_consumer_group_offsets, [request]))
+        (response,) = _results(_send(self._admin.list_consumer_group_offsets, [request]))
         return {each.partition: each.offset for each in response.topic_partitions if each.offset >= 0}
 
     def _start_offsets(self, topic: str, partitions: Sequence[int], start_at: str) -> dict[int, int]:
         keys = [TopicPartition(topic, number) for number in partitions]
         # The end offsets are requested first, so that records that arrive between the two requests are read.
-        ends = self._offsets(dict.fromkeys(keys, LATEST))
-        starts = self._offsets(dict.fromkeys(keys, _offset_spec(start_at)))
+        ends = self._list_offsets(dict.fromkeys(keys, LATEST))
+        starts = self._list_offsets(dict.fromkeys(keys, _offset_spec(start_at)))
         # A negative offset means that no record has a timestamp at or after the time.
         return {key[1]: ends[key] if offset < 0 else offset for key, offset in starts.items()}
 
-    def _offsets(
+    def _list_offsets(
         self,
         specs: Mapping[TopicPartition, OffsetSpec],
         timeout_s: float = REQUEST_TIMEOUT_S,
@@ -421,19 +421,19 @@ class KafkaClusterAdmin:
     def _commit(self, group: str, topic: str, offsets: dict[int, int], metadata: str) -> None:
         partitions = [TopicPartition(topic, number, offset, metadata) for number, offset in offsets.items()]
         request = ConsumerGroupTopicPartitions(group, partitions)
-        (response,) = _results(_futures(self._admin.alter_consumer_group_offsets, [request]))
+        (response,) = _results(_send(self._admin.alter_consumer_group_offsets, [request]))
         for error in (partition.error for partition in response.topic_partitions if partition.error is not None):
             if error.code() in _HAS_MEMBERS:
                 raise BrokerUnavailable(base.group_has_members_message(group))
             raise KafkaException(error)
 
 
-def _futures(call: Callable[..., dict[Any, Future[T]]], items: list[Any], **options: float) -> list[Future[T]]:
-    """Send one request for some items, and return their futures.
+def _send(request: Callable[..., dict[Any, Future[T]]], items: list[Any], **options: float) -> list[Future[T]]:
+    """Send one request for all items, and return a future for each item.
 
     Sends nothing for an empty list, which librdkafka rejects.
     """
-    return list(call(items, request_timeout=REQUEST_TIMEOUT_S, **options).values()) if items else []
+    return list(request(items, request_timeout=REQUEST_TIMEOUT_S, **options).values()) if items else []
 
 
 def _too_few_brokers_message(replication: int) -> str:
@@ -444,7 +444,7 @@ def _too_few_brokers_message(replication: int) -> str:
 
 
 def _has_invalid_settings(future: Future[Any]) -> bool:
-    """Wait for the future. Return whether Kafka rejected the topic's settings."""
+    """Wait for the future, and return whether Kafka rejected the topic's settings."""
     return _error_code(future) in _INVALID_SETTINGS
 
 
@@ -464,70 +464,20 @@ def _config_change(topic: str, settings: Mapping[str, str]) -> ConfigResource:
 
 
 def _error_code(future: Future[Any]) -> int | None:
-    """Wait for the future. Return its Kafka error code, or None when it succeeded."""
+    """Wait for the future, and return its Kafka error code; None when it succeeded."""
     error = future.exception()
     return error.args[0].code() if isinstance(error, KafkaException) else None
 
 
 def _results(futures: Iterable[Future[T]], ignored_errors: frozenset[int] = frozenset()) -> list[T]:
-    """Wait for the futures.
+    """Wait for the futures, and return their results.
 
-    Return their results without those whose error code is ignored; raise other errors.
+    Leaves out futures that failed with one of the ignored errors, and raises any other error.
     """
     return [future.result() for future in futures if _error_code(future) not in ignored_errors]
 
 
-def _binding(rule: AccessRule, operation: str) -> AclBinding:
-    pattern = ResourcePatternType.PREFIXED if rule.prefixed else ResourcePatternType.LITERAL
-    return AclBinding(
-        ResourceType[rule.resource.upper()],
-        rule.name,
-        pattern,
-        _PRINCIPAL + rule.user,
-        "*",
-        AclOperation[operation],
-        AclPermissionType.ALLOW,
-    )
-
-
-def _rules_of(user: str | None) -> AclBindingFilter:
-    """Return the filter for the access rules of a user, or of all users when it is None."""
-    anything: Any = None  # None is a wildcard, which confluent-kafka's type hints leave out
-    principal = anything if user is None else _PRINCIPAL + user
-    return AclBindingFilter(
-        ResourceType.ANY,
-        anything,
-        ResourcePatternType.ANY,
-        principal,
-        anything,
-        AclOperation.ANY,
-        AclPermissionType.ANY,
-    )
-
-
-def _topics_by_user(rules: Iterable[AclBinding]) -> dict[str, frozenset[str]]:
-    topics_of: dict[str, set[str]] = {}
-    for rule in rules:
-        topics = topics_of.setdefault(rule.principal.removeprefix(_PRINCIPAL), set())
-        if rule.restype is ResourceType.TOPIC:
-            topics.add(rule.name)
-    return {user: frozenset(topics) for user, topics in topics_of.items()}
-
-
-def _filter_for(rule: AclBinding) -> AclBindingFilter:
-    """Return the filter that matches exactly this rule."""
-    return AclBindingFilter(
-        rule.restype,
-        rule.name,
-        rule.resource_pattern_type,
-        rule.principal,
-        rule.host,
-        rule.operation,
-        rule.permission_type,
-    )
-
-
-def _topics_of(user: User, rules: Iterable[AccessRule]) -> set[str]:
+def _topics_in_rules(user: User, rules: Iterable[AccessRule]) -> set[str]:
     """Return the topics in the access rules of a user."""
     return {r.name for r in rules if r.user == user.name and r.resource == "topic" and not r.prefixed}
 
@@ -537,5 +487,5 @@ def _offset_spec(start_at: str) -> OffsetSpec:
         return LATEST
     if start_at == "earliest":
         return EARLIEST
-    spec: OffsetSpec = OffsetSpec.for_timestamp(base.start_time_ms(start_at))
+    spec: OffsetSpec = OffsetSpec.for_timestamp(base.start_at_ms(start_at))
     return spec

@@ -15,9 +15,9 @@ from headwater.native.librdkafka import (
     EventKind,
     EventQueue,
     FetchedColumns,
+    Fetcher,
     PartitionList,
     PartitionOffset,
-    Receiver,
 )
 
 NO_OFFSET: Final = -1001
@@ -25,19 +25,19 @@ SEEK_TIMEOUT_S: Final = 5.0
 CLOSE_TIMEOUT_S: Final = 3.0
 """How long to wait until the client has left its group. librdkafka has a limit of `max.poll.interval.ms`, or none."""
 CLOSE_POLL_S: Final = 0.02
+# While the client closes, fetched records are discarded in steps of at most this size.
 CLOSE_MAX_RECORDS: Final = 1_000
 CLOSE_MAX_BYTES: Final = 1 << 20
-"""How much of the fetched records is discarded at once while the client closes."""
-_NOTHING_TO_REPORT: Final = frozenset({0, KafkaError._NO_OFFSET})
-"""Codes of a commit that has not failed: it succeeded, or there was nothing to commit."""
+_SUCCESSFUL_COMMIT: Final = frozenset({0, KafkaError._NO_OFFSET})
+"""The codes of a commit that has not failed: the offsets are stored, or there was nothing to commit."""
 
 
 class Rebalance(NamedTuple):
-    """A change of the member's partitions, in effect after `assign` or `unassign`.
+    """A change of the member's partitions, which `assign` or `unassign` must answer.
 
     Attributes:
-        is_assignment: Whether partitions are assigned, else they are revoked.
-        lost: Whether another member may already have the revoked partitions.
+        is_assignment: True when the partitions are assigned, False when they are revoked.
+        lost: Whether another member may already own the revoked partitions.
         partitions: The partitions that are assigned or revoked.
     """
 
@@ -65,11 +65,11 @@ class LibrdkafkaConsumer(LibrdkafkaClient):
         self._rebalances: list[Rebalance] = []
         self._pending_rebalance: Rebalance | None = None
         self._assigned: set[int] = set()
-        self._failures: list[CommitFailure] = []
+        self._commit_failures: list[CommitFailure] = []
         self._check(self._librdkafka.rd_kafka_poll_set_consumer(self._client))
         self._queue = self._librdkafka.rd_kafka_queue_get_consumer(self._client)
         self._events.struct.queue = self._queue
-        self._receiver = Receiver(self._queue)
+        self._fetcher = Fetcher(self._queue)
 
     def subscribe(self) -> None:
         """Join the group for the topic."""
@@ -82,27 +82,27 @@ class LibrdkafkaConsumer(LibrdkafkaClient):
 
     # Reading.
 
-    def receive(
+    def fetch(
         self, max_records: int, max_bytes: int, timeout_s: float, *, with_headers: bool = False
     ) -> FetchedColumns:
         """Return the next records, and the partitions that reported an error or their end.
 
         Also handles group events, so call it at least every `max.poll.interval.ms`. Waits at most `timeout_s` for the
-        first record; a rebalance or an error ends the wait. Records that are returned together with a rebalance were
-        read before it.
+        first record; a rebalance or an error ends the wait. If a rebalance happens during the call, the returned
+        records were fetched before the rebalance.
         """
-        fetched = self._receiver.receive(max_records, max_bytes, timeout_s, with_headers=with_headers)
+        fetched = self._fetcher.fetch(max_records, max_bytes, timeout_s, with_headers=with_headers)
         self._handle_events()
         return fetched
 
-    def rebalances(self) -> list[Rebalance]:
-        """Return the changes since the last call, in order."""
-        changes, self._rebalances = self._rebalances, []
-        return changes
+    def take_rebalances(self) -> list[Rebalance]:
+        """Return the rebalances since the last call, in order."""
+        rebalances, self._rebalances = self._rebalances, []
+        return rebalances
 
-    def commit_failures(self) -> list[CommitFailure]:
+    def take_commit_failures(self) -> list[CommitFailure]:
         """Return the failures of asynchronous commits since the last call."""
-        failures, self._failures = self._failures, []
+        failures, self._commit_failures = self._commit_failures, []
         return failures
 
     def _handle_event(self, event: ClientEvent) -> None:
@@ -113,9 +113,10 @@ class LibrdkafkaConsumer(LibrdkafkaClient):
             self._rebalances.append(self._pending_rebalance)
         elif event.kind is EventKind.COMMIT:
             failed = [each for each in event.partitions if event.code or each.error]
-            if event.code not in _NOTHING_TO_REPORT or failed:
+            if event.code not in _SUCCESSFUL_COMMIT or failed:
                 codes = [event.code, *(each.error for each in failed)]
-                self._failures.append(CommitFailure(next(filter(None, codes)), [each.partition for each in failed]))
+                code = next(filter(None, codes))
+                self._commit_failures.append(CommitFailure(code, [each.partition for each in failed]))
 
     # The assignment.
 
@@ -154,7 +155,7 @@ class LibrdkafkaConsumer(LibrdkafkaClient):
             self.assign(offsets)
 
     def _seek(self, offsets: Collection[PartitionOffset]) -> set[int]:
-        """Seek, and return the partitions that librdkafka is not fetching, where the seek failed."""
+        """Seek. Return the partitions whose seek failed, because librdkafka is not fetching them."""
         if not offsets:
             return set()
         with self._offset_list(offsets) as partitions:
@@ -189,8 +190,8 @@ class LibrdkafkaConsumer(LibrdkafkaClient):
     def commit(self, offsets: Iterable[PartitionOffset], timeout_s: float = 0) -> None:
         """Commit offsets.
 
-        Waits at most `timeout_s` until the offsets are stored. Does not wait when it is 0; `commit_failures` returns
-        the failures later.
+        With a timeout, returns when the offsets are stored, and raises KafkaException when they are not. Without a
+        timeout, returns at once; `take_commit_failures` returns the failures later.
         """
         with self._offset_list(offsets) as partitions:
             if timeout_s:
@@ -203,18 +204,24 @@ class LibrdkafkaConsumer(LibrdkafkaClient):
 
         librdkafka's synchronous commit hangs while the group has no coordinator.
         """
-        functions, self._commit_result = self._librdkafka, EventQueue()
-        callback = FFI.addressof(native_library(), "kafka_on_commit")
-        with self._new_queue() as queue:
-            opaque = self._commit_result.struct
-            self._check(functions.rd_kafka_commit_queue(self._client, partitions.struct, queue, callback, opaque))
-            while not (result := self._commit_result.drain()):
-                left_s = deadline - time.monotonic()
-                if left_s <= 0:
-                    raise kafka_exception(KafkaError._TIMED_OUT)
-                functions.rd_kafka_queue_poll_callback(queue, to_milliseconds(left_s) + 1)
-        for code in (result[0].code, *(each.error for each in result[0].partitions)):
+        events, callback = EventQueue(), FFI.addressof(native_library(), "kafka_on_commit")
+        with self._new_queue() as queue:  # librdkafka runs the callback only while this queue exists and is polled
+            commit = self._librdkafka.rd_kafka_commit_queue
+            self._check(commit(self._client, partitions.struct, queue, callback, events.struct))
+            result = self._wait_for_event(queue, events, deadline)
+        for code in (result.code, *(each.error for each in result.partitions)):
             self._check(code)
+
+    def _wait_for_event(self, queue: Any, events: EventQueue, deadline: float) -> ClientEvent:
+        """Poll a queue of librdkafka until its callback adds an event to `events`.
+
+        Returns the event.
+        """
+        while (left_s := deadline - time.monotonic()) > 0:
+            self._librdkafka.rd_kafka_queue_poll_callback(queue, to_milliseconds(left_s) + 1)
+            for event in events.take_events():
+                return event
+        raise kafka_exception(KafkaError._TIMED_OUT)
 
     @contextmanager
     def _new_queue(self) -> Iterator[Any]:
@@ -238,7 +245,7 @@ class LibrdkafkaConsumer(LibrdkafkaClient):
         return [each for each in offsets if each.offset >= 0]
 
     def watermarks(self, partition: int, timeout_s: float) -> tuple[int, int]:
-        """Return the low and the high watermark of a partition, read from its leader."""
+        """Return the first offset and the end offset of a partition, read from its leader."""
         watermarks = FFI.new("int64_t[2]")
         self._check(
             self._librdkafka.rd_kafka_query_watermark_offsets(
@@ -259,8 +266,8 @@ class LibrdkafkaConsumer(LibrdkafkaClient):
     def close(self) -> bool:
         """Close the consumer, and return whether the client was freed in time.
 
-        See LibrdkafkaClient. A dynamic member leaves the group; a static member keeps its assignment for its successor
-        until its session times out.
+        A client that was not freed in time is freed later, see LibrdkafkaClient. A dynamic member leaves the group; a
+        static member keeps its assignment for its successor until its session times out.
         """
         if self.closed:
             return True
@@ -273,9 +280,9 @@ class LibrdkafkaConsumer(LibrdkafkaClient):
         return self._destroy()
 
     def _leave_group(self, deadline: float) -> None:
-        """Close the membership until a deadline.
+        """Leave the group, and wait for the coordinator's response until a deadline.
 
-        If that fails, the destruction of the client closes it.
+        If this fails, the destruction of the client ends the membership.
         """
         functions = self._librdkafka
         with self._new_queue() as queue:
@@ -283,19 +290,19 @@ class LibrdkafkaConsumer(LibrdkafkaClient):
             if error != NULL:
                 functions.rd_kafka_error_destroy(error)
                 return
-            receiver = Receiver(queue)
+            fetcher = Fetcher(queue)
             while not functions.rd_kafka_consumer_closed(self._client) and time.monotonic() < deadline:
-                receiver.receive(CLOSE_MAX_RECORDS, CLOSE_MAX_BYTES, CLOSE_POLL_S)
+                fetcher.fetch(CLOSE_MAX_RECORDS, CLOSE_MAX_BYTES, CLOSE_POLL_S)
 
-    def _decline(self, change: Rebalance) -> None:
+    def _decline(self, rebalance: Rebalance) -> None:
         """Answer a rebalance so that nothing is assigned.
 
-        The client may read only some of the revoked partitions.
+        Only some of the revoked partitions may have been passed to `assign`.
         """
-        if change.is_assignment:
+        if rebalance.is_assignment:
             self.assign([])
         else:
-            self.unassign(self._assigned & set(change.partitions))
+            self.unassign(self._assigned & set(rebalance.partitions))
 
     def _partition_list(self, partitions: Iterable[int]) -> PartitionList:
         return self._offset_list(PartitionOffset(partition, NO_OFFSET) for partition in partitions)

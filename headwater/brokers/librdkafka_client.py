@@ -19,7 +19,7 @@ log = structlog.get_logger(__name__)
 PRODUCER: Final = 0
 CONSUMER: Final = 1
 DESTROY_TIMEOUT_S: Final = 3.0
-"""How long to wait for the destruction of a client: librdkafka can hang in it after it has lost its group."""
+"""How long to wait for the destruction of a client. librdkafka can hang in it after the client has lost its group."""
 _ERROR_BYTES: Final = 512
 _CONF_OK: Final = 0
 _NO_CONSUMER_CLOSE: Final = 0x8
@@ -51,7 +51,7 @@ class LibrdkafkaClient:
         self._on_error: Callable[[KafkaError], None] = settings["error_cb"]
         self.fatal: KafkaError | None = None
         self._request_token: Callable[[str], OAuthToken] | None = settings.get("oauth_cb")
-        self._open_client = self._create_client(kind, {name: settings[name] for name in settings.keys() - _PYTHON_ONLY})
+        self._handle = self._create_client(kind, {name: settings[name] for name in settings.keys() - _PYTHON_ONLY})
         self._librdkafka.rd_kafka_set_log_queue(self._client, NULL)
         if self._request_token is not None:
             self._set_token(str(settings.get("sasl.oauthbearer.config", "")))
@@ -88,7 +88,7 @@ class LibrdkafkaClient:
     # Events.
 
     def _handle_events(self) -> None:
-        for event in self._events.drain():
+        for event in self._events.take_events():
             match event.kind:
                 case EventKind.LOG:
                     log.debug("librdkafka", message=event.text, severity=event.code)
@@ -98,7 +98,7 @@ class LibrdkafkaClient:
                     self._set_token(event.text)
                 case _:
                     self._handle_event(event)
-        if dropped := self._events.dropped():
+        if dropped := self._events.take_dropped_count():
             log.debug("events of the Kafka client were dropped because the queue was full", count=dropped)
 
     def _handle_error(self, event: ClientEvent) -> None:
@@ -114,23 +114,26 @@ class LibrdkafkaClient:
         return KafkaError(code, decode_c_string(reason), True)
 
     def _handle_event(self, event: ClientEvent) -> None:
-        """Handle a rebalance, the result of a commit, or a failed delivery."""
+        """Handle a rebalance, the result of a commit, or a failed delivery.
+
+        Subclasses override this method.
+        """
 
     def _set_token(self, config: str) -> None:
         """Get a token for OAUTHBEARER and pass it to librdkafka.
 
-        A failure is passed to librdkafka too, which asks again after some seconds.
+        After a failure, librdkafka requests a token again some seconds later.
         """
         assert self._request_token is not None
         reason = FFI.new("char[]", _ERROR_BYTES)
         try:
-            value, expires_at, *more = self._request_token(config)
+            value, expires_at, *optional = self._request_token(config)
         except Exception as error:  # noqa: BLE001 - whatever an identity provider's library raises
             log.warning("getting an OAuth token for Kafka failed; it is retried", reason=str(error))
             self._librdkafka.rd_kafka_oauthbearer_set_token_failure(self._client, str(error).encode() or b"no token")
             return
-        principal = str(more[0]) if more else ""
-        extensions: dict[str, str] = more[1] if len(more) > 1 else {}
+        principal = str(optional[0]) if optional else ""
+        extensions: dict[str, str] = optional[1] if len(optional) > 1 else {}
         pairs = [FFI.new("char[]", text.encode()) for pair in extensions.items() for text in pair]
         code = self._librdkafka.rd_kafka_oauthbearer_set_token(
             self._client,
@@ -171,22 +174,22 @@ class LibrdkafkaClient:
     @property
     def closed(self) -> bool:
         """Whether the client is closed."""
-        return bool(self._open_client == NULL)
+        return bool(self._handle == NULL)
 
     @property
     def _client(self) -> Any:
-        """The librdkafka client.
+        """The handle of the librdkafka client.
 
-        Raises RuntimeError when it is closed: using a freed client crashes the process.
+        Raises RuntimeError when the client is closed: using a freed handle crashes the process.
         """
-        if self._open_client == NULL:
+        if self._handle == NULL:
             raise RuntimeError("the Kafka client is closed")
-        return self._open_client
+        return self._handle
 
     def _destroy(self) -> bool:
         """Destroy the client, and return whether it was freed in time."""
-        client, self._open_client = self._client, NULL
-        self._events.drain()  # frees the partition lists of pending events, which hold references to the client
+        client, self._handle = self._client, NULL
+        self._events.take_events()  # frees the partition lists of pending events, which hold references to the client
         thread = threading.Thread(target=self._free, args=[client], name="destroy-client", daemon=True)
         thread.start()
         thread.join(DESTROY_TIMEOUT_S)

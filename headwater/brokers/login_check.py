@@ -14,24 +14,24 @@ from headwater.brokers.base import User
 from headwater.brokers.client_errors import ClientErrors
 from headwater.brokers.client_settings import admin_settings
 from headwater.errors import BrokerUnavailable
-from headwater.model.worker_spec import KafkaAccess
+from headwater.model.access import KafkaAccess
 
 _ATTEMPT_TIMEOUT_S: Final = 2.0
 _RETRY_DELAY_S: Final = 0.02
 
 
-def wait_until_usable(users: KafkaAccess, user: User, topics: Set[str], deadline: float) -> None:
+def wait_until_usable(user_access: KafkaAccess, user: User, topics: Set[str], deadline: float) -> None:
     """Return when the user can log in and sees all these topics, each partition with a leader.
 
     Raises BrokerUnavailable at the deadline.
 
     Args:
-        users: How users log in; its user name and password are ignored.
+        user_access: How users log in; its user name and password are ignored.
         user: The user to log in as.
         topics: The topics that the user must see.
-        deadline: As `time.monotonic()`.
+        deadline: A time of `time.monotonic()`.
     """
-    access = users.model_copy(update={"username": user.name, "password": user.password})
+    access = user_access.model_copy(update={"username": user.name, "password": user.password})
     errors = ClientErrors(access)
     client = AdminClient(admin_settings(access, errors))
     while not _sees(client, topics):

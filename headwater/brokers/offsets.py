@@ -13,7 +13,7 @@ LATEST: Final[OffsetSpec] = OffsetSpec.latest()  # type: ignore[no-untyped-call]
 EARLIEST: Final[OffsetSpec] = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
 
 TopicPartitionKey = tuple[str, int]
-"""A topic and the number of a partition. It equals a TopicPartition of confluent-kafka as a key of a dict."""
+"""The name of a topic and the number of a partition."""
 
 _STALE_LEADER: Final = frozenset(
     {
@@ -30,23 +30,24 @@ does not."""
 def list_offsets(
     admin: AdminClient,
     specs: Mapping[TopicPartition, OffsetSpec],
-    isolation: IsolationLevel,
+    isolation_level: IsolationLevel,
     timeout_s: float,
     ignored_errors: frozenset[int] = frozenset(),
 ) -> dict[TopicPartitionKey, int]:
     """Return the requested offset of each partition.
 
-    It is negative when there is no such offset. Raises KafkaException.
+    The offset is a negative number when the partition has no such offset. Raises KafkaException.
 
     Args:
         admin: The client that sends the requests.
         specs: The partitions, and which offset of each is requested.
-        isolation: Whether end offsets are those of committed records.
+        isolation_level: READ_COMMITTED ends a partition at its last stable offset, READ_UNCOMMITTED at its high
+            watermark.
         timeout_s: The timeout of one request, and how long requests are retried while a partition has no leader.
         ignored_errors: Partitions whose error has one of these codes are left out.
     """
 
-    def refresh_metadata(_: RetryCallState) -> None:  # without it, the client keeps asking the old leader for minutes
+    def refresh_metadata(_: RetryCallState) -> None:  # otherwise the client asks the old leader for minutes
         admin.list_topics(timeout=timeout_s)
 
     retrying = Retrying(
@@ -56,19 +57,19 @@ def list_offsets(
         after=refresh_metadata,
         reraise=True,
     )
-    return retrying(_list_offsets_once, admin, specs, isolation, timeout_s, ignored_errors)
+    return retrying(_list_offsets_once, admin, specs, isolation_level, timeout_s, ignored_errors)
 
 
 def _list_offsets_once(
     admin: AdminClient,
     specs: Mapping[TopicPartition, OffsetSpec],
-    isolation: IsolationLevel,
+    isolation_level: IsolationLevel,
     timeout_s: float,
     ignored_errors: frozenset[int],
 ) -> dict[TopicPartitionKey, int]:
     if not specs:  # librdkafka rejects a request without partitions
         return {}
-    futures = admin.list_offsets(dict(specs), isolation_level=isolation, request_timeout=timeout_s)
+    futures = admin.list_offsets(dict(specs), isolation_level=isolation_level, request_timeout=timeout_s)
     offsets = {(key.topic, key.partition): _offset(future, ignored_errors) for key, future in futures.items()}
     return {key: offset for key, offset in offsets.items() if offset is not None}
 

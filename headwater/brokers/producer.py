@@ -7,10 +7,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
-from confluent_kafka import KafkaError
+from confluent_kafka import KafkaError, KafkaException
 
+from headwater.brokers.client_errors import ClientErrors, broker_unavailable_error
 from headwater.brokers.client_settings import ClientSettings
 from headwater.brokers.librdkafka_client import PRODUCER, LibrdkafkaClient, to_milliseconds
+from headwater.model.access import KafkaAccess
 from headwater.native.bytes_column import BytesColumn
 from headwater.native.ffi import FFI, NULL, Column
 from headwater.native.librdkafka import (
@@ -22,18 +24,18 @@ from headwater.native.librdkafka import (
     decode_c_string,
 )
 
-DEFAULT_COMPRESSION: Final = MappingProxyType[str, str]({})
-"""All topics have the compression codec of the settings."""
+NO_CODEC_OVERRIDES: Final = MappingProxyType[str, str]({})
+"""The codecs of a producer that compresses the records of all topics with the codec of its settings."""
 _PURGE_QUEUED, _PURGE_IN_FLIGHT = 1, 2
 
 
 class DeliveryFailure(NamedTuple):
-    """A record that could not be delivered.
+    """A record that Kafka has not taken.
 
     Attributes:
         record_id: The id that `new_batch` gave the record.
         code: librdkafka's error code.
-        text: What is wrong with a record that librdkafka rejected immediately; else empty.
+        text: What is wrong with a record that librdkafka rejected at once; else empty.
     """
 
     record_id: int
@@ -41,17 +43,32 @@ class DeliveryFailure(NamedTuple):
     text: str
 
 
+class TransactionGroup(NamedTuple):
+    """The consumer group whose offsets a transaction commits.
+
+    Attributes:
+        group_metadata: The result of `LibrdkafkaConsumer.group_metadata`.
+        commit_metadata: The metadata that is stored with each offset.
+        epoch_before: Takes a partition and an offset, and returns the leader epoch of the record before the offset; -1
+            when it is not known. Kafka stores the epoch with the offset, to detect a truncated log later (KIP-320).
+    """
+
+    group_metadata: object
+    commit_metadata: str
+    epoch_before: Callable[[int, int], int]
+
+
 class LibrdkafkaProducer(LibrdkafkaClient):
     """A librdkafka producer. Not thread-safe. All methods may raise KafkaException.
 
     Args:
         settings: As for LibrdkafkaClient.
-        compression: The compression codec by topic, for topics whose codec differs from that of the settings.
+        codecs: The compression codec by topic, for topics whose codec differs from that of the settings.
     """
 
-    def __init__(self, settings: ClientSettings, compression: Mapping[str, str] = DEFAULT_COMPRESSION) -> None:
+    def __init__(self, settings: ClientSettings, codecs: Mapping[str, str] = NO_CODEC_OVERRIDES) -> None:
         super().__init__(PRODUCER, settings)
-        self._compression = compression
+        self._codecs = codecs
         self._topics: dict[str, Any] = {}
         self._failures: list[DeliveryFailure] = []
         self._next_record_id = 0
@@ -82,7 +99,7 @@ class LibrdkafkaProducer(LibrdkafkaClient):
 
     def _new_topic(self, name: str) -> Any:
         functions, conf = self._librdkafka, NULL
-        if codec := self._compression.get(name):
+        if codec := self._codecs.get(name):
             conf, reason = functions.rd_kafka_topic_conf_new(), FFI.new("char[]", 512)
             code = functions.rd_kafka_topic_conf_set(conf, b"compression.codec", codec.encode(), reason, 512)
             assert code == 0, decode_c_string(reason)
@@ -112,9 +129,9 @@ class LibrdkafkaProducer(LibrdkafkaClient):
         return first_record_id, batch
 
     def outstanding(self) -> int:
-        """Return the number of records in flight.
+        """Return the number of records that are not acknowledged.
 
-        It includes queued records, and delivery reports that were not polled yet.
+        The number includes queued records, and records whose delivery report was not polled yet.
         """
         return int(self._librdkafka.rd_kafka_outq_len(self._client))
 
@@ -124,14 +141,14 @@ class LibrdkafkaProducer(LibrdkafkaClient):
         return self._events.acknowledged
 
     def poll(self, timeout_s: float) -> None:
-        """Serve delivery reports; wait at most `timeout_s` for the first."""
+        """Handle delivery reports; wait at most `timeout_s` for the first."""
         self._librdkafka.rd_kafka_poll(self._client, to_milliseconds(timeout_s))
         self._handle_events()
 
     def flush(self, timeout_s: float) -> int:
         """Send all queued records without lingering, and wait for their acknowledgements.
 
-        Return `outstanding()`.
+        Returns the number of records that are not acknowledged.
         """
         self._librdkafka.rd_kafka_flush(self._client, to_milliseconds(timeout_s))
         self._handle_events()
@@ -139,10 +156,10 @@ class LibrdkafkaProducer(LibrdkafkaClient):
 
     @property
     def has_failures(self) -> bool:
-        """Whether `failures` would return something."""
+        """Whether `take_failures` would return a failure."""
         return bool(self._failures)
 
-    def failures(self) -> list[DeliveryFailure]:
+    def take_failures(self) -> list[DeliveryFailure]:
         """Return the records that failed since the last call."""
         failures, self._failures = self._failures, []
         return failures
@@ -169,9 +186,9 @@ class LibrdkafkaProducer(LibrdkafkaClient):
 
         `group` is from `LibrdkafkaConsumer.group_metadata`.
         """
-        call: Callable[..., Any] = self._librdkafka.rd_kafka_send_offsets_to_transaction
+        send: Callable[..., Any] = self._librdkafka.rd_kafka_send_offsets_to_transaction
         with PartitionList(topic, offsets) as partitions:
-            self._check_error(call(self._client, partitions.struct, group, to_milliseconds(timeout_s)))
+            self._check_error(send(self._client, partitions.struct, group, to_milliseconds(timeout_s)))
 
     def commit_transaction(self, timeout_s: float) -> None:
         """Send all queued records, and commit the transaction."""
@@ -203,3 +220,16 @@ class LibrdkafkaProducer(LibrdkafkaClient):
             self._librdkafka.rd_kafka_topic_destroy(topic)
         self._topics.clear()
         self._destroy()
+
+
+def require_topics(
+    producer: LibrdkafkaProducer, topics: Iterable[str], access: KafkaAccess, errors: ClientErrors, timeout_s: float
+) -> None:
+    """Return when the broker answers and has all topics. Raises BrokerUnavailable."""
+    try:
+        topic_errors = producer.topic_errors(topics, timeout_s)
+    except KafkaException as error:
+        errors.check()
+        raise broker_unavailable_error(error, access) from error
+    for code in topic_errors.values():
+        raise broker_unavailable_error(KafkaError(code), access)

@@ -18,7 +18,7 @@ from google.pubsub_v1.services.publisher.transports import PublisherGrpcTranspor
 from google.pubsub_v1.services.subscriber.transports import SubscriberGrpcTransport
 
 from headwater.errors import BrokerUnavailable, DeployFailed
-from headwater.model.worker_spec import PubSubAccess
+from headwater.model.access import PubSubAccess
 
 REQUEST_TIMEOUT_S: Final = 5.0
 """Timeout of one request."""
@@ -93,7 +93,7 @@ def translated_errors(resource: str) -> Iterator[None]:
 
 
 def error_message(error: Exception, resource: str) -> str:
-    """Return what is wrong and what to do.
+    """Return a message that says what is wrong and what to do.
 
     `resource` is the name of the topic or subscription of the call.
     """
@@ -116,8 +116,5 @@ def error_message(error: Exception, resource: str) -> str:
 
 
 def call_options(timeout_s: float = REQUEST_TIMEOUT_S) -> dict[str, Any]:
-    """Return the arguments of every call.
-
-    A call is not retried; its caller handles the failure.
-    """
+    """Return the keyword arguments of every call: no retry by Google's client, and a timeout."""
     return {"retry": None, "timeout": timeout_s}

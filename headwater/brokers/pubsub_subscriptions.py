@@ -8,10 +8,10 @@ from google.api_core import exceptions
 from google.protobuf.duration_pb2 import Duration  # type: ignore[import-untyped]
 from google.protobuf.timestamp_pb2 import Timestamp  # type: ignore[import-untyped]
 
-from headwater.brokers.base import ACK_DEADLINE_S, start_time_ms
+from headwater.brokers.base import ACK_DEADLINE_S, start_at_ms
 from headwater.brokers.pubsub_client import call_options, connect, publisher, subscriber, translated_errors
 from headwater.errors import DeployFailed
-from headwater.model.worker_spec import PubSubAccess
+from headwater.model.access import PubSubAccess
 
 RETENTION: Final = timedelta(days=7)
 EXPIRES_AFTER: Final = timedelta(days=31)
@@ -34,8 +34,17 @@ class PubSubSubscriptions:
 
     def ensure(self, name: str, topic: str, start_at: str) -> None:
         """See base.Subscriptions."""
+        path, seek_time = self.path(name), self._seek_time(topic, start_at)
+        if not self._create(path, topic):
+            self._check_topic(path, topic)
+        if seek_time is not None:
+            with translated_errors(path):
+                self._subscriber.seek(request={"subscription": path, "time": seek_time}, **call_options())
+
+    def _create(self, path: str, topic: str) -> bool:
+        """Create a subscription. Return False when it exists already."""
         request = {
-            "name": self.path(name),
+            "name": path,
             "topic": topic,
             "ack_deadline_seconds": ACK_DEADLINE_S,
             "enable_message_ordering": True,
@@ -43,29 +52,30 @@ class PubSubSubscriptions:
             "expiration_policy": {"ttl": _duration(EXPIRES_AFTER)},
             "labels": {LABEL: "deployment"},
         }
-        seek_time = self._seek_time(topic, start_at)
         with translated_errors(topic):
             try:
                 self._subscriber.create_subscription(request=request, **call_options())
             except exceptions.AlreadyExists:
-                self._check_topic(self.path(name), topic)
-        if seek_time is not None:
-            with translated_errors(self.path(name)):
-                target = {"subscription": self.path(name), "time": seek_time}
-                self._subscriber.seek(request=target, **call_options())
+                return False
+        return True
 
     def _check_topic(self, path: str, topic: str) -> None:
-        found = self._subscriber.get_subscription(subscription=path, **call_options()).topic
-        if found != topic:
+        """Raise DeployFailed when an existing subscription belongs to another topic."""
+        with translated_errors(path):
+            present_topic = self._subscriber.get_subscription(subscription=path, **call_options()).topic
+        if present_topic != topic:
             raise DeployFailed(
-                f"The subscription {path} belongs to the topic {found}, and the stream is bound to {topic} now: tear "
-                "the pipeline down and deploy it again."
+                f"The subscription {path} belongs to the topic {present_topic}, and the stream is bound to {topic} "
+                "now: tear the pipeline down and deploy it again."
             )
 
     def _seek_time(self, topic: str, start_at: str) -> Timestamp | None:
-        """Return the time to seek to, or None; not earlier than the topic's retention reaches."""
+        """Return the time to seek to; None when no seek is needed.
+
+        The time is at most the topic's retention ago.
+        """
         now = datetime.now(UTC)
-        if start_at == "latest" or (start_at != "earliest" and start_time_ms(start_at) >= now.timestamp() * 1000):
+        if start_at == "latest" or (start_at != "earliest" and start_at_ms(start_at) >= now.timestamp() * 1000):
             return None
         with translated_errors(topic):
             retention = self._publisher.get_topic(topic=topic, **call_options()).message_retention_duration
@@ -80,7 +90,7 @@ class PubSubSubscriptions:
         stamp.FromDatetime(seek_time.astimezone(UTC).replace(tzinfo=None))
         return stamp
 
-    def require(self, path: str) -> None:
+    def require_exists(self, path: str) -> None:
         """See base.Subscriptions."""
         with translated_errors(path):
             self._subscriber.get_subscription(subscription=path, **call_options())

@@ -10,7 +10,7 @@ import structlog
 from confluent_kafka import KafkaError
 
 from headwater.extras import require_extra
-from headwater.model.worker_spec import KafkaAccess
+from headwater.model.access import KafkaAccess
 
 log = structlog.get_logger(__name__)
 
@@ -40,7 +40,7 @@ _CLIENT_CERTIFICATE: Final = re.compile(
     "alert (?:bad certificate|unsupported certificate|certificate [a-z]+|unknown ca|handshake failure|access denied)"
 )
 
-_OIDC_MEMBERS: Final = {
+_OIDC_SETTINGS_BY_FIELD: Final = {
     "oauth_token_endpoint_url": "sasl.oauthbearer.token.endpoint.url",
     "oauth_client_id": "sasl.oauthbearer.client.id",
     "oauth_client_secret": "sasl.oauthbearer.client.secret",
@@ -48,7 +48,7 @@ _OIDC_MEMBERS: Final = {
     "oauth_extensions": "sasl.oauthbearer.extensions",
     "oauth_ca_file": "https.ca.location",
 }
-_TLS_MEMBERS: Final = {
+_TLS_SETTINGS_BY_FIELD: Final = {
     "ca_file": "ssl.ca.location",
     "certificate_file": "ssl.certificate.location",
     "key_file": "ssl.key.location",
@@ -57,13 +57,13 @@ _TLS_MEMBERS: Final = {
 
 
 def security_settings(access: KafkaAccess) -> dict[str, Any]:
-    """Return the part of a client's settings that says how it authenticates and encrypts.
+    """Return the settings of a client that say how it authenticates and encrypts.
 
     Raises SetupError when the signer of AWS MSK is not installed.
     """
     settings: dict[str, Any] = {"security.protocol": access.security_protocol}
     if access.uses_tls:
-        settings |= _configured_settings(access, _TLS_MEMBERS)
+        settings |= _configured_settings(access, _TLS_SETTINGS_BY_FIELD)
     if not access.uses_sasl:
         return settings
     match access.sasl_mechanism:
@@ -81,7 +81,7 @@ def _oidc_settings(access: KafkaAccess) -> dict[str, str]:
     # The wheel's librdkafka looks for CA certificates only where the system that built the wheel keeps them.
     if ca_file := _public_ca_file():
         settings["https.ca.location"] = ca_file
-    return settings | _configured_settings(access, _OIDC_MEMBERS)
+    return settings | _configured_settings(access, _OIDC_SETTINGS_BY_FIELD)
 
 
 def _public_ca_file() -> str:
@@ -92,8 +92,8 @@ def _public_ca_file() -> str:
     return next((file for file in (os.environ.get("SSL_CERT_FILE", ""), *_CA_FILES) if Path(file).is_file()), "")
 
 
-def _configured_settings(access: KafkaAccess, names: dict[str, str]) -> dict[str, str]:
-    return {name: value for member, name in names.items() if (value := getattr(access, member))}
+def _configured_settings(access: KafkaAccess, settings_by_field: dict[str, str]) -> dict[str, str]:
+    return {setting: value for field, setting in settings_by_field.items() if (value := getattr(access, field))}
 
 
 def iam_tokens(region: str) -> Callable[[str], tuple[str, float]]:
@@ -109,7 +109,7 @@ def iam_tokens(region: str) -> Callable[[str], tuple[str, float]]:
         try:
             signed, expires_ms = MSKAuthTokenProvider.generate_auth_token(region)
         except Exception as error:
-            # confluent-kafka reports only that there was an error, and asks again after ten seconds.
+            # An AdminClient of confluent-kafka reports only that there was an error. All clients ask again later.
             log.warning(
                 "signing a token for AWS MSK failed; it is retried", reason=str(error), error=type(error).__name__
             )

@@ -1,6 +1,6 @@
-"""Monitors topics with separate admin clients.
+"""Monitors a topic with a separate admin client.
 
-They work even when the connections of a consumer or producer hang.
+The client works even when the connections of a consumer or producer hang.
 """
 
 import time
@@ -15,12 +15,11 @@ from headwater.brokers.client_errors import ClientErrors, broker_unavailable_err
 from headwater.brokers.client_settings import admin_settings
 from headwater.brokers.offsets import LATEST
 from headwater.brokers.topic_id import described_topic_id
-from headwater.model.worker_spec import KafkaAccess
+from headwater.model.access import KafkaAccess
 
 REQUEST_TIMEOUT_S: Final = 5.0
 POLL_INTERVAL_S: Final = 1.0
-LEADER_CHECK_TIMEOUT_S: Final = 2.0
-"""A cluster that takes longer than this to describe the topics counts as unavailable."""
+"""The interval of requests for the description of the topic."""
 
 _UNREACHABLE_ERRORS: Final = frozenset(
     {
@@ -49,22 +48,42 @@ class TopicState(NamedTuple):
     leaderless: frozenset[int]
 
 
+def topic_state(described: TopicDescription) -> TopicState:
+    """Return the state of a described topic."""
+    leaderless = frozenset(each.id for each in described.partitions if each.leader is None or each.leader.id < 0)
+    return TopicState(described_topic_id(described), [each.id for each in described.partitions], leaderless)
+
+
 class EndOffsets(NamedTuple):
-    """The end offsets of a partition, for readers of committed and of all records."""
+    """The end offsets of a partition.
+
+    Attributes:
+        last_stable: The end for readers of committed records.
+        high_watermark: The end for readers of all records.
+    """
 
     last_stable: int
     high_watermark: int
+
+    @property
+    def has_open_transaction(self) -> bool:
+        """Whether an open transaction keeps records from readers of committed records."""
+        return self.last_stable < self.high_watermark
+
+
+_OffsetFutures = Mapping[TopicPartition, Future[ListOffsetsResultInfo]]
 
 
 class EndOffsetsRequest:
     """A pending request for the end offsets of partitions."""
 
-    def __init__(self, futures: Collection[Mapping[TopicPartition, Future[ListOffsetsResultInfo]]]) -> None:
-        self._last_stable, self._high_watermark = futures
+    def __init__(self, *, last_stable: _OffsetFutures, high_watermark: _OffsetFutures) -> None:
+        self._last_stable = last_stable
+        self._high_watermark = high_watermark
 
     def done(self) -> bool:
         """Return whether each broker has answered or its request has timed out."""
-        return all(future.done() for each in (self._last_stable, self._high_watermark) for future in each.values())
+        return all(future.done() for future in (*self._last_stable.values(), *self._high_watermark.values()))
 
     def result(self) -> dict[int, EndOffsets]:
         """Return the end offsets by partition. Partitions whose request failed are left out."""
@@ -72,14 +91,14 @@ class EndOffsetsRequest:
         return {number: EndOffsets(last_stable[number], high[number]) for number in last_stable.keys() & high.keys()}
 
 
-def _offsets(futures: Mapping[TopicPartition, Future[ListOffsetsResultInfo]]) -> dict[int, int]:
+def _offsets(futures: _OffsetFutures) -> dict[int, int]:
     return {each.partition: future.result().offset for each, future in futures.items() if future.exception() is None}
 
 
 class TopicMonitor:
-    """Describes one topic again and again.
+    """Monitors a topic: polls its description, measures outages, and requests end offsets.
 
-    Connects in the constructor, so that the first answer arrives early.
+    The constructor sends the first request, so that its response arrives early.
 
     Args:
         access: How the admin client logs in.
@@ -112,17 +131,17 @@ class TopicMonitor:
         return futures[self._topic]
 
     def describe(self) -> TopicState:
-        """Describe the topic now, and wait for the answer.
+        """Request the description of the topic now, and wait for the response.
 
         Raises BrokerUnavailable, also when the topic does not exist.
         """
         try:
-            return _state(self._send_request().result())
+            return topic_state(self._send_request().result())
         except KafkaException as error:
             raise broker_unavailable_error(error, self._access) from error
 
     def poll(self) -> TopicState | None:
-        """Return the state if a new answer has arrived, else None.
+        """Return the state of the topic if a response has arrived since the last call, else None.
 
         Sends a request every POLL_INTERVAL_S. Never waits.
         """
@@ -130,7 +149,7 @@ class TopicMonitor:
         if not self._request.done() or now < self._requested_at + POLL_INTERVAL_S:
             return None
         error, requested_at = self._request.exception(), self._requested_at
-        new_state = None if error is not None else _state(self._request.result())
+        new_state = None if error is not None else topic_state(self._request.result())
         self._record_reachability(is_reachable=not _is_unreachable(error), requested_at=requested_at)
         self._request, self._requested_at = self._send_request(), now
         self.state = new_state or self.state
@@ -143,72 +162,40 @@ class TopicMonitor:
             self._unreachable_since, self._reachable_since = self._unreachable_since or requested_at, None
 
     def unreachable_for_s(self) -> float:
-        """Return for how long the cluster has not answered; 0 when it answers."""
+        """Return for how long the cluster has not answered.
+
+        The result is 0 when the cluster has answered the last request.
+        """
         now = self._clock()
         if self._unreachable_since is not None:
             return now - self._unreachable_since
         return max(0.0, now - self._requested_at - POLL_INTERVAL_S) if not self._request.done() else 0.0
 
     def reachable_for_s(self) -> float:
-        """Return for how long the cluster has answered every request; 0 when it does not answer."""
+        """Return for how long the cluster has answered every request.
+
+        The result is 0 when the cluster has not answered the last request.
+        """
         return 0.0 if self._reachable_since is None else self._clock() - self._reachable_since
 
     def request_end_offsets(self, partitions: Collection[int]) -> EndOffsetsRequest:
         """Request the end offsets of at least one partition."""
-        specs = {TopicPartition(self._topic, partition): LATEST for partition in partitions}
-        levels = IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED
-        list_offsets = self._client.list_offsets
         return EndOffsetsRequest(
-            [list_offsets(dict(specs), isolation_level=each, request_timeout=REQUEST_TIMEOUT_S) for each in levels]
+            last_stable=self._request_latest(partitions, IsolationLevel.READ_COMMITTED),
+            high_watermark=self._request_latest(partitions, IsolationLevel.READ_UNCOMMITTED),
         )
+
+    def _request_latest(self, partitions: Collection[int], level: IsolationLevel) -> _OffsetFutures:
+        specs = {TopicPartition(self._topic, partition): LATEST for partition in partitions}
+        return self._client.list_offsets(specs, isolation_level=level, request_timeout=REQUEST_TIMEOUT_S)
 
     def close(self) -> None:
         """Free the admin client on this thread.
 
-        A request is always pending, so the garbage collector could otherwise free the client on the client's own
-        thread, for which librdkafka aborts the process.
+        A request is always pending, and librdkafka's own thread completes it. If the garbage collector freed the client
+        on that thread, librdkafka would abort the process.
         """
         self._admin = None
-
-
-class LeaderCheck:
-    """Checks whether all partitions of some topics have a leader.
-
-    Its client exists from `start` to `close`.
-    """
-
-    def __init__(self, access: KafkaAccess, topics: Collection[str]) -> None:
-        self._access = access
-        self._topics = list(topics)
-        self._admin: AdminClient | None = None
-        self._futures: Collection[Future[TopicDescription]] = []
-
-    def start(self) -> None:
-        """Send the request. Never waits."""
-        if self._admin is None:
-            self._admin = AdminClient(admin_settings(self._access, ClientErrors(self._access)))
-        self._admin.poll(0)  # serves the client's log queue, which otherwise grows
-        topics = TopicCollection(self._topics)
-        self._futures = self._admin.describe_topics(topics, request_timeout=LEADER_CHECK_TIMEOUT_S).values()
-
-    def result(self) -> bool | None:
-        """Return whether all partitions have leaders, or None while the request is pending.
-
-        A failed request counts as False.
-        """
-        if not self._futures or not all(future.done() for future in self._futures):
-            return None
-        futures, self._futures = self._futures, []
-        return all(future.exception() is None and not _state(future.result()).leaderless for future in futures)
-
-    def close(self) -> None:
-        """Free the client on this thread, for the reason given in `TopicMonitor.close`."""
-        self._admin, self._futures = None, []
-
-
-def _state(described: TopicDescription) -> TopicState:
-    leaderless = frozenset(each.id for each in described.partitions if each.leader is None or each.leader.id < 0)
-    return TopicState(described_topic_id(described), [each.id for each in described.partitions], leaderless)
 
 
 def _is_unreachable(error: BaseException | None) -> bool:

@@ -22,7 +22,7 @@ from headwater.cli import (
     settings,
     sweep,
 )
-from headwater.model.audit import CLI, set_actor
+from headwater.model.audit import CLI_ACTOR, set_actor
 
 app = typer.Typer(
     name="headwater",
@@ -35,7 +35,7 @@ app = typer.Typer(
 
 @app.callback()
 def _main() -> None:
-    set_actor(CLI)
+    set_actor(CLI_ACTOR)
 
 
 processes.register(app)

@@ -24,7 +24,9 @@ def import_(
     address: Annotated[str, typer.Option(help="Contract of the ABI; by default, the ABI is for all contracts.")] = "",
     override_shipped: Annotated[
         bool,
-        typer.Option("--override-shipped", help="Use these parameter names in place of those that Headwater ships."),
+        typer.Option(
+            "--override-shipped", help="Replace the parameter names that Headwater ships by the imported names."
+        ),
     ] = False,
 ) -> None:
     """Import the events of ABI files for EVM ingests.
@@ -33,12 +35,12 @@ def import_(
     """
     from headwater.app.abis import import_abis, shipped_names
 
-    done = import_abis(settings, files, address, override_shipped=override_shipped)
-    print(f"{done.new} new events; {done.known} imported in all")
+    result = import_abis(settings, files, address, override_shipped=override_shipped)
+    print(f"{result.new} new events; {result.total} imported in all")
     for event in shipped_names(settings):
         print(
-            f"{event} ships with Headwater and keeps its parameter names; use --override-shipped to replace them by "
-            "the imported ones"
+            f"{event} ships with Headwater and keeps its parameter names; use --override-shipped to use the imported "
+            "names instead"
         )
 
 

@@ -1,4 +1,4 @@
-"""`headwater audit`: who changed what."""
+"""`headwater audit`: shows who changed what."""
 
 import json
 from datetime import datetime
@@ -9,6 +9,8 @@ import typer
 from headwater.cli.options import DATABASE, as_utc, takes_settings, wide_console
 from headwater.model.audit import AuditEntry, AuditQuery
 from headwater.settings import Settings
+
+COLUMNS = ("at", "key_id", "ip", "owner", "action", "object", "state", "before", "after")
 
 
 def register(app: typer.Typer) -> None:
@@ -41,7 +43,7 @@ def audit(
         for row in rows:
             print(json.dumps(row, ensure_ascii=False))
     else:
-        _show(rows)
+        _print_table(rows)
 
 
 def _row(entry: AuditEntry) -> dict[str, str]:
@@ -60,12 +62,11 @@ def _row(entry: AuditEntry) -> dict[str, str]:
     }
 
 
-def _show(rows: list[dict[str, str]]) -> None:
+def _print_table(rows: list[dict[str, str]]) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    shown = ("at", "key_id", "ip", "owner", "action", "object", "state", "before", "after")
-    table = Table(*shown)
+    table = Table(*COLUMNS)
     for row in rows:
-        table.add_row(*(Text(row[name]) for name in shown))
+        table.add_row(*(Text(row[column]) for column in COLUMNS))
     wide_console().print(table)

@@ -23,22 +23,27 @@ def register(app: typer.Typer) -> None:
 def backup(
     settings: Settings,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The file to write; it must not exist.")],
-    without_key: Annotated[
-        bool, typer.Option("--without-secret-key", help="Leave the secret key out; keep it elsewhere.")
+    without_keys: Annotated[
+        bool,
+        typer.Option(
+            "--without-secret-key",
+            help="Leave out the secret key and the API key of the owner `local`; keep the files `secret-key` and "
+            "`api-key` elsewhere.",
+        ),
     ] = False,
 ) -> None:
-    """Write the database, the secret key and the set store into one file, and verify it.
+    """Write the database, the secret key and the set store into one file, and verify the file.
 
-    Headwater may run.
+    Headwater may run meanwhile.
     """
     from headwater.app.backup import backup as write
     from headwater.logging_setup import configure_logging
 
     configure_logging("warning")
-    manifest = write(settings, file, with_key=not without_key)
+    manifest = write(settings, file, with_keys=not without_keys)
     print(f"{file}: {_describe(manifest)}. The backup was verified.")
-    if not without_key:
-        print("It contains the secret key: keep it as safe as a password.")
+    if not without_keys:
+        print("The backup contains the secret key: keep it as safe as a password.")
 
 
 def restore(
@@ -47,7 +52,7 @@ def restore(
     replace: Annotated[bool, typer.Option("--replace", help="Replace the existing database and set store.")] = False,
     check: Annotated[bool, typer.Option("--check", help="Only check the file.")] = False,
 ) -> None:
-    """Verify a backup, and replace the data of a stopped installation by it.
+    """Verify a backup, and replace the data of a stopped installation by the backup.
 
     Kafka's data is not changed.
     """
@@ -62,7 +67,7 @@ def restore(
     manifest = restore_backup(settings, file, replace=replace)
     print(f"Restored {_describe(manifest)}.")
     if unreadable := manifest["unreadable_keys"]:
-        print(f"{unreadable} entries in a newer format (prices, metrics) were skipped; they are computed again.")
+        print(f"{unreadable} entries in a newer format (prices, metrics) were skipped; Headwater computes them again.")
     print(
         "Kafka resources of deployments that are newer than the backup are kept. Start Headwater and list them with "
         "`headwater sweep`."

@@ -21,22 +21,22 @@ def doctor(
 ) -> None:
     """List stored rows that this version can't read, and what to do.
 
-    Exit status 1 when there are some.
+    The exit status is 1 when there are such rows.
     """
     from rich.table import Table
     from rich.text import Text
 
     from headwater.app.doctor import examine
 
-    found = examine(settings)
+    rows = examine(settings)
     if as_json:
-        for row in found:
+        for row in rows:
             print(json.dumps(asdict(row), ensure_ascii=False))
-    elif found:
+    elif rows:
         table = Table("kind", "id", "owner", "what is wrong, and what to do")
-        for row in found:
+        for row in rows:
             table.add_row(row.kind, Text(row.id), Text(row.owner), Text(row.reason))
         wide_console().print(table)
     else:
         print("All stored data can be read.")
-    raise typer.Exit(1 if found else 0)
+    raise typer.Exit(1 if rows else 0)

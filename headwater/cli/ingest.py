@@ -11,7 +11,7 @@ from headwater.settings import Settings
 if TYPE_CHECKING:
     from threading import Event
 
-    from headwater.ingest.base import Feed
+    from headwater.ingest.base import ChainReader
     from headwater.ingest.options import IngestOptions
 
 app = typer.Typer(
@@ -24,13 +24,14 @@ _SETTINGS = (*KAFKA, "log_level", "kafka_replication", "stream_bindings")
 def run(settings: Settings, name: Annotated[str, typer.Argument(help="A name in the file of --ingests.")]) -> None:
     """Run one ingest of the file of --ingests, as `headwater up` does."""
     from headwater.app.ingest_kinds import load_ingest
-    from headwater.app.run_ingest import run_ingest, stop_by_signal
+    from headwater.app.run_ingest import run_ingest
+    from headwater.app.stop_signals import stop_on_signals
     from headwater.logging_setup import configure_logging
 
     configure_logging(settings.log_level)
-    options, open_feed = load_ingest(settings.ingests, name)
-    stop = stop_by_signal()
-    metrics = run_ingest(settings, options, open_feed(options, settings, stop), stop)
+    options, open_reader = load_ingest(settings.ingests, name)
+    stop = stop_on_signals()
+    metrics = run_ingest(settings, options, open_reader(options, settings, stop), stop)
     print(f"{name}: {metrics.summary()}")
 
 
@@ -81,19 +82,19 @@ def evm(
     """
     from headwater.app.run_ingest import run_ingest
     from headwater.cli.progress import range_progress
-    from headwater.ingest.evm.feed import EvmFeed
+    from headwater.ingest.evm.chain_reader import EvmReader
     from headwater.ingest.options import default_name
 
-    options, feed, stop = _open_ingest(
+    options, reader, stop = _open_ingest(
         "evm", settings, chain=chain, rpc=rpc, ws=ws or None,
         name=name or default_name(f"evm-{chain}", from_block, to_block), finality=confirmations or finality,
         zerolag=zerolag, from_block=from_block, to_block=to_block, rate=rate, parallel=parallel, poll_s=poll_s,
         fetch=fetch or None, reorg_depth=reorg_depth, metrics_port=metrics_port,
     )  # fmt: skip
-    assert isinstance(feed, EvmFeed)
+    assert isinstance(reader, EvmReader)
     with range_progress(from_block, to_block, "blocks") as progress:
-        feed.progress = progress
-        metrics = run_ingest(settings, options, feed, stop)
+        reader.report_progress = progress
+        metrics = run_ingest(settings, options, reader, stop)
     print(metrics.summary())
 
 
@@ -185,21 +186,21 @@ def _run(kind: str, settings: Settings, **options: Any) -> None:
     print(run_ingest(settings, *_open_ingest(kind, settings, **options)).summary())
 
 
-def _open_ingest(kind: str, settings: Settings, **options: Any) -> "tuple[IngestOptions, Feed, Event]":
-    """Configure logging, validate the options and open the feed.
+def _open_ingest(kind: str, settings: Settings, **options: Any) -> "tuple[IngestOptions, ChainReader, Event]":
+    """Configure logging, validate the options and open the chain reader.
 
-    Raises SetupError when an option is invalid. Returns the options, the feed and the event that stops it.
+    Raises SetupError when an option is invalid. Returns the options, the chain reader and the event that stops it.
     """
     from headwater.app.ingest_kinds import KINDS
-    from headwater.app.run_ingest import stop_by_signal
+    from headwater.app.stop_signals import stop_on_signals
     from headwater.ingest.options import read_options
     from headwater.logging_setup import configure_logging
 
     configure_logging(settings.log_level)
-    model, open_feed = KINDS[kind]
-    checked = read_options(model, options)
-    stop = stop_by_signal()
-    return checked, open_feed(checked, settings, stop), stop
+    model, open_reader = KINDS[kind]
+    valid_options = read_options(model, options)
+    stop = stop_on_signals()
+    return valid_options, open_reader(valid_options, settings, stop), stop
 
 
 @app.callback()

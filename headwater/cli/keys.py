@@ -9,12 +9,13 @@ from rich.text import Text
 
 from headwater.cli.options import DATABASE, as_utc, takes_settings, wide_console
 from headwater.errors import InvalidInput
-from headwater.model.key import DEFAULT_SCOPES, PREFIX, SCOPES
+from headwater.model.key import DEFAULT_SCOPES, KEY_CACHE_S, PREFIX, SCOPES
 from headwater.settings import Settings
 
 app = typer.Typer(help="Create, list and revoke API keys, and rotate the secret key.", no_args_is_help=True)
 DEFAULT = f"Default: {', '.join(DEFAULT_SCOPES)}."
 SCOPE_HELP = f"May be repeated: {', '.join(SCOPES)}. {DEFAULT} admin is reserved: it grants nothing yet."
+REVOKE_HELP = f"Revoke a key. The API refuses it after {KEY_CACHE_S:.0f} s at the latest."
 
 
 def _create(
@@ -37,19 +38,19 @@ def _list(settings: Settings) -> None:
     table = Table("key id", "owner", "scopes", "created", "expires", "last used", "state")
     with opened_keys(settings) as keys:
         for key in keys.list():
-            times = (_shown(time) for time in (key.created_at, key.expires_at, key.last_used_at))
+            times = (_time_text(time) for time in (key.created_at, key.expires_at, key.last_used_at))
             table.add_row(Text(key.id), Text(key.owner), " ".join(key.scopes), *times, key.state(datetime.now(UTC)))
     wide_console().print(table)
 
 
-def _shown(time: datetime | None) -> str:
+def _time_text(time: datetime | None) -> str:
     return f"{time:%Y-%m-%d %H:%M}" if time else "never"
 
 
 def _revoke(
     settings: Settings, key_id: Annotated[str, typer.Argument(help="The 12 characters after `hw_live_`.")]
 ) -> None:
-    """Revoke a key. The API rejects it after 5 s at the latest."""
+    """Revoke a key by its id."""
     from headwater.app.database import opened_keys
 
     if key_id.startswith(PREFIX):
@@ -59,20 +60,23 @@ def _revoke(
 
 
 def _rotate_secret(settings: Settings) -> None:
-    """Encrypt all stored credentials with the secret key, in place of HEADWATER_OLD_SECRET_KEY.
+    """Encrypt all stored credentials with the secret key instead of HEADWATER_OLD_SECRET_KEY.
 
-    The command may be repeated, and continues a rotation that was interrupted.
+    The command may be repeated. It then continues a rotation that was interrupted.
     """
     from headwater.app.secret_key_rotation import rotate_secret_key
 
-    done = rotate_secret_key(settings)
-    print(f"Encrypted the credentials of {done.encrypted} deployments with the secret key.")
-    if done.unreadable:
-        print(f"Neither key decrypts those of {done.unreadable} deployments; `headwater doctor` lists them.")
+    result = rotate_secret_key(settings)
+    print(f"Encrypted the credentials of {result.encrypted} deployments with the secret key.")
+    if result.unreadable:
+        print(
+            f"Neither key decrypts the credentials of {result.unreadable} deployments; `headwater doctor` lists these "
+            "deployments."
+        )
     print("Remove HEADWATER_OLD_SECRET_KEY from the settings of all processes, and make a new backup.")
 
 
 app.command("create")(takes_settings(*DATABASE)(_create))
 app.command("list")(takes_settings(*DATABASE)(_list))
-app.command("revoke")(takes_settings(*DATABASE)(_revoke))
+app.command("revoke", help=REVOKE_HELP)(takes_settings(*DATABASE)(_revoke))
 app.command("rotate-secret")(takes_settings(*DATABASE)(_rotate_secret))

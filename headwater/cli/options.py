@@ -20,6 +20,7 @@ from headwater.model.kafka_security import KafkaSecurity
 from headwater.settings import SECRETS, Settings, environment_variable, file_environment_variable, secret_file
 
 PIPE_WIDTH = 250
+"""The width of tables that are not printed on a terminal."""
 DATABASE = ("data_dir", "database_url", "secret_key", "old_secret_key")
 """The settings with which a command connects to the database."""
 KAFKA = ("data_dir", "kafka_bootstrap_servers", *(f"kafka_{member}" for member in KafkaSecurity.model_fields))
@@ -29,7 +30,10 @@ _MECHANISMS = ("kafka_sasl_mechanism", "kafka_reader_sasl_mechanism")
 _FLAG_TYPES: dict[object, type] = {SecretStr: str, Path | None: Path} | {
     Settings.model_fields[name].annotation: str for name in _MECHANISMS
 }
-"""Flags of SASL mechanisms are plain text. Settings validates them, and its error for Kerberos names alternatives."""
+"""The types of flags whose setting has another type.
+
+The flag of a SASL mechanism is plain text, because the error of Settings for Kerberos names alternatives.
+"""
 
 
 def _flag(name: str) -> inspect.Parameter:
@@ -38,23 +42,24 @@ def _flag(name: str) -> inspect.Parameter:
     The flag of a secret is hidden, and `takes_settings` rejects it.
     """
     field = Settings.model_fields[name]
-    kind: Any = _FLAG_TYPES.get(field.annotation, field.annotation)
-    shown = "" if field.default in ("", None) else f" Default: {field.default}."
+    flag_type: Any = _FLAG_TYPES.get(field.annotation, field.annotation)
+    default = "" if field.default in ("", None) else f" Default: {field.default}."
     option = typer.Option(
-        help=f"{field.description}{shown} [{environment_variable(name)}]",
+        help=f"{field.description}{default} [{environment_variable(name)}]",
         show_default=False,
         case_sensitive=False,
         hidden=name in SECRETS,
     )
     return inspect.Parameter(
-        name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind | None, option]
+        name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[flag_type | None, option]
     )
 
 
 def takes_settings(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command one flag per named setting, or all flags when none is named.
+    """Return a decorator that gives a command one flag per named setting.
 
-    The command receives the parameter `settings`. A HeadwaterError ends the command with its message and exit status 2.
+    Without names, the command has the flags of all settings. The command receives the parameter `settings`. A
+    HeadwaterError ends the command with the message of the error and exit status 2.
     """
     flags = [_flag(name) for name in names or Settings.model_fields]
 
@@ -62,22 +67,23 @@ def takes_settings(*names: str) -> Callable[[Callable[..., None]], Callable[...,
         @functools.wraps(command)
         def run(**arguments: Any) -> None:
             flag_values = {flag.name: arguments.pop(flag.name) for flag in flags}
-            _refuse_secrets(flag_values)
+            _exit_on_secrets(flag_values)
+            given_flags = {name: value for name, value in flag_values.items() if value is not None}
             try:
-                command(settings=load({n: value for n, value in flag_values.items() if value is not None}), **arguments)
+                command(settings=load_settings(given_flags), **arguments)
             except HeadwaterError as error:
                 exit_with_error(error.detail)
 
-        own = [p for p in inspect.signature(command).parameters.values() if p.name != "settings"]
-        parameters = [*own, *flags]
+        command_parameters = inspect.signature(command).parameters.values()
+        parameters = [*(each for each in command_parameters if each.name != "settings"), *flags]
         run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # typer reads it
-        run.__annotations__ = {p.name: p.annotation for p in parameters}
+        run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
         return run
 
     return decorate
 
 
-def _refuse_secrets(flag_values: Mapping[str, Any]) -> None:
+def _exit_on_secrets(flag_values: Mapping[str, Any]) -> None:
     """End the command when a secret is given by a flag.
 
     All users of this machine can read command lines.
@@ -90,10 +96,10 @@ def _refuse_secrets(flag_values: Mapping[str, Any]) -> None:
         )
 
 
-def load(flags: dict[str, Any]) -> Settings:
+def load_settings(flags: dict[str, Any]) -> Settings:
     """Read the settings from flags, variables and defaults.
 
-    Ends the command with a message when one is invalid.
+    Ends the command with a message when a setting is invalid.
     """
     try:
         return Settings(**flags)
@@ -105,9 +111,12 @@ def load(flags: dict[str, Any]) -> Settings:
 
 
 def setting_source(name: str, settings: Settings, flags: Mapping[str, Any]) -> str:
-    """Return the source of a setting's value.
+    """Return the source of a setting's value: its flag, a variable or the default.
 
-    `flags` has the value of each setting's flag; None for an omitted one.
+    Args:
+        name: The name of the setting.
+        settings: The settings of the command.
+        flags: The value of each setting's flag; None for an omitted flag.
     """
     if flags[name] is not None:
         return "flag"
@@ -117,7 +126,7 @@ def setting_source(name: str, settings: Settings, flags: Mapping[str, Any]) -> s
 
 
 def as_utc(time: datetime | None) -> datetime | None:
-    """Return a time of the command line, which has no time zone, in UTC."""
+    """Return a time of the command line, which has no time zone, as a time in UTC."""
     return None if time is None else time.replace(tzinfo=UTC)
 
 

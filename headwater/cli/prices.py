@@ -16,9 +16,9 @@ tokens_app = typer.Typer(help="Tokens and their decimals, which price recipes ne
 
 
 def worker(settings: Settings) -> None:
-    """Fold ticks into prices; several workers share the partitions.
+    """Run a prices worker, which computes prices from ticks.
 
-    The settings name Kafka and the set store.
+    Several prices workers share the partitions of the ticks topic. The settings name Kafka and the set store.
     """
     from headwater.app.prices_worker import run
     from headwater.logging_setup import configure_logging
@@ -57,23 +57,24 @@ def enable(
     """
     from headwater.app.api_client import ApiClient
     from headwater.app.recipe_tables import TableSources, table_of
-    from headwater.services.recipes import find
+    from headwater.recipes import find_recipe
 
-    known, chain, entity = find(recipe, chain, entity)
+    recipe_, chain, entity = find_recipe(recipe, chain, entity)
     with closing(ApiClient(settings, url)) as api:
         sources = TableSources(
             pools,
-            learn=learn or (),
+            logs=learn or (),
             markets=markets,
             factories=factory or (),
             stablecoins=stablecoin or (),
             quotes=quote or (),
         )
-        recipe_table = table_of(settings, api, known.name, chain, sources)
-        config_id = api.put(known.configuration(chain, entity, recipe_table.table, recipe_table.note))
+        recipe_table = table_of(settings, api, recipe_.name, chain, sources)
+        body = recipe_.configuration(chain, entity, recipe_table.table, recipe_table.note)
+        config_id = api.create_or_update(body)
         if deploy:
             api.deploy(config_id)
-    for address, symbol in recipe_table.dollars.items():
+    for address, symbol in recipe_table.usd_tokens.items():
         print(f"{symbol} ({address}) counts as one USD.")
     print(f"{recipe_table.note}\nConfiguration {config_id}{' is deployed' if deploy else ''}.")
 
@@ -95,12 +96,12 @@ def import_(
     from headwater.record_files.record_file import RecordFile
 
     configure_logging("warning")
-    done = import_ticks(settings, concatenated.from_iterable(RecordFile(path, check=False) for path in files))
-    print(f"{done.written} ticks written")
-    for number, failure in done.examples:
+    result = import_ticks(settings, concatenated.from_iterable(RecordFile(path, check=False) for path in files))
+    print(f"{result.written} ticks written")
+    for number, failure in result.rejected_examples:
         print(f"record {number} is not a valid tick: {failure.message}")
-    if done.rejected:
-        print(f"{done.rejected} records were rejected")
+    if result.rejected:
+        print(f"{result.rejected} records were rejected")
         raise typer.Exit(1)
 
 
@@ -111,8 +112,8 @@ def import_tokens(
     """Import the tokens of Token Lists, for price recipes."""
     from headwater.app.token_lists import add_tokens
 
-    for chain, known in add_tokens(settings, files).items():
-        print(f"{chain}: {len(known)} tokens")
+    for chain, tokens in add_tokens(settings, files).items():
+        print(f"{chain}: {len(tokens)} tokens")
 
 
 app.command()(takes_settings()(worker))

@@ -17,7 +17,7 @@ def register(app: typer.Typer) -> None:
     app.command()(takes_settings()(api))
     app.command()(takes_settings()(controller))
     app.command()(worker)
-    app.command()(takes_settings("cache_dir", "kafka_java")(fetch))
+    app.command("fetch")(takes_settings("cache_dir", "kafka_java")(prefetch_kafka))
 
 
 def up(settings: Settings) -> None:
@@ -45,7 +45,7 @@ def api(
 
 
 def controller(settings: Settings) -> None:
-    """Turn desired deployments into running workers.
+    """Run the controller, which starts and stops the workers of deployments.
 
     The settings name the database, Kafka and the set store.
     """
@@ -59,19 +59,24 @@ def controller(settings: Settings) -> None:
 def worker(
     spec: Annotated[Path, typer.Option(help="The worker's spec file, which the controller writes.")],
     slot: Annotated[int, typer.Option(min=0, help="Slot of this worker in its worker set.")] = 0,
-    probe_fd: Annotated[int | None, typer.Option(help="Socket to write heartbeats to.", hidden=True)] = None,
+    control_fd: Annotated[
+        int | None, typer.Option("--probe-fd", help="Socket pair to the orchestrator.", hidden=True)
+    ] = None,
 ) -> None:
     """Run one worker of a deployment."""
     from headwater.app.worker import run_file
 
     try:
-        sys.exit(run_file(spec, slot, probe_fd))
+        sys.exit(run_file(spec, slot, control_fd))
     except SetupError as error:
         exit_with_error(error.detail)
 
 
-def fetch(settings: Settings) -> None:
-    """Fill the cache of the embedded Kafka, so that `up` starts fast and without a network."""
+def prefetch_kafka(settings: Settings) -> None:
+    """Download the embedded Kafka into the cache.
+
+    `headwater up` then starts fast and without a network.
+    """
     from headwater.brokers.embedded import prefetch
 
     prefetch(settings.cache_dir.expanduser(), settings.kafka_java)

@@ -18,10 +18,13 @@ UPDATE_EVERY: Final = 1_000
 """The number of records between two updates of the progress bar."""
 
 
-def with_progress_bar(records: Iterator[bytes], size: int, done: Callable[[], float]) -> Iterator[bytes]:
+def with_progress_bar(records: Iterator[bytes], size: int, bytes_read: Callable[[], float]) -> Iterator[bytes]:
     """Yield the records; on a terminal, show a progress bar on standard error.
 
-    `done` returns how many of the `size` bytes have been read.
+    Args:
+        records: The records.
+        size: The size of the records' files in bytes; 0 when the size is unknown.
+        bytes_read: Returns how many bytes of the files have been read.
     """
     console = Console(stderr=True)
     if not console.is_terminal:
@@ -34,21 +37,22 @@ def with_progress_bar(records: Iterator[bytes], size: int, done: Callable[[], fl
         for count, record in enumerate(records, 1):
             yield record
             if count % UPDATE_EVERY == 0:
-                progress.update(task, completed=done(), count=count)
-        progress.update(task, completed=done(), count=count)
+                progress.update(task, completed=bytes_read(), count=count)
+        progress.update(task, completed=bytes_read(), count=count)
 
 
 @contextmanager
-def range_progress(first: int | None, last: int | None, what: str) -> Iterator[Callable[[int], None]]:
-    """Yield a function that is called with the number reached.
+def range_progress(first: int | None, last: int | None, unit: str) -> Iterator[Callable[[int], None]]:
+    """Yield a function that is called with the last number that has been processed.
 
-    For a range on a terminal, it updates a progress bar on standard error.
+    On a terminal, the function updates a progress bar on standard error. Without a first or a last number, there is no
+    progress bar.
     """
     console = Console(stderr=True)
     if first is None or last is None or not console.is_terminal:
         yield lambda _: None
         return
-    columns = (BarColumn(), MofNCompleteColumn(), TextColumn(what), TimeRemainingColumn())
+    columns = (BarColumn(), MofNCompleteColumn(), TextColumn(unit), TimeRemainingColumn())
     with Progress(*columns, console=console) as progress:
         task = progress.add_task("", total=last - first + 1)
         yield lambda number: progress.update(task, completed=number - first + 1)

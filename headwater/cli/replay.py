@@ -34,8 +34,8 @@ def replay(
     times: Annotated[
         Literal["keep", "now", "shift"],
         typer.Option(
-            help="keep: leave the records' times; now: set them to the time of writing; shift: move all by the same "
-            "amount, so that the newest is now."
+            help="keep: leave the records' times unchanged; now: set each time to the time of writing; shift: add the "
+            "same number of seconds to all times, so that the newest is now."
         ),
     ] = "keep",
     format_: Annotated[
@@ -58,8 +58,8 @@ def replay(
 
     The command ends when the broker has acknowledged all of them.
     """
-    from headwater.app.feeder import open_feeder
     from headwater.app.replay import Replay
+    from headwater.app.topic_writer import open_topic_writer
     from headwater.cli.progress import with_progress_bar
     from headwater.errors import SetupError
     from headwater.logging_setup import configure_logging
@@ -80,6 +80,7 @@ def replay(
         skip_bad=skip_bad,
         dialect=Dialect(delimiter, frozenset(null or [])),
     )
-    with open_feeder(settings, chain, entity, zerolag=zerolag) as feeder:
-        written = feeder.write_lines(with_progress_bar(source.records(), source.size(), source.bytes_read), rate)
-    print("\n".join([f"{written} records written to {feeder.topic}", *source.notes()]))
+    with open_topic_writer(settings, chain, entity, zerolag=zerolag) as writer:
+        records = with_progress_bar(source.records(), source.size(), source.bytes_read)
+        written = writer.write_lines(records, rate)
+    print("\n".join([f"{written} records written to {writer.topic}", *source.notes()]))

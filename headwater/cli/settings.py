@@ -1,4 +1,4 @@
-"""`headwater settings`: shows every setting and where its value came from."""
+"""`headwater settings`: shows every setting and the source of its value."""
 
 import typer
 
@@ -20,6 +20,6 @@ def show_settings(settings: Settings, context: typer.Context) -> None:
 
     table = Table("variable", "value", "from", "meaning")
     for name, field in Settings.model_fields.items():
-        came_from = setting_source(name, settings, context.params)
-        table.add_row(environment_variable(name), str(getattr(settings, name)), came_from, field.description or "")
+        source = setting_source(name, settings, context.params)
+        table.add_row(environment_variable(name), str(getattr(settings, name)), source, field.description or "")
     wide_console().print(table)

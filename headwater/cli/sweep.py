@@ -1,7 +1,4 @@
-"""Implements `headwater sweep` for resources that the database does not record.
-
-It lists them, and removes them after a confirmation.
-"""
+"""`headwater sweep`: lists resources that the database does not record, and removes them."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,7 +8,7 @@ from headwater.cli.options import DATABASE, KAFKA, exit_with_error, takes_settin
 from headwater.settings import Settings
 
 if TYPE_CHECKING:
-    from headwater.controller.inventory import ResourceNames
+    from headwater.controller.resource_names import ResourceNames
 
 
 def register(app: typer.Typer) -> None:
@@ -25,30 +22,30 @@ def sweep(
         list[str] | None,
         typer.Argument(metavar="[ID]…", help="Ids of listed deployments or configurations; default: all."),
     ] = None,
-    confirm: Annotated[bool, typer.Option("--confirm", help="Remove what is listed.")] = False,
+    confirm: Annotated[bool, typer.Option("--confirm", help="Remove the listed resources.")] = False,
 ) -> None:
     """List topics, users and groups of unknown deployments, and remove them with --confirm.
 
     Such resources exist after the database was restored from a backup, or when several installations share one Kafka
-    cluster. A running controller removes them.
+    cluster. With --confirm, their deployments are recorded as ended, and a running controller removes the resources.
     """
-    from headwater.app.sweep import sweep_of
+    from headwater.app.sweep import find_unknown_resources
     from headwater.logging_setup import configure_logging
 
     configure_logging("warning")
-    with sweep_of(settings) as found:
-        found.require_listed(ids or [])
-        unknown = found.unknown
-        if not unknown:
+    with find_unknown_resources(settings) as unknown_resources:
+        unknown_resources.require_listed(ids or [])
+        names = unknown_resources.names
+        if not names:
             print("The broker has no resources that this database does not record.")
             return
-        _show(unknown, found.active_unknown)
+        _print_table(names, unknown_resources.active_deployments)
         if not confirm:
             print("Nothing was removed. To remove these resources: headwater sweep --confirm [ID]…")
             return
-        recorded = found.record_as_ended(ids or [])
-        print(f"Recorded as ended: {', '.join(sorted(recorded))}. The controller removes their resources …")
-        if not found.wait_until_removed(recorded):
+        ended_ids = unknown_resources.record_as_ended(ids or [])
+        print(f"Recorded as ended: {', '.join(sorted(ended_ids))}. The controller removes their resources …")
+        if not unknown_resources.wait_until_removed(ended_ids):
             exit_with_error(
                 "The deployments are recorded as ended but not removed yet. A running `headwater controller` removes "
                 "them within a minute."
@@ -56,17 +53,18 @@ def sweep(
         print("Removed.")
 
 
-def _show(unknown: "ResourceNames", running: frozenset[str]) -> None:
+def _print_table(unknown: "ResourceNames", active_deployments: frozenset[str]) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from headwater.controller.inventory import deployment_of, flow_of
+    from headwater.controller.resource_names import config_id_of, deployment_id_of
 
     table = Table("kind", "name", "deployment", "configuration", "note")
     for topic in sorted(unknown.topics):
-        table.add_row("topic", Text(topic), "", flow_of(topic))
+        table.add_row("topic", Text(topic), "", config_id_of(topic))
     for kind, names in (("user", unknown.users), ("group", unknown.groups), ("subscription", unknown.external)):
         for name in sorted(names):
-            deployment = deployment_of(name) or ""
-            table.add_row(kind, Text(name), deployment, "", "its workers run" if deployment in running else "")
+            deployment_id = deployment_id_of(name) or ""
+            note = "its workers run" if deployment_id in active_deployments else ""
+            table.add_row(kind, Text(name), deployment_id, "", note)
     wide_console().print(table)

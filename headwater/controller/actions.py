@@ -1,4 +1,4 @@
-"""The actions of a plan: values that plan.py chooses and executor.py carries out.
+"""The actions of a plan. plan.py chooses them, and executor.py carries them out.
 
 Each action is idempotent, so a reconciliation may be interrupted between any two of them.
 """
@@ -31,15 +31,15 @@ class StopWorkers:
     """Stop all workers.
 
     Attributes:
-        required: Whether the next actions must wait until all workers have ended.
+        must_have_ended: Whether the next actions must wait until all workers have ended.
     """
 
-    required: bool
+    must_have_ended: bool
 
 
 @dataclass(frozen=True, slots=True)
 class ChangeReaderPassword:
-    """Set the current password of the readers' user on the broker."""
+    """Set the stored password of the readers' user on the broker."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class RemovePrevious:
 class RemoveAll:
     """Remove the subscriptions, then the access rules, users and topics, then the metrics.
 
-    No worker runs.
+    This action is only planned when no worker runs.
     """
 
 

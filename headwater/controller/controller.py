@@ -1,6 +1,6 @@
 """The controller's main loop.
 
-It renews the lease, polls the change counter of the database (`ChangeCounter`), reconciles deployments in parallel, and
+It renews the lease, polls the database's counter of changes (`ChangeCounter`), reconciles deployments in parallel, and
 stores the states of the workers. A failing deployment never delays another one: each has its own back-off, and at most
 one reconciliation at a time.
 """
@@ -16,7 +16,7 @@ import structlog
 from headwater.backoff import Backoff
 from headwater.controller.leadership import Leadership
 from headwater.controller.purger import Purger
-from headwater.controller.reconcile import Reconciler
+from headwater.controller.reconciler import Reconciler
 from headwater.controller.sweeper import Sweeper
 from headwater.errors import LeaseLost, OrchestratorUnavailable, Unavailable
 from headwater.loop_health import LoopHealth, current_errors
@@ -39,14 +39,22 @@ log = structlog.get_logger(__name__)
 MAX_RETRY_DELAY_S = 15.0
 """The maximum delay after reconciling a deployment has failed. It is short, because a deploy call may be waiting."""
 RENEW_EVERY_S = 3.0
+"""How often the lease is renewed."""
 TICK_S = 0.1
+"""The time between two iterations of the main loop."""
 RESYNC_EVERY_S = 5.0
+"""How often the deployments are read from the database although its counter of changes is unchanged."""
 PROBATION_CHECK_EVERY_S = 1.0
+"""How often a deployment is checked whose last revision is not stable yet."""
 REPORT_EVERY_S = 1.0
+"""How often the states and log lines of workers are stored."""
 SWEEP_EVERY_S = 30.0
 MAX_CONCURRENT_RECONCILES = 16
 MAX_OUTAGE_DELAY_S = 5.0
-"""Shorter than the lease, so that a controller that waits for a store still leads when the store is available again."""
+"""The maximum delay while a store or the broker is unavailable.
+
+It is shorter than the lease, so that the controller still leads when the store is available again.
+"""
 
 T = TypeVar("T")
 
@@ -56,8 +64,10 @@ class _ManagedDeployment:
     """A deployment that this controller reconciles.
 
     Attributes:
+        deployment: The deployment, as it was last read from the database.
         running: The reconciliation in progress, if there is one.
         not_before: The time of the next reconciliation, in monotonic seconds.
+        backoff: The delays after failed reconciliations.
     """
 
     deployment: Deployment
@@ -81,6 +91,11 @@ class Controller:
     """Reconciles deployments until `stop` is set, or another controller leads.
 
     Attributes:
+        reconcile_loop: The health of the main loop.
+        sweep_loop: The health of the sweeps.
+        purge_loop: The health of the removal of deleted configurations.
+
+    Args:
         clock: Returns monotonic seconds.
     """
 
@@ -107,11 +122,11 @@ class Controller:
         self._pool = ThreadPoolExecutor(MAX_CONCURRENT_RECONCILES, thread_name_prefix="reconcile")
         self._managed: dict[str, _ManagedDeployment] = {}
         self._versions: dict[str, DeploymentVersion] = {}
-        self._seen_change: int | None = None
-        self._next_due: dict[str, float] = {}
-        self._reported: dict[str, Sequence[WorkerStatus]] = {}
+        self._last_counter_value: int | None = None
+        self._due_at: dict[str, float] = {}
+        self._reported_states: dict[str, Sequence[WorkerStatus]] = {}
         self._has_lost_lease = False
-        self.reconcile_loop = LoopHealth("looking after deployments")
+        self.reconcile_loop = LoopHealth("reconciling deployments")
         self.sweep_loop = LoopHealth("sweeping")
         self.purge_loop = LoopHealth("removing deleted configurations")
         self._sweeping: Future[None] | None = None
@@ -127,32 +142,32 @@ class Controller:
             try:
                 self.tick()
                 backoff.reset()
-                self.reconcile_loop.succeeded()
+                self.reconcile_loop.on_success()
             except LeaseLost:
                 log.error("another controller holds the lease; this controller and its workers stop")
             except Unavailable as error:
                 log.warning("the controller waits", reason=error.detail)
                 stop.wait(backoff.next_delay_s())
-            except Exception as error:  # noqa: BLE001  # the workers are children of this process
-                stop.wait(min(self.reconcile_loop.failed(error), MAX_OUTAGE_DELAY_S))
+            except Exception as error:  # noqa: BLE001  # the workers are children of this process and would end with it
+                stop.wait(min(self.reconcile_loop.on_error(error), MAX_OUTAGE_DELAY_S))
         self._pool.shutdown(wait=True, cancel_futures=True)
         try:
             self._leadership.release()
         except Unavailable as error:
             log.warning("the lease can't be released; it expires by itself", reason=error.detail)
 
-    def failing(self) -> str:
+    def current_failure(self) -> str:
         """Return what currently fails in this controller; empty when nothing fails.
 
         The text is stored in the lease, where other processes read it.
         """
         loops = (self.reconcile_loop, self.sweep_loop, self.purge_loop)
-        return "; ".join(filter(None, (current_errors(loops), self._orchestrator.failing)))
+        return "; ".join(filter(None, (current_errors(loops), self._orchestrator.current_failure)))
 
     def tick(self) -> None:
         """Do all work that is due. Raises Unavailable, and LeaseLost when another controller leads."""
         try:
-            if self._is_due("lease", RENEW_EVERY_S):
+            if self._take_due("lease", RENEW_EVERY_S):
                 self._renew()
             if self._leadership.leads:
                 with self._leadership.fenced_writes():
@@ -163,16 +178,16 @@ class Controller:
 
     def _do_leader_work(self) -> None:
         self._store_observations()
-        if self._has_changed() or self._is_due("resync", RESYNC_EVERY_S):
+        if self._take_change() or self._take_due("resync", RESYNC_EVERY_S):
             self._reload()
         self._start_reconciliations()
-        if self._is_due("report", REPORT_EVERY_S):
+        if self._take_due("report", REPORT_EVERY_S):
             self._report_workers()
-        if self._is_due("sweep", SWEEP_EVERY_S):
+        if self._take_due("sweep", SWEEP_EVERY_S):
             self._sweep()
 
     def _renew(self) -> None:
-        self._leadership.renew(self.failing())
+        self._leadership.renew(self.current_failure())
         if self._leadership.leads:
             self._orchestrator.extend_leadership(self._leadership.remaining_s)
 
@@ -194,45 +209,56 @@ class Controller:
             if isinstance(error, LeaseLost):
                 raise error
             if error is None:
-                self.sweep_loop.succeeded()
+                self.sweep_loop.on_success()
             else:
-                self.sweep_loop.failed(error)
+                self.sweep_loop.on_error(error)
         self._sweeping = self._submit(self._sweeper.sweep)
 
-    def _is_due(self, what: str, every_s: float) -> bool:
-        """Whether periodic work is due; if it is, the next time is in `every_s` seconds."""
+    def _take_due(self, work: str, every_s: float) -> bool:
+        """Return whether periodic work is due. If it is, schedule it again in `every_s` seconds."""
         now = self._clock()
-        if now < self._next_due.get(what, 0.0):
+        if now < self._due_at.get(work, 0.0):
             return False
-        self._next_due[what] = now + every_s
+        self._due_at[work] = now + every_s
         return True
 
-    def _has_changed(self) -> bool:
-        """Whether deployments may have changed in the database since the last call."""
+    def _take_change(self) -> bool:
+        """Return whether deployments may have changed in the database since the last call."""
         value = self._change_counter.value()
-        has_changed, self._seen_change = value != self._seen_change, value
+        has_changed, self._last_counter_value = value != self._last_counter_value, value
         return has_changed
 
     def _reload(self, observed: Collection[str] = ()) -> None:
-        """Load the deployments that have changed, and those whose observed state was just stored.
+        """Load the deployments that have changed, and the deployments in `observed`.
 
-        All others are kept in memory.
+        Unchanged deployments are not loaded. Deployments that have ended are removed from memory, and deleted
+        configurations that no deployment uses are removed from the database.
+
+        Args:
+            observed: The ids of the deployments whose observed state was just stored.
         """
         # The deleted configurations are read first: a configuration that is deleted by now can't get a new deployment.
         deleted = self._flows.deleted()
-        versions = {version.id: version for version in self._deployments.versions()}
-        changed = {d for d, version in versions.items() if d in observed or self._versions.get(d) != version}
-        if changed:
-            for deployment in self._deployments.unfinished(changed):
+        versions = {version.id: version for version in self._deployments.active_versions()}
+        changed_ids = {
+            id_ for id_, version in versions.items() if id_ in observed or self._versions.get(id_) != version
+        }
+        if changed_ids:
+            for deployment in self._deployments.list_active(changed_ids):
                 self._update_managed(deployment)
         self._versions = versions
-        for deployment_id in [
-            d for d, managed in self._managed.items() if d not in versions and managed.running is None
-        ]:
+        self._discard_ended()
+        deployed_ids = {version.config_id for version in versions.values()}
+        self._purge([flow for flow in deleted if flow.id not in deployed_ids])
+
+    def _discard_ended(self) -> None:
+        """Remove deployments from memory that have ended and are not being reconciled."""
+        ended_ids = [
+            id_ for id_, managed in self._managed.items() if id_ not in self._versions and managed.running is None
+        ]
+        for deployment_id in ended_ids:
             del self._managed[deployment_id]
             self._reconciler.discard(deployment_id)
-        busy = {version.config_id for version in versions.values()}
-        self._purge([flow for flow in deleted if flow.id not in busy])
 
     def _update_managed(self, deployment: Deployment) -> None:
         managed = self._managed.setdefault(deployment.id, _ManagedDeployment(deployment))
@@ -242,30 +268,30 @@ class Controller:
         managed.deployment = deployment
 
     def _purge(self, flows: Sequence[Flow]) -> None:
-        """Remove deleted configurations on another thread.
+        """Start to remove deleted configurations, unless the last removal is still running.
 
-        A hanging set store must not delay this one.
+        The removal runs on a thread of the pool, because a hanging set store must not delay the main loop.
         """
         if self._purging is not None and self._purging.done():
             ended, self._purging = self._purging, None
             try:
                 ended.result()
-                self.purge_loop.succeeded()
+                self.purge_loop.on_success()
             except LeaseLost:
                 raise
             except Unavailable as error:
                 log.warning("deleted configurations wait", reason=error.detail)
-            except Exception as error:  # noqa: BLE001  # it must not block deployments
-                self.purge_loop.failed(error)
+            except Exception as error:  # noqa: BLE001  # a failed removal must not block deployments
+                self.purge_loop.on_error(error)
         if flows and self._purging is None:
             self._purging = self._submit(self._purge_all, flows)
 
     def _purge_all(self, flows: Sequence[Flow]) -> None:
         """Remove configurations.
 
-        After an error of one, the others are still removed, and the last error is raised.
+        After an unexpected error, the remaining configurations are still removed, and the last such error is raised.
         """
-        failed: Exception | None = None
+        last_error: Exception | None = None
         for flow in flows:
             try:
                 self._purger.purge(flow)
@@ -273,16 +299,19 @@ class Controller:
                 raise
             except Exception as error:  # raised below
                 log.error("a deleted configuration can't be removed", configuration=flow.id, exc_info=error)
-                failed = error
-        if failed is not None:
-            raise failed
+                last_error = error
+        if last_error is not None:
+            raise last_error
 
     def _start_reconciliations(self) -> None:
-        """Reconcile the deployments that are due. A deployment with nothing to do takes no thread."""
+        """Start to reconcile the deployments that are due.
+
+        A deployment with nothing to do needs no thread.
+        """
         now = self._clock()
         for managed in self._managed.values():
             if managed.running is None and now >= managed.not_before:
-                managed.not_before = now + _next_check_s(managed.deployment)
+                managed.not_before = now + _check_interval_s(managed.deployment)
                 if not self._is_idle(managed.deployment):
                     managed.running = self._submit(self._reconciler.reconcile, managed.deployment)
 
@@ -294,29 +323,29 @@ class Controller:
 
     def _store_observations(self) -> None:
         """Store the observations of the reconciliations that have ended, in one transaction."""
-        observations = []
-        for managed in self._managed.values():
-            if managed.running is not None and managed.running.done():
-                observed = self._take_outcome(managed, managed.running)
-                managed.running = None
-                if observed is not None:
-                    observations.append(observed)
+        outcomes = [self._take_outcome(managed) for managed in self._managed.values()]
+        observations = [observed for observed in outcomes if observed is not None]
         if observations:
             self._report_workers()
             self._deployments.observe(observations)
             self._reload({observed.deployment_id for observed in observations})
 
-    def _take_outcome(self, managed: _ManagedDeployment, ended: Future[Observation | None]) -> Observation | None:
-        """Return the result of a reconciliation, or None after an error.
+    def _take_outcome(self, managed: _ManagedDeployment) -> Observation | None:
+        """Return the observed state from a reconciliation that has ended, and clear it.
 
-        After an error, the next reconciliation of the deployment waits for its backoff. Raises LeaseLost.
+        Returns None when no reconciliation has ended, when it has not changed the observed state, and after an error.
+        An error is logged, and delays the next reconciliation of the deployment. Raises LeaseLost.
         """
-        error = ended.exception()
-        if error is None:
-            managed.backoff.reset()
-            return ended.result()
+        reconciliation = managed.running
+        if reconciliation is None or not reconciliation.done():
+            return None
+        error = reconciliation.exception()
         if isinstance(error, LeaseLost):
             raise error
+        managed.running = None
+        if error is None:
+            managed.backoff.reset()
+            return reconciliation.result()
         delay_s = managed.backoff.next_delay_s()
         managed.not_before = self._clock() + delay_s
         detail = {"deployment": managed.deployment.id, "again_in_s": round(delay_s, 1)}
@@ -335,22 +364,20 @@ class Controller:
             except OrchestratorUnavailable as error:
                 log.warning("worker states can't be read", reason=error.detail)
                 return
-        changed = {d: workers for d, workers in states.items() if self._reported.get(d) != workers}
+        changed = {id_: workers for id_, workers in states.items() if self._reported_states.get(id_) != workers}
         if changed:
             self._deployments.report_workers(changed)
-        self._reported = states
+        self._reported_states = states
         if lines := self._orchestrator.take_logs():
             self._deployments.write_logs(lines)
 
 
-def _next_check_s(deployment: Deployment) -> float:
+def _check_interval_s(deployment: Deployment) -> float:
     """Return after how many seconds a deployment is checked again."""
     wanted = Phase.RUNNING if deployment.desired is DesiredPhase.RUNNING else Phase.ABSENT
     if not deployment.is_reconciled or deployment.phase not in (wanted, Phase.FAILED):
         return TICK_S
-    must_retire_previous = deployment.condition is Condition.STABLE and deployment.previous_revisions
-    return (
-        PROBATION_CHECK_EVERY_S
-        if must_retire_previous or deployment.condition is Condition.ROLLING_OUT
-        else RESYNC_EVERY_S
-    )
+    must_remove_previous = deployment.condition is Condition.STABLE and deployment.previous_revisions
+    if must_remove_previous or deployment.condition is Condition.ROLLING_OUT:
+        return PROBATION_CHECK_EVERY_S
+    return RESYNC_EVERY_S

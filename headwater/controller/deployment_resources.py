@@ -13,6 +13,7 @@ from headwater.brokers.base import (
     User,
 )
 from headwater.controller.topic_settings import creation_settings
+from headwater.model.access import KafkaAccess
 from headwater.model.binding import Binding, KafkaTopic, PubSubSubscription, PubSubTopic, binding_name
 from headwater.model.deployment import (
     Deployment,
@@ -25,12 +26,12 @@ from headwater.model.deployment import (
     transactional_id_prefix,
     worker_user,
 )
-from headwater.model.price.tick import PARTITIONS, TICKS_TOPIC
+from headwater.model.price.tick import TICKS_PARTITIONS, TICKS_TOPIC
 from headwater.model.sink import Sink, TopicSink, has_prices_sink
-from headwater.model.stream import event_time
-from headwater.model.worker_spec import KafkaAccess, PubSubPull, SinkSpec, WorkerSet, WorkerSpec
+from headwater.model.stream import event_time_field
+from headwater.model.worker_spec import PubSubPull, SinkSpec, WorkerSet, WorkerSpec
 
-TICKS_TOPIC_SPEC = TopicSpec(TICKS_TOPIC, PARTITIONS, TICKS_TOPIC_CONFIG)
+TICKS_TOPIC_SPEC = TopicSpec(TICKS_TOPIC, TICKS_PARTITIONS, TICKS_TOPIC_CONFIG)
 """The topic that all price pipelines write to. It is not removed with a pipeline."""
 
 
@@ -42,8 +43,8 @@ class WorkerSettings:
         kafka: How workers connect to Kafka.
         redis_url: The URL of the set store.
         jit: Whether scripts run with V8's JIT compiler.
-        manages_users: Whether the workers of each deployment have their own Kafka user. Its name and password then
-            replace those in `kafka`.
+        manages_users: Whether the workers of each deployment have their own Kafka user. The name and password of this
+            user then replace the name and password in `kafka`.
     """
 
     kafka: KafkaAccess
@@ -79,7 +80,7 @@ def resources(deployment: Deployment, revision: Revision, binding: Binding, part
 def _topic_specs(deployment: Deployment, revision: Revision, partitions: int) -> list[TopicSpec]:
     """Return the topics that the revision owns, with their creation settings.
 
-    partitions: the number of partitions of the source.
+    `partitions` is the number of partitions of the source.
     """
     sinks = [
         TopicSpec(sink_topic(deployment.config_id, sink.name), sink.partitions or partitions, creation_settings(sink))
@@ -92,7 +93,7 @@ def _topic_specs(deployment: Deployment, revision: Revision, partitions: int) ->
 def _source_rules(worker: str, binding: Binding) -> list[AccessRule]:
     """Return the access rules for reading the source.
 
-    There are none when it is not on the installation's Kafka cluster.
+    A source outside of the installation's own Kafka cluster needs no rules.
     """
     if not isinstance(binding, KafkaTopic) or binding.access is not None:
         return []
@@ -135,8 +136,8 @@ def all_resources(deployment: Deployment) -> DeploymentResources:
 
 def retired_topics(deployment: Deployment) -> list[str]:
     """Return the topics of other revisions that the desired revision does not write."""
-    wanted = set(output_topics(deployment.config_id, deployment.config))
-    return sorted({topic.name for topic in all_resources(deployment).topics} - wanted)
+    written = set(output_topics(deployment.config_id, deployment.config))
+    return sorted({topic.name for topic in all_resources(deployment).topics} - written)
 
 
 def _sink_spec(deployment: Deployment, sink: Sink) -> SinkSpec:
@@ -155,7 +156,7 @@ def _sink_spec(deployment: Deployment, sink: Sink) -> SinkSpec:
 
 
 def _source(binding: Binding, group: str) -> KafkaAccess | PubSubPull | None:
-    """Return the access to the source; None when it is on the installation's own Kafka cluster."""
+    """Return how to read the source; None when it is on the installation's own Kafka cluster."""
     match binding:
         case KafkaTopic():
             return binding.access
@@ -188,7 +189,7 @@ def worker_set(deployment: Deployment, revision: Revision, binding: Binding, set
         chain=revision.config.source.chain,
         entity=revision.config.source.entity,
         source=_source(binding, group),
-        event_time=event_time(revision.config.source.chain, revision.config.source.entity),
+        event_time_field=event_time_field(revision.config.source.chain, revision.config.source.entity),
         slots=revision.config.parallelism,
         jit=settings.jit,
         delivery=revision.config.delivery,

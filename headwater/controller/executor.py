@@ -24,9 +24,9 @@ from headwater.controller.actions import (
 )
 from headwater.controller.deployment_resources import all_resources, reader_resources, resources, retired_topics
 from headwater.controller.flow_locks import FlowLocks
-from headwater.controller.sources import Sources
-from headwater.controller.topic_settings import changed_settings, without_compaction
-from headwater.errors import BrokerUnavailable, DeployFailed, SetStoreUnavailable
+from headwater.controller.sources import Sources, retriable_removal
+from headwater.controller.topic_settings import needed_settings, without_compaction
+from headwater.errors import BrokerUnavailable, DeployFailed, RedisUnavailable
 from headwater.model.deployment import Deployment, Observation, Revision, sink_topic
 from headwater.model.sink import TopicSink
 from headwater.orchestrators.base import Orchestrator
@@ -39,7 +39,8 @@ log = structlog.get_logger(__name__)
 class Executor:
     """Carries out actions. Thread-safe for different deployments.
 
-    require_lease: Raises LeaseLost unless this controller still holds the lease.
+    Attributes:
+        require_lease: Raises LeaseLost unless this controller still holds the lease.
     """
 
     broker: ClusterAdmin
@@ -60,8 +61,8 @@ class Executor:
             match action:
                 case StoreObservation(observation):
                     return observation
-                case StopWorkers(required):
-                    if not self.orchestrator.stop_workers(deployment.id) and required:
+                case StopWorkers(must_have_ended):
+                    if not self.orchestrator.stop_workers(deployment.id) and must_have_ended:
                         return None
                 case _:
                     self._carry_out(deployment, action)
@@ -78,18 +79,18 @@ class Executor:
             case SyncTopics(target):
                 self._sync_topics(deployment, target)
             case ChangeTopicSettings(target):
-                self.broker.configure(changed_settings(deployment, target))
+                self.broker.configure(needed_settings(deployment, target))
             case RemovePrevious(kept):
                 self._remove_previous(deployment, kept)
             case RemoveAll():
                 self._remove_all(deployment)
 
     def _prepare(self, deployment: Deployment, target: Revision) -> None:
-        self.sources.require(deployment, target)
-        with self.flow_locks.of(deployment.config_id):
+        self.sources.require_readable(deployment, target)
+        with self.flow_locks.lock_of(deployment.config_id):
             self._require_no_fewer_partitions(deployment, target)
             self.broker.ensure(self._resources(deployment, target))
-            self.broker.configure(without_compaction(changed_settings(deployment, target)))
+            self.broker.configure(without_compaction(needed_settings(deployment, target)))
         running = deployment.revision(deployment.observed_revision)
         if running is None or running.source_epoch != target.source_epoch:
             self.sources.prepare(deployment, target)
@@ -113,17 +114,15 @@ class Executor:
         with suppress(DeployFailed, BrokerUnavailable):  # the states of the workers show these errors
             needed = self._resources(deployment, target)
             if any((self.broker.partitions(topic.name) or 0) < topic.partitions for topic in needed.topics):
-                with self.flow_locks.of(deployment.config_id):
+                with self.flow_locks.lock_of(deployment.config_id):
                     self.broker.ensure(needed)
-            self.broker.configure(changed_settings(deployment, target))
+            self.broker.configure(needed_settings(deployment, target))
 
     def _remove_previous(self, deployment: Deployment, kept: Revision) -> None:
         self.require_lease()
         self.sources.remove_subscriptions(deployment, kept)
-        try:
+        with retriable_removal():
             needed = self._resources(deployment, kept)
-        except DeployFailed as error:
-            raise BrokerUnavailable(error.detail) from error
         self.require_lease()
         self.broker.remove_stale(needed, retired_topics(deployment))
 
@@ -134,7 +133,7 @@ class Executor:
         self.broker.remove_all(all_resources(deployment))
         try:
             self.metrics.drop(deployment.id)
-        except SetStoreUnavailable as error:  # they expire, so a teardown need not wait for them
+        except RedisUnavailable as error:  # metrics expire, so a teardown need not wait for their removal
             log.warning(
                 "metrics can't be removed; they expire by themselves", deployment=deployment.id, reason=error.detail
             )
@@ -146,7 +145,7 @@ def _log_action(deployment: Deployment, action: Action) -> None:
     Repeated actions are logged on the level debug: SyncTopics runs every minute, and a teardown repeats StopWorkers
     until all workers have ended.
     """
-    is_repeated = isinstance(action, SyncTopics) or (isinstance(action, StopWorkers) and action.required)
+    is_repeated = isinstance(action, SyncTopics) or (isinstance(action, StopWorkers) and action.must_have_ended)
     level = "debug" if is_repeated else "info"
     details: dict[str, object] = {}
     match action:

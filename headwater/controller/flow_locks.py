@@ -8,16 +8,16 @@ from weakref import WeakValueDictionary
 
 
 class FlowLocks:
-    """A lock per configuration, which exists while a thread holds it or waits for it.
+    """Holds a lock per configuration. Thread-safe.
 
-    Thread-safe.
+    A lock exists while a thread holds it or waits for it.
     """
 
     def __init__(self) -> None:
         self._mutex = threading.Lock()
         self._locks: WeakValueDictionary[str, threading.Semaphore] = WeakValueDictionary()
 
-    def of(self, config_id: str) -> threading.Semaphore:
-        """Return the lock of a configuration: `with flow_locks.of(config_id): …`."""
+    def lock_of(self, config_id: str) -> threading.Semaphore:
+        """Return the lock of a configuration: `with flow_locks.lock_of(config_id): …`."""
         with self._mutex:
             return self._locks.setdefault(config_id, threading.Semaphore())

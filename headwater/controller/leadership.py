@@ -1,7 +1,7 @@
 """This controller's leadership: whether it leads, for how long, and its fencing token.
 
-The database's clock decides when a lease has expired. This process measures on its own monotonic clock, from before
-the request, so it stops early and never late, however the two clocks are set.
+The database's clock decides when a lease has expired. This process measures the time since before its request on its
+own monotonic clock. So it stops early and never late, however the two clocks are set.
 """
 
 import secrets
@@ -10,9 +10,9 @@ from contextlib import contextmanager
 
 import structlog
 
-from headwater.errors import LeaseLost, StoreUnavailable
+from headwater.errors import DatabaseUnavailable, LeaseLost
 from headwater.model.lease import Candidate, Fence, fenced_by
-from headwater.stores.protocols.control import Leases
+from headwater.stores.protocols.leases import Leases
 
 log = structlog.get_logger(__name__)
 
@@ -25,10 +25,11 @@ MIN_REMAINING_S = 3.0
 class Leadership:
     """The lease of this controller.
 
-    `leads`, `require_lease` and `fenced_writes` are thread-safe; the others are not.
+    `leads`, `require_lease` and `fenced_writes` are thread-safe; the other methods are not.
 
-    lock: The name of a file lock that only this process can hold (see model.lease.Candidate).
-    clock: Returns monotonic seconds that also count while the machine sleeps.
+    Args:
+        lock: The name of a file lock that only this process can hold (see model.lease.Candidate).
+        clock: Returns monotonic seconds that also count while the machine sleeps.
     """
 
     def __init__(self, leases: Leases, lock: str, clock: Callable[[], float]) -> None:
@@ -37,47 +38,48 @@ class Leadership:
         self._lock = lock
         self._clock = clock
         self._fence: Fence | None = None
-        self._until = float("-inf")
+        self._leads_until = float("-inf")
 
     @property
     def leads(self) -> bool:
         """Whether this process currently leads, by its own clock."""
-        return self._fence is not None and self._clock() < self._until
+        return self._fence is not None and self._clock() < self._leads_until
 
     @property
     def remaining_s(self) -> float:
         """For how long this process still leads if it does not renew the lease."""
-        return self._until - self._clock()
+        return self._leads_until - self._clock()
 
-    def renew(self, failing: str = "") -> None:
+    def renew(self, failure: str = "") -> None:
         """Acquire or renew the lease.
 
-        Raises LeaseLost when another process has taken it since the last call.
+        Raises LeaseLost when another process has acquired it since the last call.
 
-        failing: what currently fails in this process; other processes can read it.
+        Args:
+            failure: What currently fails in this process; other processes read it in the lease.
         """
-        until = self._clock() + LEASE_TTL_S
-        candidate = Candidate(self._holder, self._lock, failing)
+        leads_until = self._clock() + LEASE_TTL_S
+        candidate = Candidate(self._holder, self._lock, failure)
         number = self._leases.acquire(CONTROLLER_LEASE, candidate, LEASE_TTL_S)
-        if self._fence is not None and number != self._fence.number:
-            self._until = float("-inf")
+        if self._fence is not None and number != self._fence.fencing_token:
+            self._leads_until = float("-inf")
             raise LeaseLost(CONTROLLER_LEASE)
         if number is not None:
             if self._fence is None:
                 log.info("this controller leads", fencing=number)
-            self._fence, self._until = Fence(CONTROLLER_LEASE, number), until
+            self._fence, self._leads_until = Fence(CONTROLLER_LEASE, number), leads_until
 
     def require_lease(self) -> None:
         """Raise LeaseLost unless this process still leads.
 
-        This is called directly before something outside the database is removed. Raises StoreUnavailable when the
+        This is called directly before something outside the database is removed. Raises DatabaseUnavailable when the
         database is unavailable, or when the lease expires too soon.
         """
         if self._fence is None:
             raise LeaseLost(CONTROLLER_LEASE)
         self._leases.check(self._fence)
         if self.remaining_s < MIN_REMAINING_S:
-            raise StoreUnavailable(
+            raise DatabaseUnavailable(
                 "The controller could not renew its lease in time. It continues after the next renewal."
             )
 
@@ -96,4 +98,4 @@ class Leadership:
         """Release the lease, so that the next controller need not wait until it expires."""
         if self._fence is not None:
             self._leases.release(CONTROLLER_LEASE, self._holder)
-            self._fence, self._until = None, float("-inf")
+            self._fence, self._leads_until = None, float("-inf")

@@ -30,28 +30,32 @@ from headwater.model.deployment import Condition, Deployment, DesiredPhase, Obse
 from headwater.model.worker_spec import WorkerSet
 
 READY_WITHIN_S = 50.0
+"""How long the workers of a new revision may take to become ready. Then the rollout fails."""
 STABLE_AFTER_S = 30.0
 """How long a revision is on probation after its workers are ready."""
 ON_PROBATION = f"All workers are ready. The revision is stable when they have been ready for {STABLE_AFTER_S:.0f} s."
 PARTITION_CHECK_EVERY_S = 60.0
-"""How often the partitions of a running deployment's source are compared with those of its outputs."""
+"""How often the partitions of a running deployment's source and outputs are compared."""
 MAX_DEATHS_IN_ROLLOUT = 3
+"""The number of deaths of workers before they are ready with which a rollout fails."""
 MAX_DEATHS_ON_PROBATION = 2
+"""The number of deaths of workers on probation with which a rollout fails."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RolloutProgress:
-    """What this process remembers of a rollout between two plans.
+    """The facts about a rollout that this process remembers between two plans.
 
-    When it is lost, idempotent actions are repeated.
+    A restart of the process loses the progress. Then idempotent actions are repeated.
 
     Attributes:
-        generation, revision: The generation and the target revision of the rollout.
+        generation: The generation of the deployment.
+        revision: The target revision of the rollout.
         not_ready_since: When the workers stopped being ready, or when the rollout began; monotonic seconds.
         ready_since: When the workers became ready, in monotonic seconds; None while they are not ready.
         startup_deaths: The deaths of the workers before they were ready for the first time; None until then.
-        deaths: The deaths when the workers were last ready.
-        compared_at: When the partitions of outputs and source were last compared, in monotonic seconds.
+        deaths_when_ready: The deaths of the workers when they were last ready.
+        partitions_compared_at: When the partitions of outputs and source were last compared, in monotonic seconds.
     """
 
     generation: int
@@ -59,15 +63,18 @@ class RolloutProgress:
     not_ready_since: float
     ready_since: float | None = None
     startup_deaths: int | None = None
-    deaths: int = 0
-    compared_at: float = float("-inf")
+    deaths_when_ready: int = 0
+    partitions_compared_at: float = float("-inf")
 
 
 @dataclass(frozen=True, slots=True)
 class RevisionWorkers:
     """A revision and its worker set.
 
-    `workers` is None when the revision can't run; `problem` then says why.
+    Attributes:
+        revision: The revision.
+        workers: The worker set; None when the revision can't run.
+        problem: Why the revision can't run; empty when it can.
     """
 
     revision: Revision
@@ -80,6 +87,7 @@ class DesiredState:
     """A stored deployment, and the revisions that may run.
 
     Attributes:
+        deployment: The deployment.
         target: The revision whose workers should run.
         fallback: The revision to roll back to, if there is one.
         predecessor: The revision that ran before the target, if it is another one.
@@ -96,11 +104,11 @@ class ObservedState:
     """The observed state of a deployment.
 
     Attributes:
-        now: The current time in monotonic seconds.
+        now: The time of the observation, in monotonic seconds.
         workers: The workers that are members of the consumer group.
         successors: The workers that are being prepared to take over.
         rollout: What this process remembers of the rollout.
-        ensured: Whether EnsureWorkers has already been carried out in this reconciliation.
+        has_ensured_workers: Whether EnsureWorkers has already been carried out in this reconciliation.
     """
 
     now: float
@@ -108,7 +116,7 @@ class ObservedState:
     workers: Sequence[WorkerStatus] = ()
     successors: Sequence[WorkerStatus] = ()
     rollout: RolloutProgress | None = None
-    ensured: bool = False
+    has_ensured_workers: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,12 +131,12 @@ def plan(desired: DesiredState, observed: ObservedState) -> Plan:
     """Plan what to do now. A plan without actions means that nothing needs to be done."""
     deployment = desired.deployment
     if deployment.desired is DesiredPhase.ABSENT:
-        gone = observation_of(deployment, condition=Condition.STABLE, phase=Phase.ABSENT)
-        return Plan((StopWorkers(required=True), RemoveAll(), StoreObservation(gone)))
+        absent = observation_of(deployment, condition=Condition.STABLE, phase=Phase.ABSENT)
+        return Plan((StopWorkers(must_have_ended=True), RemoveAll(), StoreObservation(absent)))
     if deployment.unreadable:  # nothing new is started, and the workers keep running
         return Plan(rollout=observed.rollout)
-    if deployment.observed_credentials != deployment.credentials:
-        observation = observation_of(deployment, credentials=deployment.credentials)
+    if deployment.observed_credentials_version != deployment.credentials_version:
+        observation = observation_of(deployment, credentials_version=deployment.credentials_version)
         return Plan((ChangeReaderPassword(), StoreObservation(observation)), observed.rollout)
     if deployment.is_reconciled and deployment.phase is Phase.FAILED:
         return Plan(rollout=observed.rollout)
@@ -137,7 +145,7 @@ def plan(desired: DesiredState, observed: ObservedState) -> Plan:
     rollout = _rollout_of(desired, observed)
     if rollout is None:
         return _begin_rollout(desired, desired.target.workers, observed)
-    if not observed.ensured and not _runs(desired.target.workers, observed):
+    if not observed.has_ensured_workers and not _runs(desired.target.workers, observed):
         return Plan((EnsureWorkers(desired.target.workers),), rollout)
     return _evaluate_rollout(desired, desired.target.workers, rollout, observed)
 
@@ -152,7 +160,7 @@ def roll_back_or_fail(desired: DesiredState, reason: str) -> Plan:
             return Plan((EnsureWorkers(fallback.workers), StoreObservation(observation)))
         reason = f"{reason} Revision {fallback.revision.number} can't run either: {fallback.problem}"
     failed = observation_of(deployment, condition=Condition.FAILED, phase=Phase.FAILED, reason=reason)
-    return Plan((StopWorkers(required=False), StoreObservation(failed)))
+    return Plan((StopWorkers(must_have_ended=False), StoreObservation(failed)))
 
 
 def is_rolled_back(deployment: Deployment) -> bool:
@@ -168,7 +176,7 @@ def fallback_of(deployment: Deployment) -> Revision | None:
 
 def target_of(deployment: Deployment) -> Revision:
     """Return the revision whose workers should run."""
-    return (fallback_of(deployment) if is_rolled_back(deployment) else None) or deployment.requested_revision
+    return (fallback_of(deployment) if is_rolled_back(deployment) else None) or deployment.desired_revision_record
 
 
 def predecessor_of(deployment: Deployment) -> Revision | None:
@@ -179,8 +187,11 @@ def predecessor_of(deployment: Deployment) -> Revision | None:
 
 def _rollout_of(desired: DesiredState, observed: ObservedState) -> RolloutProgress | None:
     """Return the remembered rollout if its generation and target revision are current."""
-    known, wanted = observed.rollout, (desired.deployment.generation, desired.target.revision.number)
-    return known if known is not None and (known.generation, known.revision) == wanted else None
+    rollout = observed.rollout
+    if rollout is None:
+        return None
+    current = (desired.deployment.generation, desired.target.revision.number)
+    return rollout if (rollout.generation, rollout.revision) == current else None
 
 
 def _begin_rollout(desired: DesiredState, wanted: WorkerSet, observed: ObservedState) -> Plan:
@@ -188,10 +199,10 @@ def _begin_rollout(desired: DesiredState, wanted: WorkerSet, observed: ObservedS
     actions: list[Action] = []
     if not desired.deployment.is_reconciled:
         actions.append(PrepareRevision(desired.target.revision))
-        before = desired.predecessor
-        if before is not None and before.workers is not None and not observed.workers:
+        predecessor = desired.predecessor
+        if predecessor is not None and predecessor.workers is not None and not observed.workers:
             # After a restart of the controller, the previous revision runs until the hand-over.
-            actions.append(EnsureWorkers(before.workers))
+            actions.append(EnsureWorkers(predecessor.workers))
     rollout = RolloutProgress(
         generation=desired.deployment.generation, revision=desired.target.revision.number, not_ready_since=observed.now
     )
@@ -201,35 +212,38 @@ def _begin_rollout(desired: DesiredState, wanted: WorkerSet, observed: ObservedS
 def _runs(wanted: WorkerSet, observed: ObservedState) -> bool:
     """Whether exactly the wanted workers run, ready or not."""
     workers = observed.workers
-    same = len(workers) == wanted.slots and all(worker.spec_hash == wanted.spec_hash for worker in workers)
-    return same and not observed.successors
+    is_complete = len(workers) == wanted.slots and all(worker.spec_hash == wanted.spec_hash for worker in workers)
+    return is_complete and not observed.successors
 
 
 def _evaluate_rollout(
     desired: DesiredState, wanted: WorkerSet, rollout: RolloutProgress, observed: ObservedState
 ) -> Plan:
+    """Plan the next step of a rollout whose wanted workers have been started."""
     deployment = desired.deployment
     sync: tuple[Action, ...] = ()
-    if deployment.is_reconciled and observed.now - rollout.compared_at >= PARTITION_CHECK_EVERY_S:
-        sync, rollout = (SyncTopics(desired.target.revision),), replace(rollout, compared_at=observed.now)
+    if deployment.is_reconciled and observed.now - rollout.partitions_compared_at >= PARTITION_CHECK_EVERY_S:
+        sync, rollout = (SyncTopics(desired.target.revision),), replace(rollout, partitions_compared_at=observed.now)
     target_workers = [w for w in (*observed.workers, *observed.successors) if w.spec_hash == wanted.spec_hash]
     if _can_still_fail(desired) and (reason := _crash_reason(deployment.is_reconciled, rollout, target_workers)):
         return roll_back_or_fail(desired, reason)
     workers = observed.workers
     if len(workers) == wanted.slots and all(w.is_ready and w.spec_hash == wanted.spec_hash for w in workers):
-        next_plan = _ready(desired, rollout, observed)
+        next_plan = _plan_when_ready(desired, rollout, observed)
     else:
-        next_plan = _not_ready(desired, rollout, observed.now, target_workers)
+        next_plan = _plan_when_not_ready(desired, rollout, observed.now, target_workers)
     return Plan(sync + next_plan.actions, next_plan.rollout) if sync else next_plan
 
 
-def _ready(desired: DesiredState, rollout: RolloutProgress, observed: ObservedState) -> Plan:
+def _plan_when_ready(desired: DesiredState, rollout: RolloutProgress, observed: ObservedState) -> Plan:
+    """Plan the next step of a rollout whose workers are all ready."""
     deployment, number = desired.deployment, desired.target.revision.number
     deaths = _deaths(observed.workers)
     if rollout.startup_deaths is None:
         rollout = replace(rollout, startup_deaths=deaths)
-    if rollout.ready_since is None or rollout.deaths != deaths:  # a worker may have restarted since the last plan
-        rollout = replace(rollout, ready_since=observed.now, deaths=deaths)
+    if rollout.ready_since is None or rollout.deaths_when_ready != deaths:
+        # A worker may have died and become ready again between two plans.
+        rollout = replace(rollout, ready_since=observed.now, deaths_when_ready=deaths)
     ready_for_s = observed.now - (rollout.ready_since or 0.0)
     if not deployment.is_reconciled:
         observation = observation_of(deployment, number, Condition.ROLLING_OUT, reason=ON_PROBATION)
@@ -239,8 +253,8 @@ def _ready(desired: DesiredState, rollout: RolloutProgress, observed: ObservedSt
     elif deployment.condition is Condition.ROLLING_OUT and ready_for_s >= STABLE_AFTER_S:
         observation = observation_of(deployment, number, Condition.STABLE)
     elif deployment.condition is Condition.STABLE and deployment.previous_revisions:
-        # This happens in a later reconciliation: by now the database records the revision as stable, so no rollback can
-        # need the previous revisions.
+        # The database records the revision as stable, since an earlier reconciliation has stored that. So no rollback
+        # can need the previous revisions.
         retired = replace(observation_of(deployment, number), retired=True)
         return Plan((RemovePrevious(desired.target.revision), StoreObservation(retired)), rollout)
     else:
@@ -248,21 +262,24 @@ def _ready(desired: DesiredState, rollout: RolloutProgress, observed: ObservedSt
     return Plan((StoreObservation(observation),), rollout)
 
 
-def _not_ready(desired: DesiredState, rollout: RolloutProgress, now: float, workers: Sequence[WorkerStatus]) -> Plan:
+def _plan_when_not_ready(
+    desired: DesiredState, rollout: RolloutProgress, now: float, workers: Sequence[WorkerStatus]
+) -> Plan:
+    """Plan nothing while the workers may still become ready, otherwise a rollback."""
     if rollout.ready_since is not None:
         rollout = replace(rollout, ready_since=None, not_ready_since=now)
     # Workers that wait for a store or broker are not at fault, so the rollout continues.
-    late = now - rollout.not_ready_since > READY_WITHIN_S and not any(worker.waits for worker in workers)
-    if not late or not _can_still_fail(desired):
+    is_late = now - rollout.not_ready_since > READY_WITHIN_S and not any(worker.waits for worker in workers)
+    if not is_late or not _can_still_fail(desired):
         return Plan((), rollout)
-    what = f"The workers of revision {rollout.revision} were not ready within {READY_WITHIN_S:.0f} s."
-    return roll_back_or_fail(desired, f"{what} {_reasons(workers)}")
+    sentence = f"The workers of revision {rollout.revision} were not ready within {READY_WITHIN_S:.0f} s."
+    return roll_back_or_fail(desired, f"{sentence} {_reasons(workers)}")
 
 
 def _can_still_fail(desired: DesiredState) -> bool:
     """Whether the rollout may still fail.
 
-    It may before the workers are ready, and on probation when there is a revision to roll back to.
+    A rollout may fail before the workers are ready, and on probation when there is a revision to roll back to.
     """
     deployment = desired.deployment
     on_probation = deployment.condition is Condition.ROLLING_OUT and desired.fallback is not None
@@ -281,7 +298,8 @@ def _crash_reason(on_probation: bool, rollout: RolloutProgress, workers: Sequenc
 
 
 def _reasons(workers: Sequence[WorkerStatus]) -> str:
-    return "; ".join(f"{w.name}: {w.reason}" for w in workers if w.reason) or "No worker has reported a reason."
+    reasons = "; ".join(f"{worker.name}: {worker.reason}" for worker in workers if worker.reason)
+    return reasons or "No worker has reported a reason."
 
 
 def _deaths(workers: Sequence[WorkerStatus]) -> int:
@@ -295,23 +313,23 @@ def observation_of(
     *,
     phase: Phase | None = None,
     reason: str | None = None,
-    credentials: int | None = None,
+    credentials_version: int | None = None,
 ) -> Observation:
     """Return the observed state to store. Omitted arguments keep the stored value.
 
-    The phase is RUNNING unless it is given. A change of the credentials alone changes neither phase nor generation.
+    An omitted phase means RUNNING. A change of the credentials alone changes neither phase nor generation.
     """
-    rotation = credentials is not None
+    is_rotation = credentials_version is not None
     if phase is None:
-        phase = deployment.phase if rotation else Phase.RUNNING
+        phase = deployment.phase if is_rotation else Phase.RUNNING
     if reason is None:
         reason = deployment.reason if condition is None else ""
     return Observation(
         deployment.id,
         phase,
         deployment.observed_revision if revision is None else revision,
-        deployment.observed_generation if rotation else deployment.generation,
+        deployment.observed_generation if is_rotation else deployment.generation,
         condition or deployment.condition,
         reason,
-        credentials or deployment.observed_credentials,
+        credentials_version or deployment.observed_credentials_version,
     )

@@ -1,4 +1,4 @@
-"""Removes deleted configurations that have no deployment any more."""
+"""Removes deleted configurations that no longer have a deployment."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -23,6 +23,6 @@ class Purger:
     require_lease: Callable[[], None]
 
     def purge(self, flow: Flow) -> None:
-        """Remove a deleted configuration: its filter values, then its rows."""
+        """Remove the filter values of a deleted configuration, and then its rows."""
         self.require_lease()
         cleanup.purge_configuration(flow.id, self.flows, self.revisions, self.sets)

@@ -1,8 +1,9 @@
-"""Prepares the sources of deployments, and removes what was created on them.
+"""Prepares the sources of deployments, and removes their subscriptions and groups.
 
 For a Kafka topic, the start offsets of the deployment's consumer group are committed before its workers start. For a
-Pub/Sub topic, each deployment and each change of its source gets a subscription, which is removed with it. An existing
-subscription is used as it is, and by one deployment only, because two would each get a part of the messages.
+Pub/Sub topic, each deployment gets a subscription, and another one after each change of its source. A subscription that
+the operator has created is used unchanged, and only by one deployment, because two deployments would each get a part of
+the messages.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -13,11 +14,11 @@ import structlog
 
 from headwater.brokers.base import ClusterAdmin, Subscriptions
 from headwater.errors import BrokerUnavailable, DeployFailed
+from headwater.model.access import KafkaAccess, PubSubAccess
 from headwater.model.binding import Binding, Bindings, KafkaTopic, PubSubSubscription, PubSubTopic
 from headwater.model.deployment import Deployment, Phase, Revision, source_group
 from headwater.model.flow import Source
 from headwater.model.stream import STREAM_PARTITIONS
-from headwater.model.worker_spec import KafkaAccess, PubSubAccess
 
 log = structlog.get_logger(__name__)
 
@@ -27,15 +28,16 @@ class Sources:
     """The sources of all deployments.
 
     Attributes:
+        bindings: The stream bindings.
         broker: The installation's own Kafka cluster.
-        unfinished: Returns all deployments that have not ended.
-        clusters: The other Kafka clusters of the bindings.
-        projects: The Pub/Sub projects of the bindings.
+        active_deployments: Returns all deployments that have not ended.
+        clusters: The other Kafka clusters of the bindings, by how to connect to them.
+        projects: The Pub/Sub projects of the bindings, by how to connect to them.
     """
 
     bindings: Bindings
     broker: ClusterAdmin
-    unfinished: Callable[[], Sequence[Deployment]]
+    active_deployments: Callable[[], Sequence[Deployment]]
     clusters: Mapping[KafkaAccess, ClusterAdmin] = field(default_factory=dict)
     projects: Mapping[PubSubAccess, Subscriptions] = field(default_factory=dict)
 
@@ -44,7 +46,7 @@ class Sources:
 
         Raises DeployFailed when the binding was removed from the settings after the configuration was saved.
         """
-        binding = self.bindings.of(source.chain, source.entity, zerolag=source.is_zerolag)
+        binding = self.bindings.find(source.chain, source.entity, zerolag=source.is_zerolag)
         if binding is None:
             raise DeployFailed(
                 f"The stream {source.chain}.{source.entity} is not bound to a topic. Bind it in the file of "
@@ -53,7 +55,7 @@ class Sources:
         return binding
 
     def partitions(self, binding: Binding) -> int:
-        """Return how many partitions the outputs need.
+        """Return how many partitions the output topics of a source need.
 
         Raises DeployFailed when the source's topic does not exist.
         """
@@ -70,8 +72,8 @@ class Sources:
     def _broker(self, binding: KafkaTopic) -> ClusterAdmin:
         return self.broker if binding.access is None else self.clusters[binding.access]
 
-    def require(self, deployment: Deployment, target: Revision) -> None:
-        """Raise DeployFailed when a revision can't be read from its source."""
+    def require_readable(self, deployment: Deployment, target: Revision) -> None:
+        """Raise DeployFailed when the workers of a revision can't read its source."""
         binding = self.binding(target.config.source)
         is_own = isinstance(binding, KafkaTopic) and binding.access is None
         if target.config.delivery == "exactly_once" and not is_own:
@@ -80,30 +82,33 @@ class Sources:
                 "Change it to at_least_once."
             )
         if isinstance(binding, PubSubSubscription):
-            self.projects[binding.access].require(binding.subscription)
+            self.projects[binding.access].require_exists(binding.subscription)
             self._require_sole_reader(deployment, binding)
 
     def _require_sole_reader(self, deployment: Deployment, binding: PubSubSubscription) -> None:
-        """Raise DeployFailed when another deployment reads or has requested the subscription.
+        """Raise DeployFailed when another deployment reads the subscription.
 
-        Of two requests, the older one counts.
+        Of two deployments that have requested the subscription, the one with the smaller id reads it. Ids are ULIDs, so
+        it is the older deployment.
         """
-        for other in self.unfinished():
+        for other in self.active_deployments():
             has_failed = other.is_reconciled and other.phase is Phase.FAILED
             if other.id == deployment.id or has_failed:
                 continue
-            reads = self._reads(other.revision(other.observed_revision), binding)
-            if reads or (self._reads(other.requested_revision, binding) and other.id < deployment.id):
+            reads_now = self._reads(other.revision(other.observed_revision), binding)
+            will_read = self._reads(other.desired_revision_record, binding)
+            if reads_now or (will_read and other.id < deployment.id):
                 raise DeployFailed(
                     f"Another pipeline reads the subscription {binding.subscription}, and two would each get a part "
                     "of its messages. Tear down the other pipeline first, or bind the stream to a Pub/Sub topic."
                 )
 
     def _reads(self, revision: Revision | None, binding: PubSubSubscription) -> bool:
+        """Whether the source of a revision is bound to the subscription."""
         if revision is None:
             return False
         source = revision.config.source
-        return self.bindings.of(source.chain, source.entity, zerolag=source.is_zerolag) == binding
+        return self.bindings.find(source.chain, source.entity, zerolag=source.is_zerolag) == binding
 
     def prepare(self, deployment: Deployment, target: Revision) -> None:
         """Set the start position of a source, before any worker reads it."""
@@ -116,45 +121,46 @@ class Sources:
                 self.projects[binding.access].ensure(group, binding.topic, source.start_at)
 
     def lag(self, access: KafkaAccess | None, groups: Collection[str]) -> Mapping[str, int]:
-        """Return the lag of consumer groups on a cluster; None is the installation's own.
+        """Return the lag of consumer groups on a cluster, by group.
 
-        A cluster that is no longer in a binding has no known lag.
+        Returns nothing for a cluster that is no longer in a binding. `access` is None for the installation's own
+        cluster.
         """
         broker = self.broker if access is None else self.clusters.get(access)
         return {} if broker is None else broker.lag(groups)
 
     def remove_subscriptions(self, deployment: Deployment, kept: Revision | None = None) -> None:
-        """Remove the subscriptions of a deployment, except that of the revision `kept`."""
-        keep = source_group(deployment.id, kept.source_epoch) if kept is not None else None
+        """Remove the subscriptions of a deployment, except the one that the revision `kept` reads."""
+        kept_name = source_group(deployment.id, kept.source_epoch) if kept is not None else None
         for access, name in set(self._subscriptions(deployment)):
-            if name != keep:
-                with _retried_later():
+            if name != kept_name:
+                with retriable_removal():
                     self.projects[access].delete([name])
 
     def _subscriptions(self, deployment: Deployment) -> Iterator[tuple[PubSubAccess, str]]:
         for revision in deployment.revisions:
             source = revision.config.source
-            binding = self.bindings.of(source.chain, source.entity, zerolag=source.is_zerolag)
+            binding = self.bindings.find(source.chain, source.entity, zerolag=source.is_zerolag)
             if isinstance(binding, PubSubTopic):
                 yield binding.access, source_group(deployment.id, revision.source_epoch)
 
-    def names(self) -> frozenset[str]:
-        """Return all subscriptions of the projects and all groups of the other clusters.
+    def subscriptions_and_groups(self) -> frozenset[str]:
+        """Return the names of the projects' subscriptions and the other clusters' groups.
 
-        Those of other programs are included.
+        Subscriptions and groups of other programs are included.
         """
         names: set[str] = set()
         for project in self._projects_with_created_subscriptions():
-            with _retried_later():
+            with retriable_removal():
                 names |= project.names()
         for cluster in self.clusters.values():
             names |= cluster.groups()
         return frozenset(names)
 
-    def drop(self, prefixes: Sequence[str]) -> None:
+    def remove_subscriptions_and_groups(self, prefixes: Sequence[str]) -> None:
         """Remove subscriptions, and empty groups of other clusters, by the prefix of their names."""
         for project in self._projects_with_created_subscriptions():
-            with _retried_later():
+            with retriable_removal():
                 if orphans := [name for name in sorted(project.names()) if name.startswith(tuple(prefixes))]:
                     log.warning("subscriptions of ended deployments are removed", subscriptions=orphans)
                     project.delete(orphans)
@@ -163,15 +169,16 @@ class Sources:
 
     def _projects_with_created_subscriptions(self) -> Iterator[Subscriptions]:
         """Return the projects in which deployments create subscriptions."""
-        accesses = {b.access for b in self.bindings.named.values() if isinstance(b, PubSubTopic)}
+        accesses = {binding.access for binding in self.bindings.by_stream.values() if isinstance(binding, PubSubTopic)}
         return (self.projects[access] for access in accesses)
 
 
 @contextmanager
-def _retried_later() -> Iterator[None]:
-    """Turn DeployFailed into a retriable error.
+def retriable_removal() -> Iterator[None]:
+    """Turn DeployFailed into BrokerUnavailable, so that the controller retries the removal.
 
-    Removals are retried even when permissions are missing.
+    DeployFailed would roll the deployment back, for example because a permission is missing. Only a deploy can be
+    rolled back; a removal must be completed.
     """
     try:
         yield

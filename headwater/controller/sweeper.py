@@ -1,18 +1,19 @@
-"""Removes what API calls and teardowns have left behind.
+"""Removes data and resources that API calls and teardowns have left behind.
 
 Broker resources: a teardown removes topics, users and access rules before it returns. A consumer group can only be
-removed when it is empty, and a user's consumer stays a member until its session times out. Other resources are left
-over only in rare cases, for example when the broker executes a request of a killed controller late. The same applies to
-consumer groups on other clusters, to Pub/Sub subscriptions and to workers. See inventory.py: what the database records
-as ended is removed; what it does not record is reported for `headwater sweep`.
+removed when it is empty, and a user's consumer stays a member until its session times out. Topics, users and access
+rules are left behind only in rare cases, for example when the broker executes a request of a killed controller late.
+Consumer groups on other clusters, Pub/Sub subscriptions and workers are treated in the same way. classification.py
+decides which resources are removed, and which are only reported for `headwater sweep`.
 
 Revisions: a save replaces the previous revision, which is removed when no rollout can return to it. The values of
 filters that only the removed revision had are kept for some time.
 
-Datasets: a kill between the writes of the row, the name and the values leaves a row that is not live.
+Datasets: creating a dataset writes its row, its name and its values. A process that is killed between these writes
+leaves a row that is not live.
 
-Sets: a killed replace leaves values in a set that is not visible. So does a save that was killed after it had written
-the first values of new filters.
+Sets: a process that is killed while it replaces the values of a set leaves new values that are not visible. A process
+that is killed during a save leaves the first values of new filters, which no saved configuration has.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,24 +22,20 @@ from datetime import datetime, timedelta
 import structlog
 
 from headwater.brokers.base import ClusterAdmin, DeploymentResources, TopicSpec, User
+from headwater.controller.classification import classify
 from headwater.controller.flow_locks import FlowLocks
-from headwater.controller.inventory import (
-    ExistingResources,
-    RecordedState,
-    ResourceNames,
-    classify,
-    flow_of,
-)
+from headwater.controller.recorded_state import read_recorded_state
+from headwater.controller.resource_names import ExistingResources, ResourceNames, config_id_of
 from headwater.controller.sources import Sources
 from headwater.errors import LeaseLost, Unavailable
-from headwater.model.audit import CONTROLLER, with_actor
-from headwater.model.value_sets import dataset_set
+from headwater.model.audit import CONTROLLER_ACTOR, with_actor
+from headwater.model.value_sets import dataset_set_id
 from headwater.orchestrators.base import Orchestrator
 from headwater.stores.cleanup import remove_superseded, remove_unsaved_sets
 from headwater.stores.protocols.configurations import RevisionStore
-from headwater.stores.protocols.control import DatasetStore
+from headwater.stores.protocols.datasets import DatasetNames, DatasetStore
 from headwater.stores.protocols.deployments import DeploymentStore
-from headwater.stores.protocols.sets import DatasetNames, SetStore, UnsavedSets
+from headwater.stores.protocols.sets import SetStore, UnsavedSets
 
 log = structlog.get_logger(__name__)
 
@@ -46,34 +43,23 @@ INTERRUPTED_AFTER = timedelta(minutes=1)
 """How long a dataset may be in creation or deletion before the operation counts as interrupted."""
 UNSAVED_AFTER = timedelta(minutes=10)
 """How long the first values of a filter may wait for the save of its configuration; then the save counts as failed."""
-SUPERSEDED_FOR = timedelta(seconds=30)
+REPLACED_REVISION_KEPT_FOR = timedelta(seconds=30)
 """The minimum time for which a replaced revision is kept."""
 
 
-def recorded_state(deployments: DeploymentStore, found: ExistingResources) -> RecordedState:
-    """Return what the database records about the found resources.
-
-    List the resources before this call, because a row is stored before its resources are created.
-    """
-    versions, names = deployments.versions(), found.names
-    return RecordedState(
-        active=frozenset(version.id for version in versions),
-        ended=frozenset(deployments.ended_among(names.deployments)),
-        deployed=frozenset(version.config_id for version in versions),
-        undeployed=frozenset(deployments.undeployed_among(names.flows)),
-        torn_down=None if found.inventory.lists_users else deployments.obsolete_topics(names.topics_by_flow()),
-    )
-
-
 class Sweeper:
-    """Removes what is left over. The leading controller calls `sweep` periodically.
+    """Removes leftover data and resources. The leading controller calls `sweep` periodically.
 
-    names: The names of datasets that scripts look up.
-    unsaved_sets: The sets that belong to a save in progress.
-    require_lease: Raises LeaseLost unless this controller leads; called directly before each removal.
-    now: Returns the current time in UTC.
-    purges: Further steps, which remove expired data.
-    ended_for: How long the rows of ended deployments are kept; None keeps them for ever.
+    Attributes:
+        unknown: The resources that the database does not record, as the last sweep found them.
+
+    Args:
+        dataset_names: The names of datasets that scripts look up.
+        unsaved_sets: The sets that belong to a save in progress.
+        require_lease: Raises LeaseLost unless this controller leads; called directly before each removal.
+        now: Returns the current time in UTC.
+        purges: Further steps, which remove expired data.
+        ended_deployments_kept_for: How long the rows of ended deployments are kept; None keeps them for ever.
     """
 
     def __init__(
@@ -86,24 +72,24 @@ class Sweeper:
         deployments: DeploymentStore,
         revisions: RevisionStore,
         datasets: DatasetStore,
-        names: DatasetNames,
+        dataset_names: DatasetNames,
         sets: SetStore,
         unsaved_sets: UnsavedSets,
         require_lease: Callable[[], None],
         now: Callable[[], datetime],
         purges: Sequence[Callable[[], None]] = (),
-        ended_for: timedelta | None = None,
+        ended_deployments_kept_for: timedelta | None = None,
     ) -> None:
-        self._ended_for = ended_for
+        self._ended_deployments_kept_for = ended_deployments_kept_for
         self._broker = broker
         self._sources = sources
         self._orchestrator = orchestrator
         self._flow_locks = flow_locks
-        self._left_over_topics: frozenset[str] = frozenset()
+        self._removable_topics: frozenset[str] = frozenset()
         self._deployments = deployments
         self._revisions = revisions
         self._datasets = datasets
-        self._names = names
+        self._dataset_names = dataset_names
         self._sets = sets
         self._unsaved_sets = unsaved_sets
         self._require_lease = require_lease
@@ -121,12 +107,12 @@ class Sweeper:
         """Run all steps.
 
         A step whose store or broker is unavailable is skipped until the next sweep. After an unexpected error of a
-        step, the others still run. The last such error is raised at the end.
+        step, the remaining steps still run. The last unexpected error is raised at the end.
         """
-        failed: Exception | None = None
+        last_error: Exception | None = None
         for step in self._steps:
             try:
-                with with_actor(CONTROLLER):
+                with with_actor(CONTROLLER_ACTOR):
                     self._require_lease()
                     step()
             except Unavailable as error:
@@ -135,40 +121,43 @@ class Sweeper:
                 raise
             except Exception as error:  # raised below
                 log.error("a step of the sweep failed", step=step.__name__, exc_info=error)
-                failed = error
-        if failed is not None:
-            raise failed
+                last_error = error
+        if last_error is not None:
+            raise last_error
 
     def sweep_resources(self) -> None:
-        """Remove the resources of ended deployments, and report those of unknown deployments."""
-        found = ExistingResources(
-            self._broker.inventory(), self._sources.names(), self._orchestrator.running_deployments()
+        """Remove the resources of ended deployments, and report unknown resources."""
+        existing = ExistingResources(
+            self._broker.inventory(),
+            self._sources.subscriptions_and_groups(),
+            self._orchestrator.running_deployments(),
         )
-        result = classify(found, recorded_state(self._deployments, found))
-        self._log_unknown(result.unknown)
-        self._remove(result.removable)
-        self._remove_old_rows(found.names)
+        classified = classify(existing, read_recorded_state(self._deployments, existing))
+        self._report_unknown(classified.unknown)
+        self._remove(classified.removable)
+        self._remove_old_rows(existing.names)
 
     def _remove_old_rows(self, names: ResourceNames) -> None:
-        """Remove old rows of ended deployments, except those whose resources still exist."""
-        if self._ended_for is not None:
+        """Remove old rows of ended deployments, except the rows whose resources still exist."""
+        if self._ended_deployments_kept_for is not None:
             self._require_lease()
-            self._deployments.delete_ended(self._now() - self._ended_for, names.deployments | names.flows)
+            ended_before = self._now() - self._ended_deployments_kept_for
+            self._deployments.delete_ended(ended_before, names.deployment_ids | names.config_ids)
 
-    def _log_unknown(self, unknown: ResourceNames) -> None:
-        """Log the unknown resources when they have changed."""
+    def _report_unknown(self, unknown: ResourceNames) -> None:
+        """Store the unknown resources in `unknown`, and log them when they have changed."""
         if unknown and unknown != self.unknown:
             log.warning(
                 "the broker has resources of deployments that this database does not record; they are kept. Either "
                 "the database is a restored backup or the cluster is shared. List them with `headwater sweep`, which "
                 "also removes those that you confirm",
-                deployments=sorted(unknown.deployments),
-                configurations=sorted(unknown.flows),
+                deployments=sorted(unknown.deployment_ids),
+                configurations=sorted(unknown.config_ids),
             )
         self.unknown = unknown
 
     def _remove(self, removable: ResourceNames) -> None:
-        for deployment_id in sorted(removable.workers):
+        for deployment_id in sorted(removable.worker_sets):
             log.warning("workers of an ended deployment are stopped", deployment=deployment_id)
             self._orchestrator.stop_workers(deployment_id)
         if removable.users:
@@ -177,43 +166,43 @@ class Sweeper:
             self._broker.remove_all(
                 DeploymentResources((), tuple(User(name, "") for name in sorted(removable.users)), (), ())
             )
-        prefixes = [f"{kind}-{ended}." for ended in sorted(removable.deployments) for kind in ("dep", "wrk")]
+        prefixes = [f"{kind}-{ended}." for ended in sorted(removable.deployment_ids) for kind in ("dep", "wrk")]
         if removable.groups:
             self._require_lease()
             self._broker.delete_groups(prefixes)
         if removable.external:
             self._require_lease()
-            self._sources.drop(prefixes)
+            self._sources.remove_subscriptions_and_groups(prefixes)
         self._remove_topics(removable.topics)
 
     def _remove_topics(self, topics: frozenset[str]) -> None:
-        """Remove topics that were left over in this sweep and in the previous one."""
-        for topic in sorted(topics & self._left_over_topics):
-            config_id = flow_of(topic) or ""
-            with self._flow_locks.of(config_id):  # a deploy that starts now creates its topics afterwards
+        """Remove the topics that were removable in this sweep and in the previous one."""
+        for topic in sorted(topics & self._removable_topics):
+            config_id = config_id_of(topic) or ""
+            with self._flow_locks.lock_of(config_id):  # a deploy that starts now creates its topics afterwards
                 if self._deployments.undeployed_among([config_id]):
                     log.warning("a topic of an ended deployment is removed", topic=topic)
                     self._require_lease()
                     self._broker.remove_all(DeploymentResources((TopicSpec(topic, 1),), (), (), ()))
-        self._left_over_topics = topics
+        self._removable_topics = topics
 
     def sweep_revisions(self) -> None:
         """Remove replaced revisions.
 
-        The values of filters that are removed with them are kept for some time.
+        When a filter is removed with its revision, its values are kept for some time.
         """
-        remove_superseded(self._revisions, self._now() - SUPERSEDED_FOR, self._now())
+        remove_superseded(self._revisions, self._now() - REPLACED_REVISION_KEPT_FOR, self._now())
 
     def sweep_datasets(self) -> None:
         """Remove datasets whose creation or deletion was interrupted."""
         for dataset in self._datasets.incomplete():
             if self._now() - dataset.updated_at > INTERRUPTED_AFTER:
                 self._datasets.set_state(dataset.id, "deleting")
-                self._names.discard(dataset.owner, dataset.name, dataset.id)
-                self._sets.drop(dataset_set(dataset.id))
+                self._dataset_names.discard(dataset.owner, dataset.name, dataset.id)
+                self._sets.drop(dataset_set_id(dataset.id))
                 self._datasets.remove(dataset.id)
 
     def sweep_sets(self) -> None:
-        """Remove the values of interrupted replaces, and of new filters whose save was interrupted."""
+        """Remove the values that interrupted replacements and saves have left behind."""
         self._sets.sweep()
         remove_unsaved_sets(self._unsaved_sets, self._revisions, self._sets, self._now() - UNSAVED_AFTER)

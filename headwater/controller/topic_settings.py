@@ -1,4 +1,4 @@
-"""Computes the Kafka settings of topics from the members of the sinks, by pure functions."""
+"""Computes the Kafka settings of topics from the members of sinks, by pure functions."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -22,31 +22,31 @@ def creation_settings(sink: TopicSink) -> dict[str, str]:
     return OUTPUT_TOPIC_CONFIG | _settings(sink, (name for name in _SETTINGS if getattr(sink, name) is not None))
 
 
-def changed_settings(deployment: Deployment, target: Revision) -> dict[str, dict[str, str]]:
+def needed_settings(deployment: Deployment, target: Revision) -> dict[str, dict[str, str]]:
     """Return the settings that a revision needs on existing topics, by topic.
 
-    They contain each setting that any revision of the deployment has set, so that a member that was removed since is
-    reset to its default. Settings that no revision has set are not changed, because the operator of Kafka may have
-    changed them.
+    The result contains each setting that any revision of the deployment has set. So a member that is no longer set in
+    the target revision is reset to its default. Settings that no revision has set are omitted, because the operator of
+    Kafka may have changed them.
     """
-    changed = {}
+    settings_by_topic = {}
     for sink in _topic_sinks(target):
-        versions = [other for revision in deployment.revisions for other in _topic_sinks(revision)]
-        versions = [other for other in versions if other.name == sink.name]
+        all_sinks = [candidate for revision in deployment.revisions for candidate in _topic_sinks(revision)]
+        versions = [candidate for candidate in all_sinks if candidate.name == sink.name]
         members = [name for name in _SETTINGS if any(getattr(version, name) is not None for version in versions)]
         if members:
-            changed[sink_topic(deployment.config_id, sink.name)] = _settings(sink, members)
-    return changed
+            settings_by_topic[sink_topic(deployment.config_id, sink.name)] = _settings(sink, members)
+    return settings_by_topic
 
 
-def without_compaction(changed: Mapping[str, Mapping[str, str]]) -> dict[str, dict[str, str]]:
+def without_compaction(settings_by_topic: Mapping[str, Mapping[str, str]]) -> dict[str, dict[str, str]]:
     """Return the settings that may be changed while workers of an earlier revision still write.
 
     These workers may write records without a key, which Kafka rejects when the topic is compacted.
     """
     return {
         topic: {name: value for name, value in settings.items() if "compact" not in value}
-        for topic, settings in changed.items()
+        for topic, settings in settings_by_topic.items()
     }
 
 
@@ -68,8 +68,8 @@ def _retention_time(sink: TopicSink) -> dict[str, str]:
 def _retention_bytes(sink: TopicSink) -> dict[str, str]:
     if sink.retention_bytes is None:
         return _defaults("retention.bytes", "segment.bytes")
-    wanted = max(MIN_SEGMENT_BYTES, sink.retention_bytes // SEGMENTS_PER_PARTITION)
-    segment = min(int(OUTPUT_TOPIC_CONFIG["segment.bytes"]), wanted)
+    ideal_segment = max(MIN_SEGMENT_BYTES, sink.retention_bytes // SEGMENTS_PER_PARTITION)
+    segment = min(int(OUTPUT_TOPIC_CONFIG["segment.bytes"]), ideal_segment)
     return {"retention.bytes": str(sink.retention_bytes), "segment.bytes": str(segment)}
 
 

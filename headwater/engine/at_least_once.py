@@ -4,11 +4,11 @@ Positions are committed after the acknowledgements of their records. All sinks o
 Kafka has rejected a record, the worker reads the records since the last commit again.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from headwater.engine.dead_letters import DeadLetters
-from headwater.engine.delivery import Backpressure, queue_batch
-from headwater.engine.pipeline import InFlightBatch
+from headwater.engine.delivery import Backpressure, produce_batch
+from headwater.engine.in_flight_batch import InFlightBatch
 from headwater.engine.rejected_records import RejectedRecords
 from headwater.model.record import Failure, SourceIds, position_ids
 from headwater.sinks.base import Producer, Sink
@@ -21,11 +21,11 @@ class AtLeastOnce:
     Args:
         sinks: All sinks of the pipeline.
         dead_letters: The writer of dead letters.
-        producer_factory: Creates a producer; its argument is `one_record_per_batch`, see KafkaProducer.
+        producer_factory: Creates a producer; its argument is `one_record_per_batch`, see IdempotentKafkaProducer.
         source_ids: Returns the ids of source records, see model.record.SourceIds.
     """
 
-    checkpoint_s = 1.0
+    commit_interval_s = 1.0
 
     def __init__(
         self,
@@ -38,7 +38,6 @@ class AtLeastOnce:
         self._dead_letters = dead_letters
         self._create_producer = producer_factory
         self._rejected = RejectedRecords(source_ids)
-        self._rejections: list[str] = []
         self._one_record_per_batch = False
         self._producer = producer_factory(False)
 
@@ -49,15 +48,16 @@ class AtLeastOnce:
         """Do nothing: records of a previous worker that arrive late are repeats."""
 
     def deliver(self, in_flight: InFlightBatch) -> tuple[int, list[Failure]]:
-        return queue_batch(in_flight, self._sinks, self._dead_letters, self._producer, self._rejected)
+        return produce_batch(in_flight, self._sinks, self._dead_letters, self._producer, self._rejected)
 
     def backpressure(self) -> Backpressure:
-        self._rejections += self._rejected.add(self._producer.failures())
-        return Backpressure(
-            is_queue_full=self._producer.is_queue_full(),
-            outstanding=self._producer.outstanding(),
-            rejections=tuple(self._rejections),
-        )
+        return Backpressure(is_queue_full=self._producer.is_queue_full())
+
+    def outstanding(self) -> int:
+        return self._producer.outstanding()
+
+    def take_rejections(self) -> list[str]:
+        return self._rejected.add(self._producer.take_rejections())
 
     def flush(self, timeout_s: float) -> int:
         return self._producer.flush(timeout_s)
@@ -68,26 +68,25 @@ class AtLeastOnce:
         The worker commits the positions to the source.
         """
         if positions:
-            self._rejected.committed()
-        if self._one_record_per_batch and not self._rejected.one_record_per_batch:
+            self._rejected.on_committed()
+        if self._one_record_per_batch and not self._rejected.need_one_record_per_batch:
             self._replace_producer()
 
     def _replace_producer(self) -> None:
         self._producer.close()
-        self._one_record_per_batch = self._rejected.one_record_per_batch
+        self._one_record_per_batch = self._rejected.need_one_record_per_batch
         self._producer = self._create_producer(self._one_record_per_batch)
 
     def recover(self) -> bool:
         self._replace_producer()
-        self._rejections.clear()
         return False
 
-    def forget(self, partitions: Iterable[int]) -> None:  # noqa: ARG002 - the next owner detects rejected records
+    def on_revoked(self, partitions: Collection[int]) -> None:
         """Leave queued records in the producer.
 
-        The next owner of the partitions delivers these records again.
+        The next worker of the partitions produces these records again.
         """
-        self._rejected.clear()
+        self._rejected.on_revoked(partitions)
 
     def close(self) -> None:
         self._producer.close()

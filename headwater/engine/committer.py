@@ -1,4 +1,4 @@
-"""Commits the positions of delivered records.
+"""Commits the positions of produced records.
 
 The committer decides when a commit is due, runs the commit, and reports its end.
 """
@@ -11,14 +11,14 @@ import structlog
 from headwater.engine.delivery import Delivery, PendingCommit
 from headwater.engine.metrics.pipeline_metrics import PipelineMetrics
 from headwater.engine.offset_tracker import OffsetTracker
-from headwater.errors import BrokerUnavailable, SetStoreUnavailable
+from headwater.errors import BrokerUnavailable, RedisUnavailable
 from headwater.sources.base import Positions, Source
 
 log = structlog.get_logger(__name__)
 
 
 class Committer:
-    """Commits the positions of delivered records, one commit at a time.
+    """Commits the positions of produced records, one commit at a time.
 
     The delivery commits the records, perhaps together with the positions in a transaction. Otherwise the source commits
     the positions next.
@@ -28,7 +28,7 @@ class Committer:
         delivery: Commits the records.
         offsets: Has the positions that are to be committed.
         metrics: Is called before and after each commit.
-        on_commit: Is called with the positions of each successful commit.
+        on_committed: Is called with the positions of each successful commit.
         clock: Monotonic seconds.
     """
 
@@ -39,14 +39,14 @@ class Committer:
         delivery: Delivery,
         offsets: OffsetTracker,
         metrics: PipelineMetrics,
-        on_commit: Callable[[Positions], None],
+        on_committed: Callable[[Positions], None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._source = source
         self._delivery = delivery
         self._offsets = offsets
         self._metrics = metrics
-        self._on_commit = on_commit
+        self._on_committed = on_committed
         self._clock = clock
         self._due_at = float("-inf")
         self._pending: PendingCommit | None = None
@@ -58,51 +58,61 @@ class Committer:
         return self._pending is not None
 
     def is_due(self) -> bool:
-        """Return whether it is time for a commit, or no record may be read before one."""
+        """Return whether it is time for a commit.
+
+        A commit is also due when the delivery can take no more records before it.
+        """
         return self._clock() >= self._due_at or not self._delivery.backpressure().capacity
 
     def schedule(self) -> None:
-        """Make the next commit due in `Delivery.checkpoint_s` seconds."""
-        self._due_at = self._clock() + self._delivery.checkpoint_s
+        """Make the next commit due in `Delivery.commit_interval_s` seconds."""
+        self._due_at = self._clock() + self._delivery.commit_interval_s
 
     def start(self, *, wait: bool) -> bool:
-        """Start to commit the positions of all delivered records, which must be acknowledged.
+        """Start to commit the positions of all produced records, which must be acknowledged.
 
-        wait: whether to wait for the end of the commit.
+        Args:
+            wait: Whether to wait for the end of the commit.
+
         Returns whether the positions are committed.
         """
-        self._metrics.acknowledged(self._delivery.backpressure().outstanding)
+        self._metrics.on_acknowledged(self._delivery.outstanding())
         self._metrics.before_commit(at_once=wait)
         self._positions = self._offsets.pending
-        is_stored = self._store(self._positions, wait=wait)
+        has_succeeded = self._commit(self._positions, wait=wait)
         if self._pending is None:
-            self._finish(is_stored=is_stored, wait=wait)
-            return is_stored
+            self._finish(has_succeeded=has_succeeded, wait=wait)
+            return has_succeeded
         return self.end(wait=wait)
 
-    def _store(self, positions: Positions, *, wait: bool) -> bool:
-        """Return False when the positions are not stored; they are stored with a later commit then."""
+    def _commit(self, positions: Positions, *, wait: bool) -> bool:
+        """Commit positions.
+
+        Return False when that fails. The delivery or the source keeps the positions then, and commits them with a later
+        call.
+        """
         try:
             self._pending = self._delivery.commit(positions)
             if self._pending is None:
                 self._source.commit(positions, wait=wait)
-        except (BrokerUnavailable, SetStoreUnavailable) as error:
-            log.warning("positions not stored; records may be repeated", reason=error.detail)
+        except (BrokerUnavailable, RedisUnavailable) as error:
+            log.warning("positions not committed; records may be repeated", reason=error.detail)
             return False
         return True
 
-    def _finish(self, *, is_stored: bool, wait: bool) -> None:
-        self._offsets.acknowledge(self._positions)
-        if is_stored:
-            self._on_commit(self._positions)
+    def _finish(self, *, has_succeeded: bool, wait: bool) -> None:
+        self._offsets.on_committed(self._positions)
+        if has_succeeded:
+            self._on_committed(self._positions)
         self._metrics.after_commit(at_once=wait)
 
     def end(self, *, wait: bool) -> bool:
         """End the running commit if it has finished.
 
-        Return False while it is running, and when it has failed.
+        Returns False while the commit is running, and when it has failed.
 
-        wait: whether to wait for the end of the commit.
+        Args:
+            wait: Whether to wait for the end of the commit.
         """
         if self._pending is None:
             return True
@@ -111,13 +121,13 @@ class Committer:
         pending, self._pending = self._pending, None
         if not pending.result():
             return False
-        self._finish(is_stored=True, wait=wait)
+        self._finish(has_succeeded=True, wait=wait)
         return True
 
     def retry(self) -> None:
-        """Write metrics and positions that could not be written before.
+        """Write metrics and commit positions that failed before.
 
-        Call it when there are no new positions.
+        Called when there are no new positions.
         """
         self._metrics.flush()
-        self._store({}, wait=False)
+        self._commit({}, wait=False)

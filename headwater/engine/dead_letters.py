@@ -8,7 +8,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 
-from headwater.engine.pipeline import InFlightBatch
+from headwater.engine.in_flight_batch import InFlightBatch
 from headwater.engine.rejected_records import RejectedRecords
 from headwater.model.outputs import MAX_OUTPUT_BYTES
 from headwater.model.record import Failure, Int64Column, RowIndexes, SourceIds, position_ids
@@ -23,10 +23,10 @@ from headwater.sinks.outputs import (
     size_error,
 )
 
-MAX_MESSAGE_BYTES = 1024
-"""The maximum size of a header of a dead letter, such as `headwater-message`."""
+MAX_HEADER_BYTES = 1024
+"""The maximum size of the value of a dead letter's header, such as `headwater-message`."""
 _TOO_LARGE = "record too large for the dead-letter topic"
-_REFUSED = "record refused by Kafka for the dead-letter topic"
+_REJECTED = "record rejected by Kafka for the dead-letter topic"
 
 
 class DeadLetters:
@@ -38,25 +38,23 @@ class DeadLetters:
         self._revision = b"%d" % revision
 
     def send(self, in_flight: InFlightBatch, producer: OutputWriter, rejected: RejectedRecords) -> None:
-        """Queue one dead letter for each failed record of the batch."""
+        """Produce one dead letter for each failed record of the batch."""
         if not in_flight.failed_records:
             return
         rows = in_flight.source_rows()
-        letters = replace(
-            in_flight.input.take(
-                RowIndexes("i", [rows[each.partition, each.offset] for each in in_flight.failed_records])
-            ),
-            indexes=Int64Column("q", [each.output_index for each in in_flight.failed_records]),
-        )
+        failed_rows = RowIndexes("i", [rows[failed.partition, failed.offset] for failed in in_flight.failed_records])
+        indexes = Int64Column("q", [failed.output_index for failed in in_flight.failed_records])
+        letters = replace(in_flight.input.take(failed_rows), indexes=indexes)
         ids = output_id_column(letters, self._source_ids)
         headers = [
-            *_headers([each.failure for each in in_flight.failed_records]),
+            *_headers([failed.failure for failed in in_flight.failed_records]),
             HeaderColumn(CONFIG_HEADER, BytesColumn.of([self._revision] * len(letters))),
             HeaderColumn(SOURCE_HEADER, ids),
         ]
         times = output_timestamps(letters.timestamps)
         outputs = OutputBatch(self._topic, letters.values, letters.keys, letters.partitions, times, headers)
         producer.produce(self._with_stubs(outputs, rejected))
+        rejected.on_produced(letters, self._topic)
 
     def _with_stubs(self, outputs: OutputBatch, rejected: RejectedRecords) -> OutputBatch:
         """Return the records with a stub in place of each record that the topic can't take."""
@@ -67,7 +65,7 @@ class DeadLetters:
             headers = outputs.headers_of(row)
             is_rejected = rejected.reason(self._topic, dict(headers)[SOURCE_HEADER]) is not None
             if is_rejected or size_error(value, key, headers) is not None:
-                values[row] = stub = _stub(value or b"", key, _REFUSED if is_rejected else _TOO_LARGE)
+                values[row] = stub = _stub(value or b"", key, _REJECTED if is_rejected else _TOO_LARGE)
                 keys[row] = None if is_rejected or size_error(stub, key, headers) is not None else key
         return replace(outputs, values=BytesColumn.of(values), keys=BytesColumn.of(keys))
 
@@ -87,17 +85,17 @@ def _headers(failures: Sequence[Failure]) -> list[HeaderColumn]:
     columns: dict[str, Sequence[str | int | None]] = {
         "headwater-error": [failure.error for failure in failures],
         "headwater-message": [failure.message for failure in failures],
-        "headwater-transform": [failure.transform for failure in failures],
+        "headwater-transform": [failure.component for failure in failures],
         "headwater-line": [failure.line for failure in failures],
         "headwater-column": [failure.column for failure in failures],
         "headwater-attempts": [failure.attempts for failure in failures],
     }
-    return [HeaderColumn(name, BytesColumn.of(map(_text, values))) for name, values in columns.items()]
+    return [HeaderColumn(name, BytesColumn.of(map(_header_value, values))) for name, values in columns.items()]
 
 
-def _text(value: str | int | None) -> bytes | None:
-    """Return a header's value in UTF-8, cut between characters to at most MAX_MESSAGE_BYTES."""
+def _header_value(value: str | int | None) -> bytes | None:
+    """Return a header's value in UTF-8, cut between characters to at most MAX_HEADER_BYTES."""
     if value is None:
         return None
     data = str(value).encode(errors="replace")
-    return data if len(data) <= MAX_MESSAGE_BYTES else data[:MAX_MESSAGE_BYTES].decode(errors="ignore").encode()
+    return data if len(data) <= MAX_HEADER_BYTES else data[:MAX_HEADER_BYTES].decode(errors="ignore").encode()

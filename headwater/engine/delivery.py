@@ -1,16 +1,16 @@
 """The protocol of deliveries, which write batches to sinks and commit their positions.
 
-Records that fail are written to the dead-letter topic. Data flows one way, from the source through the transforms to
-the delivery. A delivery does not know the source: whoever builds it passes the functions that return the ids of source
-records and the consumer group of a transaction. Implementations: at_least_once.py, exactly_once.py, and
+Records that fail are written to the dead-letter topic. Data flows one way: from the source through the transforms to
+the delivery. A delivery does not know the source. Whoever builds a delivery gives it the functions that return the ids
+of source records and the consumer group of a transaction. Implementations: at_least_once.py, exactly_once.py, and
 prices/worker.py, which delivers to the price store.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple, Protocol
 
 from headwater.engine.dead_letters import DeadLetters
-from headwater.engine.pipeline import InFlightBatch
+from headwater.engine.in_flight_batch import InFlightBatch
 from headwater.engine.rejected_records import RejectedRecords
 from headwater.model.record import Failure, RecordBatch, RowIndexes
 from headwater.sinks.base import OutputWriter, Sink
@@ -20,20 +20,15 @@ UNLIMITED = 1 << 30
 
 
 class Backpressure(NamedTuple):
-    """How much a delivery can take, and what has become of the records that it took.
+    """How much a delivery can take now.
 
     Attributes:
         capacity: How many records may be read before the next commit. At 0 a commit is due.
         is_queue_full: Whether the producer's queue is full. Then do not call `deliver`.
-        outstanding: How many delivered records are not acknowledged or not committed yet.
-        rejections: Why Kafka rejected records since the last commit, a sentence each. While there are any, neither
-            deliver nor commit, but call `recover`.
     """
 
     capacity: int = UNLIMITED
     is_queue_full: bool = False
-    outstanding: int = 0
-    rejections: Sequence[str] = ()
 
 
 class PendingCommit(Protocol):
@@ -46,21 +41,22 @@ class PendingCommit(Protocol):
         """Wait for the end of the commit, and end it. Call it once.
 
         Returns whether the commit has succeeded. Otherwise it is unknown whether the records and positions are stored,
-        and `Backpressure.rejections` says why.
+        and `Delivery.take_rejections` returns the reason.
         """
 
 
 class Delivery(Protocol):
-    """Delivers batches in the order of reading, and commits positions after their records.
+    """Produces batches in the order of reading, and commits positions after their records.
 
-    When `flush` returns 0 and there are no rejections, all delivered records are acknowledged; then the worker calls
-    `commit` with the positions after these records.
+    To produce a record is to hand it to a producer, which queues it. When `flush` returns 0 and there are no
+    rejections, Kafka has acknowledged all produced records. Then the worker calls `commit` with the positions after
+    these records.
 
     Attributes:
-        checkpoint_s: How many seconds after a commit the next commit is due.
+        commit_interval_s: How many seconds after a commit the next commit is due.
     """
 
-    checkpoint_s: float
+    commit_interval_s: float
 
     def connect(self, timeout_s: float) -> None:
         """Return when Kafka answers and has all topics. Raises BrokerUnavailable.
@@ -77,10 +73,22 @@ class Delivery(Protocol):
         """
 
     def deliver(self, in_flight: InFlightBatch) -> tuple[int, list[Failure]]:
-        """Queue a finished batch; see `queue_batch` for the result. Never waits."""
+        """Produce the outputs and dead letters of a finished batch. Never waits.
+
+        Returns what `produce_batch` returns.
+        """
 
     def backpressure(self) -> Backpressure:
         """Return how much this delivery can take now. Never waits."""
+
+    def outstanding(self) -> int:
+        """Return how many produced records are not acknowledged or not committed yet. Never waits."""
+
+    def take_rejections(self) -> list[str]:
+        """Return and clear the reasons to read the records since the last commit again.
+
+        Each reason is a sentence. After a rejection, neither deliver nor commit, but call `recover`. Never waits.
+        """
 
     def flush(self, timeout_s: float) -> int:
         """Send lingering records now, and wait for acknowledgements.
@@ -90,41 +98,46 @@ class Delivery(Protocol):
         """
 
     def commit(self, positions: Positions) -> PendingCommit | None:
-        """Commit the delivered records.
+        """Commit the produced records.
 
         With no positions, retry what could not be committed before. Returns the running commit of the records and
         positions, or None when the records are committed without the positions: the worker then commits the positions
         to the source.
 
-        Raises SetStoreUnavailable when the records are not committed yet.
+        Raises RedisUnavailable when the records are not committed yet.
         """
 
     def recover(self) -> bool:
-        """Discard all uncommitted records and all rejections, and use a new producer.
+        """Discard all uncommitted records, and use a new producer.
 
         Returns whether a commit without a known outcome may have changed the committed positions: the worker then
-        reads them from the source. Raises BrokerUnavailable: call it again.
+        reads the positions from the source. Raises BrokerUnavailable: call it again.
         """
 
-    def forget(self, partitions: Iterable[int]) -> None:
+    def on_revoked(self, partitions: Collection[int]) -> None:
         """Drop the uncommitted records of lost partitions, as far as that is possible."""
 
     def close(self) -> None:
-        """Close the producer. The next worker reads the records again that are not committed."""
+        """Close the producer. The next worker reads the uncommitted records again."""
 
 
-def queue_batch(
+def produce_batch(
     in_flight: InFlightBatch,
     sinks: Sequence[Sink],
     dead_letters: DeadLetters,
     producer: OutputWriter,
     rejected: RejectedRecords,
 ) -> tuple[int, list[Failure]]:
-    """Queue the output of a finished batch for every sink, and its dead letters.
+    """Produce the output of a finished batch to every sink, and its dead letters.
 
-    rejected: records that Kafka is known to reject; they are not queued and count as failures of the sink.
+    Args:
+        in_flight: The batch.
+        sinks: All sinks of the pipeline.
+        dead_letters: The writer of dead letters.
+        producer: The producer of both.
+        rejected: Records that Kafka is known to reject. They are not produced, and count as failures of the sink.
 
-    Returns how many records were queued, counted once per sink, and the failures of the others.
+    Returns how many outputs were produced, counted once per sink, and a failure for each output that was not.
     """
     in_flight.exclude_dropped()
     failures: list[Failure] = []
@@ -137,9 +150,10 @@ def queue_batch(
 
 
 def _send(batch: RecordBatch, sink: Sink, producer: OutputWriter, rejected: RejectedRecords) -> list[Failure]:
-    failures = rejected.failures_of(batch, sink) if rejected else []
-    if not failures:
+    if not rejected:
         return sink.send(batch, producer)
+    rejected.on_produced(batch, sink.topic)
+    failures = rejected.failures_of(batch, sink)
     rejected_rows = {failure.row for failure in failures}
     rows = RowIndexes("i", [row for row in range(len(batch)) if row not in rejected_rows])
     return failures + [failure._replace(row=rows[failure.row]) for failure in sink.send(batch.take(rows), producer)]

@@ -1,19 +1,19 @@
 """Exactly-once delivery: a Kafka transaction contains outputs, dead letters and positions.
 
-Batches wait in memory until a commit is due. An open transaction blocks consumers that read committed records, so it is
-opened only when all its records are there. A separate thread writes and commits it, while the worker reads and
-transforms the next batches.
+Records wait in memory until a commit is due. An open transaction blocks consumers that read committed records, so a
+transaction begins only when all its records are in memory. A separate thread writes and commits the transaction, while
+the worker reads and transforms the next batches.
 """
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import NamedTuple
 
 from headwater.engine.dead_letters import DeadLetters
-from headwater.engine.delivery import Backpressure, PendingCommit, queue_batch
-from headwater.engine.pipeline import InFlightBatch
+from headwater.engine.delivery import Backpressure, PendingCommit, produce_batch
+from headwater.engine.in_flight_batch import InFlightBatch
 from headwater.engine.rejected_records import RejectedRecords
 from headwater.errors import BrokerUnavailable, DeliveryFailed
 from headwater.model.record import Failure, SourceIds, position_ids
@@ -24,11 +24,11 @@ START_TIMEOUT_S = 5.0
 HANGS_AFTER_S = 15
 """A watched call of librdkafka counts as hung after this many seconds.
 
-The timeouts of the watched calls add up to half of it. librdkafka exceeds them while the group has no coordinator, and
-sometimes never returns (librdkafka issues 5456 and 5511).
+The timeouts of the watched calls add up to half of this time. librdkafka exceeds its timeouts while the group has no
+coordinator, and sometimes a call never returns (librdkafka issues 5456 and 5511).
 """
 MAX_PENDING_BYTES = 64 << 20
-"""When the values that wait for a commit take more than this, a commit is due, to bound the worker's memory."""
+"""A commit is due when the values that wait for it take more than this, to bound the worker's memory."""
 
 
 class TransactionSizer:
@@ -52,28 +52,28 @@ class TransactionSizer:
             self.limit = min(self.MAX_RECORDS, self.limit * 2)
 
     def reduce(self, count: int) -> None:
-        """Reduce the limit after a failed transaction of `count` records, maybe too large."""
+        """Reduce the limit after a failed transaction of `count` records, which may be too many."""
         self.limit = max(1, min(self.limit, count // 4))
 
 
-class _Transaction(NamedTuple):
-    """Implements PendingCommit: a transaction that is being committed.
+class _RunningCommit(NamedTuple):
+    """Implements PendingCommit: a transaction that the commit thread writes and commits.
 
     Attributes:
-        records: How many records it contains.
-        took_s: The future of its duration in seconds.
-        end: Ends the transaction, see `result`.
+        records: How many records the transaction contains.
+        duration_s: The future of the commit. Its result is the duration in seconds.
+        finish: Implements `result`.
     """
 
     records: int
-    took_s: Future[float]
-    end: Callable[["_Transaction"], bool]
+    duration_s: Future[float]
+    finish: Callable[["_RunningCommit"], bool]
 
     def done(self) -> bool:
-        return self.took_s.done()
+        return self.duration_s.done()
 
     def result(self) -> bool:
-        return self.end(self)
+        return self.finish(self)
 
 
 class ExactlyOnce:
@@ -90,7 +90,7 @@ class ExactlyOnce:
         executor: Commits transactions, one at a time.
     """
 
-    checkpoint_s = 0.2
+    commit_interval_s = 0.2
 
     def __init__(
         self,
@@ -115,9 +115,8 @@ class ExactlyOnce:
         self._one_record_per_batch = False
         self._producer = producer_factory(False)
         self._sizer = TransactionSizer()
-        self._pending_bytes = 0
         self._executor = executor or ThreadPoolExecutor(1, "commit")
-        self._transaction: _Transaction | None = None
+        self._running: _RunningCommit | None = None
 
     def connect(self, timeout_s: float) -> None:
         self._producer.connect(timeout_s)
@@ -132,27 +131,28 @@ class ExactlyOnce:
 
     def _replace_producer(self) -> None:
         self._producer.close()
-        self._one_record_per_batch = self._rejected.one_record_per_batch
+        self._one_record_per_batch = self._rejected.need_one_record_per_batch
         self._producer = self._create_producer(self._one_record_per_batch)
-        self._pending_bytes = 0
 
     def deliver(self, in_flight: InFlightBatch) -> tuple[int, list[Failure]]:
-        sent, failures = queue_batch(in_flight, self._sinks, self._dead_letters, self._producer, self._rejected)
-        self._pending_bytes += in_flight.output_bytes()
-        return sent, failures
+        return produce_batch(in_flight, self._sinks, self._dead_letters, self._producer, self._rejected)
 
     def backpressure(self) -> Backpressure:
-        """See Delivery.
+        """Bound the records and bytes of the next transaction.
 
-        While a transaction is being committed, the producer belongs to the commit thread.
+        While a commit is running, only the commit thread uses the producer, which has no pending records.
         """
-        transaction = self._transaction
-        pending = self._producer.pending_records() if transaction is None else 0
-        return Backpressure(
-            capacity=0 if self._pending_bytes > MAX_PENDING_BYTES else max(0, self._sizer.limit - pending),
-            outstanding=pending if transaction is None else transaction.records,
-            rejections=tuple(self._rejections),
-        )
+        if self._running is not None:
+            return Backpressure(self._sizer.limit)
+        is_memory_full = self._producer.pending_bytes() > MAX_PENDING_BYTES
+        return Backpressure(0 if is_memory_full else max(0, self._sizer.limit - self._producer.pending_records()))
+
+    def outstanding(self) -> int:
+        return self._producer.pending_records() if self._running is None else self._running.records
+
+    def take_rejections(self) -> list[str]:
+        rejections, self._rejections = self._rejections, []
+        return rejections
 
     def flush(self, timeout_s: float) -> int:  # noqa: ARG002 - the commit is the acknowledgement
         return 0
@@ -160,59 +160,58 @@ class ExactlyOnce:
     def commit(self, positions: Positions) -> PendingCommit | None:
         if not positions:
             return None
-        count, self._pending_bytes = self._producer.pending_records(), 0
-        took_s = self._executor.submit(self._transact, positions)
-        self._transaction = _Transaction(count, took_s, self._end)
-        return self._transaction
+        records = self._producer.pending_records()
+        duration_s = self._executor.submit(self._commit_in_thread, positions)
+        self._running = _RunningCommit(records, duration_s, self._finish_commit)
+        return self._running
 
-    def _transact(self, positions: Positions) -> float:
+    def _commit_in_thread(self, positions: Positions) -> float:
         since = self._clock()
         with self._watching():
             self._producer.commit(positions, self._group_metadata)
         return self._clock() - since
 
-    def _end(self, transaction: _Transaction) -> bool:
-        """Wait for the end of a transaction, and adapt to its outcome; see PendingCommit.result."""
-        self._transaction = None
+    def _finish_commit(self, commit: _RunningCommit) -> bool:
+        """Wait for the end of a commit, and adapt to its outcome; see PendingCommit.result."""
+        self._running = None
         try:
-            took_s = transaction.took_s.result()
+            took_s = commit.duration_s.result()
         except DeliveryFailed as error:
-            self._sizer.reduce(transaction.records)
-            self._rejected.add(self._producer.failures())
+            self._sizer.reduce(commit.records)
+            self._rejected.add(self._producer.take_rejections())
             self._rejections.append(error.detail)
             return False
-        self._sizer.update(transaction.records, took_s)
-        self._rejected.committed()
-        if self._one_record_per_batch and not self._rejected.one_record_per_batch:
+        self._sizer.update(commit.records, took_s)
+        self._rejected.on_committed()
+        if self._one_record_per_batch and not self._rejected.need_one_record_per_batch:
             self._replace_producer_after_commit()
         return True
 
     def _replace_producer_after_commit(self) -> None:
-        """Replace the producer, and ignore an error of the new one.
+        """Replace the producer, and ignore an error of `init_transactions`.
 
-        The commit before it has succeeded. The first transaction of the new producer fails then, and the worker
-        recovers.
+        The commit has succeeded already, so no record is lost. After an error, the next transaction fails, and the
+        worker recovers.
         """
         with self._watching(), suppress(BrokerUnavailable):
             self._replace_producer()
             self.start(START_TIMEOUT_S)
 
     def recover(self) -> bool:
-        """See Delivery. The new producer settles how the last transaction ended."""
+        """See Delivery. The new producer completes or aborts the last transaction."""
         with self._watching():
             self._replace_producer()
             self.start(START_TIMEOUT_S)
-        self._rejections.clear()
         return True
 
-    def forget(self, partitions: Iterable[int]) -> None:
-        self._producer.forget(partitions)
-        self._rejected.clear()
+    def on_revoked(self, partitions: Collection[int]) -> None:
+        self._producer.drop_partitions(partitions)
+        self._rejected.on_revoked(partitions)
 
     def close(self) -> None:
-        if self._transaction is not None:
+        if self._running is not None:
             with suppress(DeliveryFailed):
-                self._transaction.took_s.result()
+                self._running.duration_s.result()
         self._executor.shutdown()
         with self._watching():
             self._producer.close()

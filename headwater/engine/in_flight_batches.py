@@ -3,13 +3,14 @@
 from collections import deque
 from collections.abc import Iterator, Sequence
 
-from headwater.engine.pipeline import BatchSizer, InFlightBatch
+from headwater.engine.batch_sizer import BatchSizer
+from headwater.engine.in_flight_batch import InFlightBatch
 from headwater.model.record import RecordBatch
 from headwater.sources.base import Positions
 from headwater.transforms.base import Transform
 
 MAX_IN_FLIGHT = 3
-"""How many batches may be in flight: one is delivered, one is in a script, and one is in a set filter between them."""
+"""How many batches may be in flight: one is in a set filter, one is in a script, and one is being delivered."""
 MAX_IN_FLIGHT_DURING_COMMIT = 16
 MAX_BYTES_DURING_COMMIT = 64 << 20
 """While a commit is running, up to MAX_IN_FLIGHT_DURING_COMMIT batches with up to this many bytes may be in flight.
@@ -50,25 +51,28 @@ class InFlightBatches:
         may_read_ahead = is_committing and self._may_read_ahead()
         if len(self._batches) >= (MAX_IN_FLIGHT_DURING_COMMIT if may_read_ahead else MAX_IN_FLIGHT):
             return 0
-        in_flight_records = sum(len(each.input) for each in self._batches)
+        in_flight_records = sum(len(batch.input) for batch in self._batches)
         return max(0, min(self.sizer.limit, max_records - in_flight_records))
 
     def _may_read_ahead(self) -> bool:
         if self.sizer.limit < BatchSizer.MAX_RECORDS:
             return False
-        columns = [column for each in self._batches for column in (each.input.values, each.input.keys)]
-        outputs = sum(each.output_bytes() for each in self._batches)
-        return sum(len(column.buffer) for column in columns) + outputs < MAX_BYTES_DURING_COMMIT
+        columns = [column for batch in self._batches for column in (batch.input.values, batch.input.keys)]
+        input_bytes = sum(len(column.buffer) for column in columns)
+        output_bytes = sum(batch.output_bytes() for batch in self._batches)
+        return input_bytes + output_bytes < MAX_BYTES_DURING_COMMIT
 
     def start(self, batch: RecordBatch, now: float, waited_s: float) -> None:
-        """Start the transforms of a batch that was read at `now`. waited_s: see InFlightBatch."""
+        """Start the transforms of a batch that was read at `now`. See InFlightBatch.waited_s."""
         self._batches.append(InFlightBatch(batch, self._transforms, now, waited_s))
 
     def advance(self, *, wait: bool) -> None:
-        """Pass the batches on from transform to transform, as far as results are there.
+        """Pass the batches on from transform to transform, as far as results are available.
 
-        wait: whether to wait for the next result of the first batch.
-        Raises SetStoreUnavailable: call it again. The batches stay in flight, in their order.
+        Raises RedisUnavailable: call it again. The batches stay in flight, in their order.
+
+        Args:
+            wait: Whether to wait for the next result of the first batch.
         """
         max_finished = len(self._transforms)
         for batch in self._batches:
@@ -96,7 +100,7 @@ class InFlightBatches:
         return bool(self._batches) and not self.is_first_finished and now - self._batches[0].read_at >= seconds
 
     def set_end_offsets(self, positions: Positions) -> bool:
-        """Commit positions after a gap or control records together with the last batch.
+        """Let positions after a gap or control records be committed together with the last batch.
 
         Returns False when no batch is in flight.
         """
@@ -105,8 +109,8 @@ class InFlightBatches:
         self._batches[-1].set_end_offsets(positions)
         return True
 
-    def drop(self, partitions: Sequence[int]) -> None:
-        """Drop the records of partitions from all batches."""
+    def on_revoked(self, partitions: Sequence[int]) -> None:
+        """Drop the records of lost partitions from all batches."""
         for batch in self._batches:
             batch.drop(partitions)
 

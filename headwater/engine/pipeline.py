@@ -1,196 +1,28 @@
-"""Builds the transforms of a pipeline, and passes batches through them in order."""
+"""Builds the transforms of a pipeline."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
-from headwater.model.record import Failure, RecordBatch
 from headwater.model.transforms import Transform as TransformConfig
-from headwater.transforms.base import PendingBatch, Transform, TransformContext
+from headwater.transforms.base import Transform, TransformContext
 from headwater.transforms.transform_type import TransformType
 
 
 def build_transforms(
     configs: Sequence[TransformConfig],
     types: Mapping[str, TransformType],
-    resources: TransformContext,
+    context: TransformContext,
 ) -> list[Transform]:
     """Return the transforms of a worker spec.
 
-    Raises ScriptRefused, ExpressionRefused, SandboxFailed.
+    Raises InvalidScript, InvalidExpression, SandboxFailed.
     """
     return [
-        types[config.type].build(config, replace(resources, output_to_script=output_to_script(configs, index)))
+        types[config.type].build(config, replace(context, feeds_script=feeds_script(configs, index)))
         for index, config in enumerate(configs)
     ]
 
 
-def output_to_script(configs: Sequence[TransformConfig], position: int) -> bool:
-    """Whether any transform after the one at this position is a script."""
+def feeds_script(configs: Sequence[TransformConfig], position: int) -> bool:
+    """Return whether any transform after the one at this position is a script."""
     return any(config.is_script for config in configs[position + 1 :])
-
-
-STEP_TIMEOUT_S = 0.25
-"""How long `step` waits for a result. A script may take longer: the worker serves its group in between."""
-
-
-class FailedRecord(NamedTuple):
-    """A record that a transform or sink could not process.
-
-    Attributes:
-        partition: The partition of the source record.
-        offset: The offset of the source record.
-        output_index: The index of the record among the outputs of its source record.
-        failure: The reason.
-    """
-
-    partition: int
-    offset: int
-    output_index: int
-    failure: Failure
-
-
-class InFlightBatch:
-    """A batch that was read and is not delivered yet.
-
-    Records of partitions that are dropped are neither sent nor committed.
-
-    Attributes:
-        input: The batch as it was read.
-        output: The result of the last transform that has finished with the batch.
-        finished_transforms: How many transforms have finished with the batch.
-        failed_records: The records that a transform or sink could not process.
-        logs: Lines that scripts wrote with `console.log`.
-        read_at: When the batch was read, in monotonic seconds.
-        waited_s: How long the worker had waited for Kafka or a store in total when it read the batch, in seconds.
-    """
-
-    def __init__(
-        self, batch: RecordBatch, transforms: Sequence[Transform], read_at: float, waited_s: float = 0.0
-    ) -> None:
-        self.input = batch
-        self.output = batch
-        self.read_at = read_at
-        self.waited_s = waited_s
-        self.finished_transforms = 0
-        self.failed_records: list[FailedRecord] = []
-        self.logs: list[str] = []
-        self._transforms = transforms
-        self._pending: PendingBatch | None = None
-        self._dropped: set[int] = set()
-        self._end_offsets = dict(batch.next_offsets)
-        self._start()
-
-    @property
-    def is_finished(self) -> bool:
-        """Whether all transforms have finished with the batch."""
-        return self.finished_transforms == len(self._transforms)
-
-    @property
-    def _is_dropped(self) -> bool:
-        return self._dropped.issuperset(self.input.partitions)
-
-    def _start(self) -> None:
-        if self.is_finished:
-            return
-        if not self.output or (self._dropped and self._is_dropped):
-            self.finished_transforms = len(self._transforms)
-        else:
-            self._pending = self._transforms[self.finished_transforms].start(self.output)
-
-    def step(self, *, wait: bool) -> bool:
-        """Take the result of the current transform and start the next one.
-
-        Return False when there is no result yet.
-
-        wait: whether to wait for the result, for at most STEP_TIMEOUT_S.
-        Raises SetStoreUnavailable (call again later), SandboxFailed.
-        """
-        pending = self._pending
-        if pending is None:
-            return False
-        if wait:
-            pending.wait(STEP_TIMEOUT_S)
-        if not pending.done():
-            return False
-        outcome = pending.result()
-        self.failed_records += self._locate(self.output, outcome.failures)
-        self.logs += outcome.logs
-        self.output = outcome.output
-        self.finished_transforms += 1
-        self._pending = None
-        self._start()
-        return True
-
-    @staticmethod
-    def _locate(batch: RecordBatch, failures: Iterable[Failure]) -> list[FailedRecord]:
-        return [FailedRecord(batch.partitions[f.row], batch.offsets[f.row], batch.indexes[f.row], f) for f in failures]
-
-    def add_failures(self, failures: Iterable[Failure]) -> None:
-        """Record rows of `output` that a sink could not take."""
-        self.failed_records += self._locate(self.output, failures)
-
-    def drop(self, partitions: Iterable[int]) -> None:
-        """Drop partitions: their records are neither sent nor committed."""
-        dropped = set(partitions)
-        self._dropped |= dropped
-        self._end_offsets = {p: offset for p, offset in self._end_offsets.items() if p not in dropped}
-
-    def set_end_offsets(self, offsets: Mapping[int, int]) -> None:
-        """Set the offsets to commit after this batch where a gap or control records follow it."""
-        self._end_offsets.update(offsets)
-
-    def exclude_dropped(self) -> None:
-        """Remove the records of dropped partitions. Call it before the batch is sent."""
-        if self._dropped:
-            dropped = self._dropped
-            self.input, self.output = (b.without(dropped) for b in (self.input, self.output))
-            self.failed_records = [r for r in self.failed_records if r.partition not in dropped]
-
-    def next_offsets(self) -> dict[int, int]:
-        """Return the next offset to read after this batch, by partition."""
-        return {partition: offset + 1 for partition, offset in self.input.last_offsets().items()} | self._end_offsets
-
-    def output_bytes(self) -> int:
-        """Return the size of the values of `output`."""
-        return len(self.output.values.buffer)
-
-    def source_rows(self) -> dict[tuple[int, int], int]:
-        """Return the row of each source record in `input`, by partition and offset."""
-        rows = zip(self.input.partitions, self.input.offsets, strict=True)
-        return {position: row for row, position in enumerate(rows)}
-
-
-class BatchSizer:
-    """Adapts the size of batches, so that transforms take TARGET_S at most.
-
-    Outputs have TARGET_BYTES at most. MIN_RECORDS follows from the 50 ms of CPU that a script may spend on one record,
-    and the 8 MB that it may return. A worker starts with MIN_RECORDS: a worker that was killed for memory would
-    otherwise be killed at the same records again.
-
-    Attributes:
-        limit: How many records the next batch may have.
-    """
-
-    TARGET_S = 0.2
-    TARGET_BYTES = 32 << 20
-    MIN_RECORDS, MAX_RECORDS = 4, 2000
-
-    def __init__(self) -> None:
-        self.limit = self.MIN_RECORDS
-        self._last_end = float("-inf")
-
-    def update(self, in_flight: InFlightBatch, now: float, waited_s: float) -> None:
-        """Adapt the limit after a batch was delivered at `now`.
-
-        waited_s: how long the worker has waited for Kafka or a store in total. These waits do not count as time of the
-        transforms, nor does the wait for the batch before this one.
-        """
-        end, start, count = now - waited_s, in_flight.read_at - in_flight.waited_s, len(in_flight.input)
-        took_s = end - max(start, self._last_end)
-        self._last_end = end
-        too_much = max(took_s / self.TARGET_S, in_flight.output_bytes() / self.TARGET_BYTES)
-        if too_much > 1:
-            self.limit = max(self.MIN_RECORDS, min(self.limit, int(count / too_much)))
-        elif count >= self.limit:
-            self.limit = min(self.MAX_RECORDS, self.limit * 2)

@@ -1,81 +1,92 @@
 """Remembers records that Kafka rejected permanently.
 
-When such a record is read again, it goes to the dead-letter topic and is not sent again.
+When such a record is read again, its source record goes to the dead-letter topic instead.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
 
 from headwater.model.record import Failure, RecordBatch, SourceIds, position_ids
-from headwater.sinks.base import RecordRejection, Sink
+from headwater.sinks.base import Rejection, Sink
 from headwater.sinks.outputs import output_ids
 
 ERROR = "RefusedByKafka"
 """The error class of the dead letters of these records."""
 
 
+class _RejectedRecord(NamedTuple):
+    """The known facts about a rejected record.
+
+    Attributes:
+        source_partition: The partition of its source record; None when it is not known.
+        reason: Why Kafka rejected it; None for a suspect.
+    """
+
+    source_partition: int | None
+    reason: str | None
+
+
 class RejectedRecords:
     """The records that Kafka has rejected and whose offsets are not committed yet.
 
-    A record is identified by its topic and its output id (`sinks.outputs.output_ids`). A suspect is a record of a batch
-    that Kafka has rejected without naming the record that is at fault.
+    A record is identified by its topic and its output id (`sinks.outputs.output_ids`). When Kafka rejects a whole
+    batch, the error does not tell which of its records is invalid: all of them are suspects. Suspects are sent again
+    with one record in each batch, so that the next rejection identifies the record.
     """
 
     def __init__(self, source_ids: SourceIds = position_ids) -> None:
         self._source_ids = source_ids
-        self._reasons: dict[tuple[str, bytes], str] = {}
-        self._suspects: set[tuple[str, bytes]] = set()
-        self._delivered: set[tuple[str, bytes]] = set()
-        """The rejected records and suspects that were delivered since the last commit."""
+        self._records: dict[tuple[str, bytes], _RejectedRecord] = {}
+        self._produced: set[tuple[str, bytes]] = set()
+        """The records in `_records` whose batches were produced again since the last commit."""
 
     def __bool__(self) -> bool:
-        return bool(self._reasons or self._suspects)
+        return bool(self._records)
 
     @property
-    def one_record_per_batch(self) -> bool:
-        """Whether each record must have its own batch, so that Kafka names the record at fault.
+    def need_one_record_per_batch(self) -> bool:
+        """Whether there are suspects, so that each record must be sent in its own batch."""
+        return any(record.reason is None for record in self._records.values())
 
-        True while there are suspects.
-        """
-        return bool(self._suspects)
-
-    def add(self, rejections: Sequence[RecordRejection]) -> list[str]:
+    def add(self, rejections: Sequence[Rejection]) -> list[str]:
         """Remember the rejections of a producer. Return their reasons."""
         for rejection in rejections:
-            record = rejection.topic, rejection.output_id
-            if rejection.scope == "record":
-                self._reasons[record] = rejection.reason
-            elif rejection.scope == "batch":
-                self._suspects.add(record)
+            if rejection.cause != "other":
+                reason = rejection.reason if rejection.cause == "record" else None
+                record = _RejectedRecord(rejection.source_partition, reason)
+                self._records[rejection.topic, rejection.output_id] = record
         if rejections:
-            self._delivered.clear()
+            self._produced.clear()
         return [rejection.reason for rejection in rejections]
 
     def failures_of(self, batch: RecordBatch, sink: Sink) -> list[Failure]:
         """Return a failure for each row of a batch that Kafka has rejected from this sink."""
-        ids = output_ids(batch, self._source_ids)
-        reasons = [self.reason(sink.topic, output_id) for output_id in ids]
+        reasons = [self.reason(sink.topic, output_id) for output_id in output_ids(batch, self._source_ids)]
         return [Failure(row, ERROR, reason, sink.name) for row, reason in enumerate(reasons) if reason is not None]
 
     def reason(self, topic: str, output_id: bytes) -> str | None:
-        """Return why Kafka rejected a record; None when it has not, or may accept the record now."""
-        record = topic, output_id
-        reason = self._reasons.get(record)
-        if reason is not None or record in self._suspects:
-            self._delivered.add(record)
-        return reason
+        """Return why Kafka rejected a record; None when the record is valid or only a suspect."""
+        record = self._records.get((topic, output_id))
+        return record and record.reason
 
-    def committed(self) -> None:
-        """Forget the records since the last commit, whose offsets are committed now."""
-        for record in self._delivered:
-            self._reasons.pop(record, None)
-            self._suspects.discard(record)
-        self._delivered.clear()
+    def on_produced(self, batch: RecordBatch, topic: str) -> None:
+        """Record that a batch was produced to a topic, except its rejected records."""
+        if self._records:
+            keys = {(topic, output_id) for output_id in output_ids(batch, self._source_ids)}
+            self._produced |= self._records.keys() & keys
 
-    def clear(self) -> None:
-        """Forget all records.
+    def on_committed(self) -> None:
+        """Forget the records that were produced since the last commit."""
+        for key in self._produced:
+            self._records.pop(key, None)
+        self._produced.clear()
 
-        The next owner of their partitions finds out again which ones Kafka rejects.
+    def on_revoked(self, partitions: Collection[int]) -> None:
+        """Forget the records whose source records are from these partitions.
+
+        The next worker of the partitions finds out again which records Kafka rejects.
         """
-        self._reasons.clear()
-        self._suspects.clear()
-        self._delivered.clear()
+        self._records = {
+            key: record for key, record in self._records.items() if record.source_partition not in partitions
+        }
+        self._produced &= self._records.keys()

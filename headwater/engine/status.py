@@ -5,8 +5,8 @@ from collections.abc import Iterable, Mapping, Set
 
 import structlog
 
-from headwater.engine.isolation import PartitionIsolation
-from headwater.engine.pipeline import FailedRecord
+from headwater.engine.in_flight_batch import FailedRecord
+from headwater.engine.partition_isolation import PartitionIsolation
 from headwater.sources.base import Gap
 
 log = structlog.get_logger(__name__)
@@ -20,10 +20,10 @@ PAUSE_PER_CRASH_S = 1.0
 MAX_CRASH_PAUSE_S = 10.0
 CRASH_ERRORS = frozenset({"SandboxCrash", "OutOfMemory"})
 """Error classes of records that ended the V8 process."""
-GAP_SHOWN_S = 900.0
-"""How long the reason mentions a gap."""
-KAFKA_WAIT_SHOWN_S = 3.0
-"""How long the worker may wait for Kafka before the reason says so."""
+GAP_REPORTED_FOR_S = 900.0
+"""For how long the reason mentions a gap."""
+KAFKA_WAIT_REPORTED_AFTER_S = 3.0
+"""How long the worker may wait for Kafka before the reason mentions the wait."""
 NO_PARTITIONS = (
     "Kafka has assigned no partitions to this worker yet: its consumer group is rebalancing, or Kafka is unavailable."
 )
@@ -45,29 +45,27 @@ class CrashThrottle:
 
         Returns how many seconds the worker must pause before the next batch.
         """
-        new = sum(each.failure.error in CRASH_ERRORS for each in failed_records)
-        self._crashed_at.extend([now] * new)
+        crashes = sum(failed.failure.error in CRASH_ERRORS for failed in failed_records)
+        self._crashed_at.extend([now] * crashes)
         self.expire(now)
-        return min(MAX_CRASH_PAUSE_S, new * PAUSE_PER_CRASH_S) if self.reason else 0.0
+        return min(MAX_CRASH_PAUSE_S, crashes * PAUSE_PER_CRASH_S) if self.reason else 0.0
 
     def expire(self, now: float) -> None:
-        """Forget the crashes that are older than CRASH_WINDOW_S."""
+        """Forget the crashes that are older than CRASH_WINDOW_S, and update `reason`."""
         while self._crashed_at and self._crashed_at[0] <= now - CRASH_WINDOW_S:
             self._crashed_at.popleft()
         if len(self._crashed_at) > MAX_CRASHES:
             self.reason = (
                 f"More than {MAX_CRASHES} records a minute crash the V8 process of the scripts. These records become "
-                "dead letters, and the others are delivered slowly. Correct the script: most often it needs too much "
-                "memory."
+                "dead letters, and the other records are delivered slowly. Correct the script: most often it needs "
+                "too much memory."
             )
         elif len(self._crashed_at) <= FEW_CRASHES:
             self.reason = ""
 
 
 class UnreadRecords:
-    """Reports records of the source that are not read.
-
-    They were deleted, or their partitions can't be read now.
+    """Reports gaps and unreadable partitions of the source, whose records are not read.
 
     Attributes:
         unreadable: The reason why a partition can't be read at the moment, by partition.
@@ -76,30 +74,30 @@ class UnreadRecords:
     def __init__(self) -> None:
         self.unreadable: Mapping[int, str] = {}
         self._last_gap = ""
-        self._gap_shown_until = float("-inf")
+        self._gap_reported_until = float("-inf")
 
     def record_gap(self, gap: Gap, now: float) -> None:
-        """Log a gap that the source has skipped, and mention it in the reason for GAP_SHOWN_S."""
-        self._last_gap, self._gap_shown_until = str(gap), now + GAP_SHOWN_S
+        """Log a gap that the source has skipped. `reasons` mentions it for GAP_REPORTED_FOR_S."""
+        self._last_gap, self._gap_reported_until = str(gap), now + GAP_REPORTED_FOR_S
         log.error(self._last_gap)
 
     def set_unreadable(self, unreadable: Mapping[int, str]) -> None:
-        """Replace the partitions that can't be read, and log when there were none before."""
+        """Replace the unreadable partitions, and log them when there were none before."""
         if unreadable and not self.unreadable:
             log.warning("partitions can't be read", reasons=list(dict.fromkeys(unreadable.values())))
         self.unreadable = unreadable
 
     def reasons(self, now: float) -> list[str]:
-        """Return a sentence for each different reason, and the last gap while it is shown."""
-        gaps = [self._last_gap] if now < self._gap_shown_until else []
+        """Return each different reason of unreadable partitions, and a sentence about the last gap."""
+        gaps = [self._last_gap] if now < self._gap_reported_until else []
         return [*dict.fromkeys(self.unreadable.values()), *gaps]
 
 
 class Assignment:
-    """The assigned partitions of the worker, and how long it has waited for some.
+    """The assigned partitions of the worker, and how long it has waited for an assignment.
 
     Attributes:
-        has_joined: Whether the group has answered at least once, even with no partitions.
+        has_joined: Whether the group has assigned partitions at least once, even if it were none.
     """
 
     def __init__(self) -> None:
@@ -107,31 +105,31 @@ class Assignment:
         self._partitions: set[int] = set()
         self._waiting_since: float | None = None
 
-    def joining(self, now: float) -> None:
+    def on_joining(self, now: float) -> None:
         """Record that the worker joins the group now; `now` is in monotonic seconds."""
         self._waiting_since = now
 
-    def lost(self) -> None:
-        """Record that another worker has the partitions, and that this worker waits for new ones."""
+    def on_lost(self) -> None:
+        """Record that this worker has lost its membership, and waits for an assignment."""
         self._waiting_since = float("-inf")
 
-    def add(self, partitions: Iterable[int]) -> None:
-        """Record partitions that the group has assigned in addition to the others."""
+    def on_assigned(self, partitions: Iterable[int]) -> None:
+        """Record partitions that the group has assigned in addition to the present ones."""
         self.has_joined = True
         self._partitions.update(partitions)
         self._waiting_since = None
 
-    def remove(self, partitions: Iterable[int]) -> None:
-        """Record partitions that the worker has lost."""
+    def on_revoked(self, partitions: Iterable[int]) -> None:
+        """Remove partitions that the worker has lost."""
         self._partitions.difference_update(partitions)
 
     def reason(self, now: float) -> str:
-        """Return NO_PARTITIONS when the worker has waited for KAFKA_WAIT_SHOWN_S, else ""."""
-        waits = self._waiting_since is not None and now - self._waiting_since >= KAFKA_WAIT_SHOWN_S
-        return NO_PARTITIONS if waits else ""
+        """Return NO_PARTITIONS when the worker has waited for KAFKA_WAIT_REPORTED_AFTER_S, else ""."""
+        waits_long = self._waiting_since is not None and now - self._waiting_since >= KAFKA_WAIT_REPORTED_AFTER_S
+        return NO_PARTITIONS if waits_long else ""
 
     def reads_nothing(self, unreadable: Set[int]) -> bool:
-        """Return whether the worker has partitions and all of them are in `unreadable`."""
+        """Return whether the worker has partitions, and every partition is in `unreadable`."""
         return bool(self._partitions) and self._partitions <= unreadable
 
 

@@ -1,4 +1,4 @@
-"""What a worker waits for, and when it tries again."""
+"""The conditions that a worker waits for, and when it continues."""
 
 import random
 import time
@@ -12,39 +12,42 @@ log = structlog.get_logger(__name__)
 
 
 class Waiting:
-    """Counts the time that a worker waits for Kafka or a store, and schedules its next attempt.
+    """Measures how long a worker waits for Kafka or a store, and schedules its next attempt.
 
     Attributes:
         reason: What the worker waits for, as a sentence; empty when it does not wait.
         total_s: How long the worker has waited in total, in seconds.
-        kafka: The delays after errors of Kafka.
-        store: The delays after errors of the set store.
+        kafka_backoff: The delays after errors of Kafka.
+        store_backoff: The delays after errors of the set store.
+        recovery_backoff: The delays after errors of `Delivery.recover`. They are short, because `recover` itself waits
+            for Kafka.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic, rng: Callable[[], float] = random.random) -> None:
         self.reason = ""
         self.total_s = 0.0
-        self.kafka = Backoff(1.0, 30.0, rng)
-        self.store = Backoff(0.1, 0.5, rng)
+        self.kafka_backoff = Backoff(1.0, 30.0, rng)
+        self.store_backoff = Backoff(0.1, 0.5, rng)
+        self.recovery_backoff = Backoff(0.1, 0.5, rng)
         self._clock = clock
-        self._retry_at = float("-inf")
+        self._continue_at = float("-inf")
 
     @property
-    def is_over(self) -> bool:
-        """Whether the worker may go on."""
-        return self._clock() >= self._retry_at
+    def may_continue(self) -> bool:
+        """Whether the worker may make its next attempt."""
+        return self._clock() >= self._continue_at
 
-    def back_off(self, reason: str, backoff: Backoff) -> None:
-        """Record that a dependency is unavailable, and wait before the next attempt."""
+    def schedule_retry(self, reason: str, backoff: Backoff) -> None:
+        """Record why the worker waits, and schedule its next attempt by a back-off."""
         if reason != self.reason:
             log.warning("waiting", reason=reason)
         self.reason = reason
-        self.pause(backoff.next_delay_s())
+        self.schedule_next_step(backoff.next_delay_s())
 
-    def pause(self, seconds: float) -> None:
-        """Wait for this long."""
-        self._retry_at = self._clock() + seconds
+    def schedule_next_step(self, delay_s: float) -> None:
+        """Let the worker continue in `delay_s` seconds."""
+        self._continue_at = self._clock() + delay_s
 
-    def add(self, since: float) -> None:
+    def add_wait(self, since: float) -> None:
         """Count the time from `since` until now as waited."""
         self.total_s += self._clock() - since

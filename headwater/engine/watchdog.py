@@ -11,8 +11,8 @@ CHECK_INTERVAL_S = 1.0
 class Watchdog(threading.Thread):
     """Calls `on_timeout` on its own thread when a watched block lasts too long.
 
-    The block may last for `max_checks` checks, one a second. It counts checks and not the time, because it does not
-    check while the whole process is suspended: the time of a suspension then counts as one second at most.
+    The block may last for `max_checks` checks, one a second. The watchdog counts checks and not the time, because no
+    check is made while the whole process is suspended: a suspension counts as one second at most.
     """
 
     def __init__(self, max_checks: int, on_timeout: Callable[[], None]) -> None:
@@ -25,7 +25,7 @@ class Watchdog(threading.Thread):
     def watching(self) -> Iterator[None]:
         """Watch the block of a `with` statement.
 
-        Only one thread may do so, and blocks must not be nested.
+        Only one thread may use this method, and the blocks must not be nested.
         """
         if not self.is_alive():
             self.start()

@@ -1,12 +1,12 @@
 """The worker, which runs the pipeline of a deployment.
 
 The worker reads batches, passes them through the transforms, delivers them in order, and commits their positions. One
-thread runs the loop; `Worker.step` has its order. It waits for space in the producer's queue, for acknowledgements, and
-for the set store. During a long wait it pauses the source and keeps polling it, so that the worker stays a member of
-its consumer group. A rebalance can happen within any poll of the source. `revoked` then finishes the batches in flight
-within REVOKE_BUDGET_S, commits their positions, and releases the partitions.
+thread runs the loop, and `Worker.step` is one iteration. The loop waits for space in the producer's queue, for
+acknowledgements, and for the set store. During a long wait the worker pauses the source and keeps polling it, so that
+the worker stays a member of its consumer group. A rebalance can happen within any poll of the source. `on_revoked` then
+finishes the batches in flight within REVOKE_BUDGET_S, commits their positions, and drops the partitions.
 
-Its retries do not use tenacity, because the source is polled and acknowledgements are processed during each wait.
+Retries do not use tenacity, because the source is polled and acknowledgements are processed during each wait.
 """
 
 import random
@@ -18,16 +18,16 @@ import structlog
 from headwater.engine.committer import Committer
 from headwater.engine.delivery import Delivery
 from headwater.engine.heartbeat import HEARTBEAT_INTERVAL_S, HeartbeatReporter
+from headwater.engine.in_flight_batch import InFlightBatch
 from headwater.engine.in_flight_batches import InFlightBatches
-from headwater.engine.isolation import PartitionIsolation
 from headwater.engine.metrics.pipeline_metrics import PipelineMetrics
 from headwater.engine.offset_tracker import OffsetTracker
-from headwater.engine.pipeline import InFlightBatch
-from headwater.engine.status import KAFKA_WAIT_SHOWN_S, WorkerStatus
+from headwater.engine.partition_isolation import PartitionIsolation
+from headwater.engine.status import KAFKA_WAIT_REPORTED_AFTER_S, WorkerStatus
 from headwater.engine.waiting import Waiting
-from headwater.errors import BrokerUnavailable, SetStoreUnavailable
+from headwater.errors import BrokerUnavailable, RedisUnavailable
+from headwater.model.reading_plan import READ_ALL, ReadingPlan
 from headwater.model.record import RecordBatch
-from headwater.model.worker_spec import READ_ALL, ReadingPlan
 from headwater.sources.base import Positions, Source
 from headwater.transforms.base import Transform
 
@@ -38,7 +38,7 @@ IDLE_POLL_S = 0.4
 ACK_POLL_S = 0.01
 """The timeout of a poll while acknowledgements are outstanding.
 
-It is short, because the worker notices acknowledgements only between polls, and measures their time.
+The timeout is short, because the worker notices acknowledgements only between polls, and measures their time.
 """
 PAUSED_POLL_S = 0.1
 QUEUE_FULL_WAIT_S = 0.02
@@ -86,16 +86,17 @@ class Worker:
             delivery=delivery,
             offsets=self._offsets,
             metrics=metrics,
-            on_commit=self._committed,
+            on_committed=self._on_committed,
             clock=clock,
         )
         self._waiting = Waiting(clock, rng)
         self._isolation = PartitionIsolation(plan, source, clock)
         self._status = WorkerStatus(self._isolation)
-        self._rejections: Sequence[str] = ()
-        """Why records are read again from the last commit: `Backpressure.rejections`, kept until that is done."""
-        self._is_waiting_to_join = self._paused = self._stopping = False
+        self._rejections: list[str] = []
+        """The rejections since the last commit, until `_rewind` has handled them."""
+        self._is_waiting_to_join = self._is_source_paused = self._is_stopping = False
         self._progress = 0
+        """How many steps were made and records read. The orchestrator kills a worker whose number stays the same."""
 
     # Lifecycle
 
@@ -107,7 +108,7 @@ class Worker:
         """
         try:
             self.start()
-            while not self._stopping:
+            while not self._is_stopping:
                 self.step()
             return self.finish()
         finally:
@@ -118,21 +119,21 @@ class Worker:
 
         Safe in a signal handler.
         """
-        self._stopping = True
+        self._is_stopping = True
 
     def start(self) -> None:
-        """Connect to Kafka, however long that takes, and join the group when it is allowed.
+        """Connect to Kafka, however long that takes, and join the group.
 
-        The supervisor allows it.
+        The worker joins as soon as the orchestrator allows it.
         """
         self._retry_until_connected(self._delivery.connect)
-        while not self._stopping and not self._may_join():
+        while not self._is_stopping and not self._may_join():
             self._is_waiting_to_join = True
             self._report()
         self._is_waiting_to_join = False
         self._retry_until_connected(self._delivery.start)
-        if not self._stopping:
-            self._status.assignment.joining(self._clock())
+        if not self._is_stopping:
+            self._status.assignment.on_joining(self._clock())
             self._isolation.start()
             self._source.join(self)
 
@@ -140,19 +141,19 @@ class Worker:
         return self._reporter.channel.may_join(JOIN_POLL_S if self._is_waiting_to_join else 0)
 
     def _retry_until_connected(self, call: Callable[[float], None]) -> None:
-        while not self._stopping:
+        while not self._is_stopping:
             self._report()
             try:
                 call(CONNECT_TIMEOUT_S)
             except BrokerUnavailable as error:
                 self._waiting.reason = error.detail
-                self._sleep_and_report(self._waiting.kafka.next_delay_s())
+                self._sleep_and_report(self._waiting.kafka_backoff.next_delay_s())
             else:
                 self._waiting.reason = ""
                 return
 
     def _sleep_and_report(self, seconds: float) -> None:
-        while seconds > 0 and not self._stopping:
+        while seconds > 0 and not self._is_stopping:
             self._report()
             self._sleep(min(seconds, HEARTBEAT_INTERVAL_S))
             seconds -= HEARTBEAT_INTERVAL_S
@@ -160,7 +161,7 @@ class Worker:
     def finish(self) -> bool:
         """Deliver and commit the batches in flight, within STOP_BUDGET_S.
 
-        Return whether none of them is left.
+        Return whether every batch is committed.
         """
         self._report()
         is_acknowledged = self._drain(STOP_BUDGET_S)
@@ -168,7 +169,7 @@ class Worker:
         return is_acknowledged and self._committer.start(wait=True) and is_complete
 
     def close(self) -> None:
-        """Free all resources. The next worker reads the records again that are not committed."""
+        """Free all resources. The next worker reads the uncommitted records again."""
         for transform in self._transforms:
             transform.close()
         self._delivery.close()
@@ -181,27 +182,27 @@ class Worker:
         commit is due.
         """
         self._progress += 1
-        if not self._waiting.is_over:
+        if not self._waiting.may_continue:
             self._wait_for_retry()
-        elif self._has_rejections():
+        elif self._poll_rejections():
             self._rewind()
         else:
             has_read = self._read()
             self._transform(wait=not has_read)
             self._deliver_finished()
         if self._committer.is_due():
-            self._checkpoint()
+            self._commit()
         self._report()
 
-    # Read
+    # Reading
 
     def _read(self) -> bool:
         """Read the next batch and start its transforms.
 
         Return False when there are no records or no capacity.
         """
-        self._isolate()
-        limit = 0 if self._paused else self._batch_capacity()
+        self._advance_isolation()
+        limit = 0 if self._is_source_paused else self._batch_capacity()
         if not limit:
             return False
         batch = self._poll(limit, 0)
@@ -210,18 +211,18 @@ class Worker:
             awaits_acks = self.metrics.awaits_acknowledgements or self._committer.is_running
             batch = self._poll(limit, ACK_POLL_S if awaits_acks else self._idle_poll_s)
         if batch is not None:
-            self._isolation.polled(is_busy=bool(batch) or self._is_busy())
+            self._isolation.on_polled(is_busy=bool(batch) or self._is_busy())
         if not batch:
             return False
-        self._offsets.read(batch)
+        self._offsets.on_read(batch)
         self._batches.start(batch, self._clock(), self._waiting.total_s)
         return True
 
-    def _isolate(self) -> None:
+    def _advance_isolation(self) -> None:
         try:
-            self._isolation.advance(self._send, is_busy=self._is_busy())
+            self._isolation.advance(self._send_heartbeat, is_busy=self._is_busy())
         except BrokerUnavailable as error:
-            self._waiting.back_off(error.detail, self._waiting.kafka)
+            self._waiting.schedule_retry(error.detail, self._waiting.kafka_backoff)
 
     def _is_busy(self) -> bool:
         """Return whether records that were read are not committed yet."""
@@ -238,10 +239,10 @@ class Worker:
         try:
             batch = self._source.poll(max_records, timeout_s)
         except BrokerUnavailable as error:
-            self._waiting.back_off(error.detail, self._waiting.kafka)
+            self._waiting.schedule_retry(error.detail, self._waiting.kafka_backoff)
             return None
         self._progress += 1 + len(batch)
-        for gap in self._source.gaps():
+        for gap in self._source.take_gaps():
             self._status.unread.record_gap(gap, self._clock())
             self._offsets.set_starts({gap.partition: gap.start})
             self._skip_to({gap.partition: gap.end})
@@ -252,11 +253,11 @@ class Worker:
         return batch
 
     def _skip_to(self, positions: Positions) -> None:
-        """Let positions after a gap or control records be committed, with the records before."""
+        """Let positions after a gap or control records be committed with the records before them."""
         if not self._batches.set_end_offsets(positions):
-            self._offsets.delivered(positions)
+            self._offsets.on_produced(positions)
 
-    # Transform
+    # Transforming
 
     def _transform(self, *, wait: bool) -> None:
         """Advance the batches in flight, and pause or resume the source.
@@ -264,22 +265,22 @@ class Worker:
         Args:
             wait: Whether to wait for the next result of the first batch.
         """
-        is_store_available = self._advance(wait=wait)
+        is_store_available = self._advance_batches(wait=wait)
         if self._batches.is_slower_than(PAUSE_AFTER_S, self._clock()):
             self._poll_paused(self._waiting.reason or SLOW_TRANSFORMS, 0)
-        elif is_store_available and self._waiting.is_over:
+        elif is_store_available and self._waiting.may_continue:
             self._resume()
 
-    def _advance(self, *, wait: bool) -> bool:
+    def _advance_batches(self, *, wait: bool) -> bool:
         """Advance the batches in flight. Return False when the set store is unavailable."""
         try:
             self._batches.advance(wait=wait)
-        except SetStoreUnavailable as error:
-            self._waiting.back_off(error.detail, self._waiting.store)
+        except RedisUnavailable as error:
+            self._waiting.schedule_retry(error.detail, self._waiting.store_backoff)
             return False
         return True
 
-    # Deliver
+    # Delivery
 
     def _deliver_finished(self) -> None:
         """Deliver the finished batches, in the order in which they were read.
@@ -295,24 +296,24 @@ class Worker:
     def _deliver(self, in_flight: InFlightBatch) -> None:
         for line in in_flight.logs:
             self._reporter.log.add_script_line(line)
-        sent, failures = self._delivery.deliver(in_flight)
+        produced, failures = self._delivery.deliver(in_flight)
         now = self._clock()
         self._batches.sizer.update(in_flight, now, self._waiting.total_s)
         if pause_s := self._status.crashes.record(in_flight.failed_records, now):
-            self._waiting.pause(pause_s)
+            self._waiting.schedule_next_step(pause_s)
         positions = in_flight.next_offsets()
-        self._offsets.delivered(positions)
-        self.metrics.delivered(in_flight, positions, sent, failures, now - in_flight.read_at)
+        self._offsets.on_produced(positions)
+        self.metrics.on_produced(in_flight, positions, produced, failures, now - in_flight.read_at)
 
-    # Commit
+    # Commits
 
-    def _checkpoint(self) -> None:
-        """Commit the delivered positions after all their records are acknowledged.
+    def _commit(self) -> None:
+        """Commit the pending positions after all their records are acknowledged.
 
-        Without pending positions a commit stays due, so that the positions of the first batch after an idle period are
-        committed immediately.
+        If there is nothing to commit, the commit stays due, so that the first batch after an idle period is committed
+        at once.
         """
-        if not self._committer.end(wait=False) or self._has_rejections():
+        if not self._committer.end(wait=False) or self._poll_rejections():
             return
         if not self._offsets.pending:
             self._committer.retry()
@@ -321,18 +322,18 @@ class Worker:
             self._committer.start(wait=False)
         self._committer.schedule()
 
-    def _committed(self, positions: Positions) -> None:
-        self._isolation.committed(positions)
-        self._waiting.kafka.reset()
+    def _on_committed(self, positions: Positions) -> None:
+        self._isolation.on_committed(positions)
+        self._waiting.kafka_backoff.reset()
 
-    # Recover
+    # Recovery
 
-    def _has_rejections(self) -> bool:
-        """Return whether Kafka has rejected a record since the last commit.
+    def _poll_rejections(self) -> bool:
+        """Take new rejections. Return whether there are any since the last commit or rewind.
 
         Then nothing may be delivered or committed before `_rewind`.
         """
-        self._rejections = self._delivery.backpressure().rejections or self._rejections
+        self._rejections += self._delivery.take_rejections()
         return bool(self._rejections)
 
     def _rewind(self) -> None:
@@ -341,64 +342,67 @@ class Worker:
         try:
             stored = self._source.committed() if self._delivery.recover() else {}
         except BrokerUnavailable as error:
-            self._waiting.back_off(error.detail, self._waiting.store)
+            self._waiting.schedule_retry(error.detail, self._waiting.recovery_backoff)
             return
+        self._waiting.recovery_backoff.reset()
         count, first = len(self._rejections), self._rejections[0]
         log.warning("Kafka rejected records; they are read again", count=count, first=first)
         positions = self._offsets.rewind(stored)
         self._source.seek(positions)
-        self.metrics.rewound(positions)
-        self._rejections = ()
-        self._waiting.back_off(f"Kafka rejected records: {first}", self._waiting.kafka)
+        self.metrics.on_rewind(positions)
+        self._rejections.clear()
+        self._waiting.schedule_retry(f"Kafka rejected records: {first}", self._waiting.kafka_backoff)
 
-    # Wait
+    # Waits
 
     def _wait_for_retry(self) -> None:
         since = self._clock()
         self._poll_paused(self._waiting.reason, PAUSED_POLL_S)
-        self._waiting.add(since)
+        self._waiting.add_wait(since)
 
     def _poll_paused(self, reason: str, timeout_s: float) -> None:
         """Pause the source and poll it, so that the worker stays a member of its consumer group."""
         self._waiting.reason = reason
-        self._isolation.paused()
-        if not self._paused:
+        self._isolation.on_paused()
+        if not self._is_source_paused:
             self._source.pause()
-            self._paused = True
-        self._poll(1, timeout_s)
+            self._is_source_paused = True
+        batch = self._poll(1, timeout_s)
+        assert not batch, "a paused source has returned records, which would be lost"
         self._report()
 
     def _resume(self) -> None:
         self._waiting.reason = ""
-        self._waiting.store.reset()
-        if self._paused:
+        self._waiting.store_backoff.reset()
+        if self._is_source_paused:
             self._source.resume()
-            self._paused = False
+            self._is_source_paused = False
 
     def _wait_until(self, condition: Callable[[], bool], reason: str) -> bool:
-        """Wait until `condition()` is true; each call of it may block briefly.
+        """Wait until `condition()` is true. A call of `condition` may block briefly.
 
         Returns False when the worker is stopping, or when Kafka has rejected a record.
         """
         since, reason_before = self._clock(), self._waiting.reason
-        while not (is_met := condition()) and not self._stopping and not self._has_rejections():
+        while not (is_met := condition()) and not self._is_stopping and not self._poll_rejections():
             waited_s = self._clock() - since
             if waited_s >= PAUSE_AFTER_S:
                 self._poll_paused(reason, 0)
-            elif waited_s >= KAFKA_WAIT_SHOWN_S:
+            elif waited_s >= KAFKA_WAIT_REPORTED_AFTER_S:
                 self._waiting.reason = reason
             self._report()
-        if not reason_before and self._waiting.is_over:
+        if not reason_before and self._waiting.may_continue:
             self._resume()
-        self._waiting.add(since)
-        return is_met and not self._has_rejections()
+        self._waiting.add_wait(since)
+        return is_met and not self._poll_rejections()
 
     def _wait_for_queue(self) -> bool:
         return self._wait_until(
-            self._has_queue_space, "Kafka accepts records more slowly than the pipeline produces them."
+            self._make_queue_space, "Kafka accepts records more slowly than the pipeline produces them."
         )
 
-    def _has_queue_space(self) -> bool:
+    def _make_queue_space(self) -> bool:
+        """Return whether the producer's queue has space. If it is full, flush it for a moment."""
         if not self._delivery.backpressure().is_queue_full:
             return True
         self._delivery.flush(QUEUE_FULL_WAIT_S)
@@ -411,63 +415,64 @@ class Worker:
 
     # Rebalances: called by the source from within `poll`
 
-    def assigned(self, partitions: list[int]) -> None:
+    def on_assigned(self, partitions: list[int]) -> None:
         log.debug("partitions assigned", partitions=partitions)
-        self._status.assignment.add(partitions)
-        self._isolation.assigned(partitions)
-        self.metrics.assigned(partitions)
+        self._status.assignment.on_assigned(partitions)
+        self._isolation.on_assigned(partitions)
+        self.metrics.on_assigned(partitions)
 
-    def revoked(self, partitions: list[int]) -> None:
+    def on_revoked(self, partitions: list[int]) -> None:
         if self._drain(REVOKE_BUDGET_S):
             self._committer.start(wait=True)
-        self._release(partitions)
+        self._drop_partitions(partitions)
 
-    def lost(self, partitions: list[int]) -> None:
+    def on_lost(self, partitions: list[int]) -> None:
         log.warning("partitions lost; another worker may own them already", partitions=partitions)
-        self._release(partitions)
-        self._status.assignment.lost()
+        self._drop_partitions(partitions)
+        self._status.assignment.on_lost()
 
-    def _release(self, partitions: list[int]) -> None:
+    def _drop_partitions(self, partitions: list[int]) -> None:
         self._committer.end(wait=True)
-        self._status.assignment.remove(partitions)
-        self._isolation.dropped(partitions)
-        self._offsets.drop(partitions)
-        self._delivery.forget(partitions)
-        self.metrics.dropped(partitions)
-        self._batches.drop(partitions)
+        self._status.assignment.on_revoked(partitions)
+        self._isolation.on_revoked(partitions)
+        self._offsets.on_revoked(partitions)
+        self._delivery.on_revoked(partitions)
+        self.metrics.on_revoked(partitions)
+        self._batches.on_revoked(partitions)
 
     def _drain(self, budget_s: float) -> bool:
         """Finish and deliver the batches in flight, for at most `budget_s` seconds.
 
-        Returns whether all delivered records are acknowledged, so that their positions may be committed.
+        Returns whether all produced records are acknowledged, so that their positions may be committed.
         """
         self._committer.end(wait=True)
         deadline = self._clock() + budget_s
-        while self._batches and self._clock() < deadline and not self._has_rejections():
-            if not self._advance(wait=False):
+        while self._batches and self._clock() < deadline and not self._poll_rejections():
+            if not self._advance_batches(wait=False):
                 break
             while self._batches.is_first_finished:
                 self._deliver(self._batches.pop_first())
             if self._batches:
                 self._sleep(DRAIN_SLEEP_S)
         while unacknowledged := self._delivery.flush(FLUSH_TIMEOUT_S):
-            if self._has_rejections() or self._clock() >= deadline:
+            if self._poll_rejections() or self._clock() >= deadline:
                 break
-        return not unacknowledged and not self._has_rejections()
+        return not unacknowledged and not self._poll_rejections()
 
     # Heartbeats
 
     def _state(self) -> tuple[str, str]:
-        phase = "draining" if self._stopping else "prepared" if self._is_waiting_to_join else ""
+        phase = "draining" if self._is_stopping else "prepared" if self._is_waiting_to_join else ""
         return self._status.state(self._clock(), self._waiting.reason, phase)
 
     def _report(self) -> None:
+        """Measure new acknowledgements, and send a heartbeat if one is due."""
         if self.metrics.awaits_acknowledgements:
-            self.metrics.acknowledged(self._delivery.backpressure().outstanding)
-        if self._reporter.due(*self._state()):
-            self._send()
+            self.metrics.on_acknowledged(self._delivery.outstanding())
+        if self._reporter.is_due(*self._state()):
+            self._send_heartbeat()
 
-    def _send(self) -> bool:
-        """Send a heartbeat. Return whether the supervisor will read it."""
+    def _send_heartbeat(self) -> bool:
+        """Send a heartbeat. Return whether the orchestrator will read the heartbeat."""
         fields = self.metrics.heartbeat_fields() | self._isolation.heartbeat_fields()
         return self._reporter.report(*self._state(), progress=self._progress, **fields)

@@ -1,6 +1,6 @@
-"""The protocol of a chain feed, which converts a chain's events to stream records.
+"""The protocol of a chain reader, which converts the events of a chain to stream records.
 
-A feed reads a chain for an ingest. It is not a source (`sources/`), which reads a stream for a pipeline.
+A chain reader reads a chain for an ingest. It is not a source (`sources/`), which reads a stream for a pipeline.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,11 +25,11 @@ class StreamRecord(NamedTuple):
 
 
 class Step(NamedTuple):
-    """Records, and the feed's position after them. Both are stored in one transaction.
+    """Records, and the position of the chain reader after them. One transaction stores both.
 
     Attributes:
         records: The records.
-        position: Opaque bytes from which the feed can resume, a few kB at most.
+        position: Opaque bytes from which the chain reader can resume, a few kB at most.
         time_ms: The chain time of the newest event.
         skipped: The number of source events that were not converted, by reason.
         gaps: The number of places where source data is missing.
@@ -44,17 +44,17 @@ class Step(NamedTuple):
     counts: Mapping[str, int] = NO_COUNTS
 
 
-class Feed(Protocol):
-    """Reads the events of a chain in order. Used by one thread."""
+class ChainReader(Protocol):
+    """Reads the events of a chain in order, on one thread."""
 
     @property
     def streams(self) -> Sequence[str]:
-        """The names of all streams that the feed's records may belong to."""
+        """The names of all streams that the records may belong to."""
 
     def steps(self, position: bytes | None) -> Iterator[Step | None]:
-        """Yield the steps after a position (None at the very first start).
+        """Yield the steps after a position, which is None at the very first start.
 
-        Yields None about once a second while there is nothing new. Returns at the end of a finite range. Raises
-        NodeUnavailable when the node fails; the caller then calls `steps` again. Raises IngestStopped when a retry
-        can't help.
+        The iterator yields None about once a second while the chain has nothing new, and ends after the last block of
+        a finite range. It raises NodeUnavailable when the node fails; the caller then calls `steps` again. It raises
+        IngestStopped for an error that a retry can't solve.
         """

@@ -1,4 +1,7 @@
-"""A cancel token for the threads of a feed's run: waits and calls end when it is set."""
+"""A cancel token for the threads of a chain reader.
+
+Waits and calls end when the token is set.
+"""
 
 import concurrent.futures
 import threading
@@ -17,9 +20,9 @@ POLL_INTERVAL_S: Final = 0.25
 
 
 class CancelToken:
-    """A token that is set by `set`, or as soon as the event `stop` of the whole ingest is set.
+    """A thread-safe token that `set` sets.
 
-    Thread-safe.
+    The event `stop` of the whole ingest sets the token too.
     """
 
     def __init__(self, stop: Event) -> None:
@@ -27,7 +30,7 @@ class CancelToken:
         self._is_cancelled = Event()
 
     def set(self) -> None:
-        """Set the token, because the run has ended."""
+        """Set the token."""
         self._is_cancelled.set()
 
     def is_set(self) -> bool:
@@ -60,7 +63,7 @@ def _started(call: Callable[[], _T]) -> "Future[_T]":
     def run() -> None:
         try:
             future.set_result(call())
-        except BaseException as error:  # noqa: BLE001  # whoever waits for the result gets it
+        except BaseException as error:  # noqa: BLE001  # the thread that waits for the result raises it
             future.set_exception(error)
 
     threading.Thread(target=run, name="call", daemon=True).start()

@@ -1,7 +1,7 @@
-"""JSON-RPC 2.0 over HTTP to one endpoint of a chain node. Used by several threads.
+"""Sends JSON-RPC 2.0 requests over HTTP to one endpoint of a chain node.
 
-The URL usually contains an API key. No error or log line contains the URL, and its parts are removed from messages of
-the node.
+Several threads may send requests. The URL usually contains an API key. No error or log line contains the URL, and the
+parts of the URL are removed from the messages of the node.
 """
 
 import email.utils
@@ -28,11 +28,11 @@ MAX_ATTEMPTS: Final = 6
 RETRY_DEADLINE_S: Final = 10.0
 """The total time for which one request is retried.
 
-After that the error goes to the ingest's loop, whose wait a signal can interrupt."""
+After this time the loop of the ingest gets the error, and waits in a way that a signal can interrupt."""
 MAX_FIRST_BACKOFF_S: Final = 0.25
 """The longest wait before the first retry."""
 MAX_RETRY_AFTER_S: Final = 3600.0
-"""The longest Retry-After that is honoured. Some nodes send dates in another century."""
+"""The upper limit of a Retry-After. Some nodes send dates in another century."""
 MAX_QUOTED_CHARS: Final = 200
 _MIN_SECRET_CHARS: Final = 6
 
@@ -57,13 +57,13 @@ Responses = list[Response] | Response
 _RESPONSES: Final[msgspec.json.Decoder[Responses]] = msgspec.json.Decoder(Responses)
 
 
-class HttpReply(NamedTuple):
+class HttpResponse(NamedTuple):
     """An HTTP response.
 
     Attributes:
         status: The HTTP status.
-        body: The responses; None when the body is not JSON-RPC.
-        retry_after_s: The header Retry-After in seconds; 0 without one.
+        body: The JSON-RPC responses; None when the body is not JSON-RPC.
+        retry_after_s: The header Retry-After in seconds; 0 without that header.
     """
 
     status: int
@@ -76,15 +76,17 @@ class RetriableError(Exception):
 
     Attributes:
         reason: What is wrong.
-        after_s: The node's Retry-After in seconds, or 0.
-        error: The exception class to raise when all attempts fail.
+        retry_after_s: The node's Retry-After in seconds, or 0.
+        final_error: The exception class to raise when all attempts fail.
     """
 
-    def __init__(self, reason: str, after_s: float = 0.0, error: type[NodeUnavailable] = NodeUnavailable) -> None:
+    def __init__(
+        self, reason: str, retry_after_s: float = 0.0, final_error: type[NodeUnavailable] = NodeUnavailable
+    ) -> None:
         super().__init__(reason)
         self.reason = reason
-        self.after_s = after_s
-        self.error = error
+        self.retry_after_s = retry_after_s
+        self.final_error = final_error
 
 
 class RateLimiter:
@@ -117,11 +119,11 @@ class Endpoint:
         clock: Returns monotonic seconds.
         sleep: Waits for some seconds. The default ends early when the token is set.
         timeout: The time-outs of one request.
-        attempts: The most times that a failing request is sent.
+        attempts: The maximum number of times that a failing request is sent.
 
     Attributes:
         label: The name of the node in logs and errors, without the parts of the host that may be secret.
-        retries: The number of requests that were retries.
+        retries: The number of requests that were sent again.
     """
 
     def __init__(
@@ -143,6 +145,7 @@ class Endpoint:
         self._limiter = RateLimiter(rate, clock, self._sleep)
         self._secrets = _secrets(url)
         self._wait_log = WaitLog("a node does not answer; the request is repeated")
+        self._count_lock = threading.Lock()
         self.label = public_host(url)
         self.retries = 0
 
@@ -155,39 +158,44 @@ class Endpoint:
 
         Args:
             call: The function.
-            what: Describes the call in the error message.
-            attempts: A lower limit of attempts, for failures other than rate limiting.
+            what: Describes the call in the error message, and begins with a space, as in " getBlock of slot 5".
+            attempts: A smaller number of attempts, for failures other than rate limiting.
         """
         try:
             return self._retrying(min(attempts or self._attempts, self._attempts))(call)
         except RetriableError as failure:
             detail = f"The node {self.label} does not answer{what}: {failure.reason}."
-            raise failure.error(detail, math.ceil(failure.after_s)) from None
+            raise failure.final_error(detail, math.ceil(failure.retry_after_s)) from None
 
     def _retrying(self, attempts: int) -> tenacity.Retrying:
         jitter = tenacity.wait_random_exponential(MAX_FIRST_BACKOFF_S, RETRY_DEADLINE_S / 2)
 
         def wait_s(state: tenacity.RetryCallState) -> float:
-            self.retries += 1
-            return max(jitter(state), _after_s(state))
+            return max(jitter(state), _retry_after_s(state))
 
         def stop(state: tenacity.RetryCallState) -> bool:
-            spent_s = (state.seconds_since_start or 0.0) + _after_s(state)
-            most = self._attempts if _is_busy(state) else attempts
-            return state.attempt_number >= most or spent_s > RETRY_DEADLINE_S or self._cancel_token.is_set()
+            spent_s = (state.seconds_since_start or 0.0) + _retry_after_s(state)
+            max_attempts = self._attempts if _is_rate_limited(state) else attempts
+            return state.attempt_number >= max_attempts or spent_s > RETRY_DEADLINE_S or self._cancel_token.is_set()
 
         return tenacity.Retrying(
             retry=tenacity.retry_if_exception_type(RetriableError),
             stop=stop,
             wait=wait_s,
-            sleep=self._wait,
+            sleep=self._wait_before_retry,
             reraise=True,
         )
 
-    def _wait(self, seconds: float) -> None:
+    def _wait_before_retry(self, seconds: float) -> None:
+        """Count a retry, and wait.
+
+        Tenacity calls this only for an attempt that is followed by another one.
+        """
+        with self._count_lock:
+            self.retries += 1
         self._sleep(seconds)
 
-    def post(self, body: bytes, calls: int = 1) -> HttpReply:
+    def post(self, body: bytes, calls: int = 1) -> HttpResponse:
         """Send a request that contains this many calls.
 
         Raises RetriableError when there is no HTTP response.
@@ -199,7 +207,7 @@ class Endpoint:
             reason = f"the connection failed ({type(error).__name__})"
             self._wait_log.log_if_due(node=self.label, reason=reason)
             raise RetriableError(reason) from None
-        return HttpReply(response.status_code, _decode(response.content), retry_after_s(response))
+        return HttpResponse(response.status_code, _decode(response.content), parse_retry_after(response))
 
     def _post_once(self, body: bytes) -> httpx2.Response:
         response = self._http.post(self._url, content=body, headers={"Content-Type": "application/json"})
@@ -215,16 +223,17 @@ class Endpoint:
         return text[:MAX_QUOTED_CHARS].strip().rstrip(".")
 
 
-def require_success(reply: HttpReply) -> Responses:
-    """Return the responses of a reply, whose HTTP status alone decides.
+def require_success(response: HttpResponse) -> Responses:
+    """Return the JSON-RPC responses of an HTTP response.
 
-    Raises RetriableError, NodeUnavailable, RangeTooLarge.
+    Raises RetriableError, NodeUnavailable or RangeTooLarge when the HTTP status says that the request failed. The
+    caller handles errors in the JSON-RPC responses.
     """
-    status, body = reply.status, reply.body
+    status, body = response.status, response.body
     if status == httpx2.codes.CONTENT_TOO_LARGE:
         raise RangeTooLarge("The node refuses a request of this size (HTTP 413).")
     if status in (408, 429) or status >= 500:
-        raise RetriableError(f"HTTP {status}", reply.retry_after_s)
+        raise RetriableError(f"HTTP {status}", response.retry_after_s)
     if body is None and httpx2.codes.is_success(status):
         raise RetriableError("the response is not JSON-RPC")
     if body is None or (isinstance(body, Response) and body.error is None and not httpx2.codes.is_success(status)):
@@ -235,7 +244,7 @@ def require_success(reply: HttpReply) -> Responses:
 def public_host(url: str) -> str:
     """Return the host of a URL for logs, without subdomains.
 
-    Some providers put a key there.
+    Some providers put a key into a subdomain.
     """
     host = urlsplit(url).hostname or "?"
     try:
@@ -254,27 +263,27 @@ def _decode(content: bytes) -> Responses | None:
 def _secrets(url: str) -> list[str]:
     """Return the parts of a URL that may be keys, longest first."""
     parts = urlsplit(url)
-    found = [parts.username, parts.password, parts.path, parts.query, *parts.path.split("/")]
-    found += [value for _, value in parse_qsl(parts.query)]
-    found += (parts.hostname or "").removesuffix(public_host(url)).split(".")
-    return sorted({part for part in found if part and len(part) >= _MIN_SECRET_CHARS}, key=len, reverse=True)
+    candidates = [parts.username, parts.password, parts.path, parts.query, *parts.path.split("/")]
+    candidates += [value for _, value in parse_qsl(parts.query)]
+    candidates += (parts.hostname or "").removesuffix(public_host(url)).split(".")
+    return sorted({part for part in candidates if part and len(part) >= _MIN_SECRET_CHARS}, key=len, reverse=True)
 
 
-def _after_s(state: tenacity.RetryCallState) -> float:
+def _retry_after_s(state: tenacity.RetryCallState) -> float:
     error = state.outcome.exception() if state.outcome else None
-    return error.after_s if isinstance(error, RetriableError) else 0.0
+    return error.retry_after_s if isinstance(error, RetriableError) else 0.0
 
 
-def _is_busy(state: tenacity.RetryCallState) -> bool:
+def _is_rate_limited(state: tenacity.RetryCallState) -> bool:
     error = state.outcome.exception() if state.outcome else None
-    return isinstance(error, RetriableError) and error.error is NodeRateLimited
+    return isinstance(error, RetriableError) and error.final_error is NodeRateLimited
 
 
-def retry_after_s(response: httpx2.Response) -> float:
+def parse_retry_after(response: httpx2.Response) -> float:
     """Return the header Retry-After (RFC 9110) in seconds, at most MAX_RETRY_AFTER_S."""
     text = response.headers.get("Retry-After", "")
     try:
-        asked_s = float(text) if text.isdecimal() else email.utils.parsedate_to_datetime(text).timestamp() - time.time()
+        seconds = float(text) if text.isdecimal() else email.utils.parsedate_to_datetime(text).timestamp() - time.time()
     except (ValueError, OverflowError):
         return 0.0
-    return min(max(0.0, asked_s), MAX_RETRY_AFTER_S)
+    return min(max(0.0, seconds), MAX_RETRY_AFTER_S)

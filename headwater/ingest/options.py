@@ -15,14 +15,17 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,62}")
 
 def _valid_name(name: str) -> str:
     if not _NAME.fullmatch(name):
-        raise ValueError("a name has 1 to 63 lower-case letters, digits, dots, hyphens and underscores")
+        raise ValueError(
+            "a name begins with a lower-case letter or a digit, and has at most 63 lower-case letters, digits, "
+            "dots, hyphens and underscores"
+        )
     return name
 
 
 class IngestOptions(BaseModel):
     """Base of the options of each kind of ingest.
 
-    Only one process at a time can run an ingest of a given name; a later one fences the earlier one.
+    Only one process at a time can run an ingest of a given name: a later process fences the earlier one.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -52,17 +55,17 @@ def _from_environment(value: Any) -> Any:
     return os.environ[match[1]]
 
 
-def named_variables(given: Any) -> frozenset[str]:
-    """Return the environment variables that options name as `$NAME`, at any depth."""
+def referenced_variables(given: Any) -> frozenset[str]:
+    """Return the environment variables that options refer to as `$NAME`, at any depth."""
     if isinstance(given, str):
         match = _VARIABLE.fullmatch(given)
         return frozenset() if match is None else frozenset({match[1]})
     parts = given.values() if isinstance(given, Mapping) else given if isinstance(given, list) else ()
-    return frozenset().union(*map(named_variables, parts))
+    return frozenset().union(*map(referenced_variables, parts))
 
 
-def _of_scheme(*schemes: str) -> AfterValidator:
-    """Validate the scheme of a URL.
+def _has_scheme(*schemes: str) -> AfterValidator:
+    """Return a validator for URLs with one of these schemes.
 
     Error messages don't contain the URL, because it may contain a key.
     """
@@ -86,25 +89,26 @@ def _split_urls(value: Any) -> Any:
     items = [value] if isinstance(value, str | SecretStr) else value
     if not isinstance(items, list | tuple):
         return value
-    urls = [item.get_secret_value() if isinstance(item, SecretStr) else _from_environment(item) for item in items]
-    return list(dict.fromkeys(url for each in urls for url in (each.split() if isinstance(each, str) else [each])))
+    texts = [item.get_secret_value() if isinstance(item, SecretStr) else _from_environment(item) for item in items]
+    urls = [url for text in texts for url in (text.split() if isinstance(text, str) else [text])]
+    return list(dict.fromkeys(urls))
 
 
 FROM_ENVIRONMENT = BeforeValidator(_from_environment)
 """Replaces `$NAME` by an environment variable, so that no file needs to contain a key."""
 HttpUrls = Annotated[
-    tuple[Annotated[SecretStr, _of_scheme("http://", "https://")], ...],
+    tuple[Annotated[SecretStr, _has_scheme("http://", "https://")], ...],
     Field(min_length=1),
     BeforeValidator(_split_urls),
 ]
 """One or several URLs; each may be given as `$NAME`."""
-HttpUrl = Annotated[SecretStr, FROM_ENVIRONMENT, _of_scheme("http://", "https://")]
-WebSocketUrl = Annotated[SecretStr, FROM_ENVIRONMENT, _of_scheme("ws://", "wss://")]
+HttpUrl = Annotated[SecretStr, FROM_ENVIRONMENT, _has_scheme("http://", "https://")]
+WebSocketUrl = Annotated[SecretStr, FROM_ENVIRONMENT, _has_scheme("ws://", "wss://")]
 
-_REPEATED: Final = {"entities": "entity", "coins": "coin"}
-"""The flags of members that are lists; such a flag is given once for each item."""
-_MEMBER: Final = re.compile("`([a-z_]+)`")
-"""A member name in the error message of a validator."""
+_REPEATED_FLAGS: Final = {"entities": "entity", "coins": "coin"}
+"""The flags of options that are lists. Such a flag is repeated for each item."""
+_OPTION_NAME: Final = re.compile("`([a-z_]+)`")
+"""The name of an option in the error message of a validator."""
 
 _Options = TypeVar("_Options", bound=IngestOptions)
 
@@ -112,22 +116,22 @@ _Options = TypeVar("_Options", bound=IngestOptions)
 def read_options(model: type[_Options], given: Mapping[str, Any], entry: str = "") -> _Options:
     """Validate options from flags or from an entry of a file.
 
-    `entry` is the name of the entry; empty for flags. Raises SetupError for the first invalid option, without its
-    value, which may be a URL with a key.
+    `entry` is the name of the entry, and empty for flags. Raises SetupError for the first invalid option. The error
+    does not contain the value, which may be a URL with a key.
     """
     try:
         return model.model_validate(given)
     except ValidationError as error:
-        first = error.errors(include_input=False)[0]
-        fault = first["msg"].removeprefix("Value error, ")
+        first_error = error.errors(include_input=False)[0]
+        fault, location = first_error["msg"].removeprefix("Value error, "), first_error["loc"]
         if not entry:
-            fault = _MEMBER.sub(lambda match: _flag(match[1]), fault)
-        if not entry and not first["loc"]:  # the message names the flags whose combination is not valid
+            fault = _OPTION_NAME.sub(lambda match: _flag(match[1]), fault)
+        if not entry and not location:  # the message names the flags whose combination is not valid
             raise SetupError(f"{fault[:1].upper()}{fault[1:]}.") from None
-        what = ".".join([entry, *map(str, first["loc"])]) if entry else _flag(str(first["loc"][0]))
+        what = ".".join([entry, *map(str, location)]) if entry else _flag(str(location[0]))
         raise SetupError(f"{what} is not valid: {fault}.") from None
 
 
-def _flag(member: str) -> str:
-    """Return the command-line flag of a member."""
-    return f"--{_REPEATED.get(member, member).replace('_', '-')}"
+def _flag(option: str) -> str:
+    """Return the command-line flag of an option."""
+    return f"--{_REPEATED_FLAGS.get(option, option).replace('_', '-')}"

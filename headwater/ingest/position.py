@@ -6,16 +6,16 @@ import msgspec
 
 from headwater.errors import IngestStopped
 
-_Kind = TypeVar("_Kind", bound=msgspec.Struct)
+_Position = TypeVar("_Position", bound=msgspec.Struct)
 
 
-def read_position(text: bytes, kind: type[_Kind], name: str) -> _Kind:
-    """Return the stored position of an ingest.
+def read_position(text: bytes, type_: type[_Position], name: str) -> _Position:
+    """Decode the stored position of the ingest `name`.
 
-    Raises IngestStopped when another kind of ingest, or an ingest of another source, stored it.
+    Raises IngestStopped when another kind of ingest, or an ingest of another source, stored the position.
     """
     try:
-        return msgspec.json.decode(text, type=kind)
+        return msgspec.json.decode(text, type=type_)
     except msgspec.DecodeError as error:
         raise IngestStopped(
             f"The stored position of the ingest {name} belongs to another kind of ingest: choose another --name."

@@ -2,25 +2,19 @@
 
 import itertools
 import time
-import zlib
 from collections.abc import Callable, Iterable
 
 from headwater.errors import BrokerUnavailable, SetupError
+from headwater.ingest.partitioner import partition_of
 from headwater.model.natural_key import KeyOf
 from headwater.sinks.base import Producer
 
 CHECK_EVERY = 500
-"""The number of records between two checks of the producer's queue and the clock, for at most a tenth of a second."""
+"""The number of records between two checks of the producer's queue.
+
+With a rate, the queue and the clock are checked at least ten times a second."""
 FLUSH_WITHIN_S = 60.0
 QUEUE_POLL_S = 0.05
-
-
-def partition_of(key: bytes, partitions: int) -> int:
-    """Return the CRC-32 of the key modulo the number of partitions.
-
-    librdkafka's `consistent` partitioner does the same.
-    """
-    return zlib.crc32(key) % partitions
 
 
 def write_lines(
@@ -34,11 +28,11 @@ def write_lines(
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> int:
-    """Write all lines, at most `rate` per second (0: no limit).
+    """Write all lines, at most `rate` per second (0: no limit), and return their number.
 
-    Returns their number when all are acknowledged. Lines without a key are distributed round-robin. Raises
-    BrokerUnavailable when Kafka did not acknowledge all records. If iterating over `lines` raises SetupError, the lines
-    before it are flushed, and the error is raised again with their number.
+    Lines without a key are distributed round-robin. Raises BrokerUnavailable when Kafka did not acknowledge all
+    records. If reading a line raises SetupError, the lines before it are flushed, and the error is raised again with
+    the number of these lines.
     """
     started, sent, round_robin = clock(), 0, itertools.cycle(range(partitions))
     check_every = max(1, min(CHECK_EVERY, int(rate / 10))) if rate else CHECK_EVERY
@@ -63,13 +57,13 @@ def write_lines(
 def flush_or_raise(producer: Producer, sent: int) -> None:
     """Wait until all records are acknowledged.
 
-    Raises BrokerUnavailable if some are not within FLUSH_WITHIN_S.
+    Raises BrokerUnavailable when a record was rejected, or was not acknowledged within FLUSH_WITHIN_S.
     """
-    left = producer.flush(FLUSH_WITHIN_S)
-    failures = producer.failures()
-    if left or failures:
+    unacknowledged = producer.flush(FLUSH_WITHIN_S)
+    failures = producer.take_rejections()
+    if unacknowledged or failures:
         why = failures[0].reason if failures else f"Kafka did not acknowledge them within {FLUSH_WITHIN_S:.0f} s."
-        raise BrokerUnavailable(f"{left + len(failures)} of {sent} records were not stored: {why}")
+        raise BrokerUnavailable(f"{unacknowledged + len(failures)} of {sent} records were not stored: {why}")
 
 
 def wait_for_queue_space(producer: Producer) -> None:

@@ -1,4 +1,7 @@
-"""The main loop of an ingest: writes steps, counts metrics and retries after failures."""
+"""The main loop of an ingest.
+
+It writes steps, counts metrics and retries after failures.
+"""
 
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -11,7 +14,7 @@ import structlog
 
 from headwater.backoff import Backoff
 from headwater.errors import DeliveryFailed, NodeUnavailable, Unavailable
-from headwater.ingest.base import Feed, Step
+from headwater.ingest.base import ChainReader, Step
 from headwater.ingest.writer import StepResult, StreamWriter
 
 log = structlog.get_logger(__name__)
@@ -47,7 +50,7 @@ class IngestMetrics:
         records: The number of stored records, by stream.
         left_out: The number of records that were too large for a topic.
         errors: The number of failures of the node or of Kafka.
-        time_ms: The chain time of the newest stored event; 0 before the first.
+        time_ms: The chain time of the newest stored event; 0 before the first event.
         skipped: The number of source events that were not converted, by reason.
         gaps: The number of places where source data is missing.
         counts: Further counts, by a name of COUNTS.
@@ -61,10 +64,10 @@ class IngestMetrics:
     gaps: int = 0
     counts: Counter[str] = field(default_factory=Counter)
 
-    def count(self, step: Step, written: StepResult) -> None:
+    def count(self, step: Step, result: StepResult) -> None:
         """Count a step that was stored."""
-        self.records += written.records
-        self.left_out += len(written.left_out)
+        self.records += result.records
+        self.left_out += len(result.left_out)
         self.time_ms = max(self.time_ms, step.time_ms)
         self.skipped.update(step.skipped)
         self.gaps += step.gaps
@@ -75,28 +78,28 @@ class IngestMetrics:
         parts = [f"{count} {stream}" for stream, count in sorted(self.records.items())]
         lines = [f"records: {', '.join(parts) or 'none'}"]
         if self.counts:  # some kinds of ingest count only records
-            lines += [f"{self.counts[name]} {what}" for name, what in _SUMMARY_LABELS.items()]
+            lines += [f"{self.counts[name]} {label}" for name, label in _SUMMARY_LABELS.items()]
         return "; ".join(lines)
 
 
 def run(
-    feed: Feed,
+    reader: ChainReader,
     open_writer: Callable[[], OpenedWriter],
     stop: Event,
     metrics: IngestMetrics,
     backoff: Backoff | None = None,
 ) -> None:
-    """Run until the feed ends or `stop` is set.
+    """Write the steps of a chain reader until it ends or `stop` is set.
 
     Waits and retries while the node or Kafka is unavailable.
     """
     backoff = backoff or Backoff(0.2, 30.0)
     while not stop.is_set():
         try:
-            _run_once(feed, open_writer, stop, metrics, backoff)
+            _run_once(reader, open_writer, stop, metrics, backoff)
             return
         except (Unavailable, DeliveryFailed) as error:
-            if stop.is_set():  # Setting `stop` makes waits raise; that is no failure.
+            if stop.is_set():  # `stop` makes waits raise, which is no failure of the node
                 return
             metrics.errors += 1
             wait_s = max(backoff.next_delay_s(), error.retry_after_s if isinstance(error, NodeUnavailable) else 0)
@@ -105,10 +108,10 @@ def run(
 
 
 def _run_once(
-    feed: Feed, open_writer: Callable[[], OpenedWriter], stop: Event, metrics: IngestMetrics, backoff: Backoff
+    reader: ChainReader, open_writer: Callable[[], OpenedWriter], stop: Event, metrics: IngestMetrics, backoff: Backoff
 ) -> None:
     with open_writer() as (writer, position):
-        for step in feed.steps(position):
+        for step in reader.steps(position):
             if step is not None:
                 _store(writer, step, metrics)
                 backoff.reset()
@@ -117,7 +120,7 @@ def _run_once(
 
 
 def _store(writer: StreamWriter, step: Step, metrics: IngestMetrics) -> None:
-    written = writer.write(step)
-    metrics.count(step, written)
-    for reason in written.left_out:
+    result = writer.write(step)
+    metrics.count(step, result)
+    for reason in result.left_out:
         log.warning("a record is left out", reason=reason)

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple, NoReturn
 
 from headwater.ingest.base import Step
-from headwater.ingest.replay_writer import partition_of
+from headwater.ingest.partitioner import partition_of
 from headwater.sinks.base import TransactionalProducer
 from headwater.sinks.outputs import OutputBatch, size_error
 
@@ -16,7 +16,7 @@ POSITIONS_TOPIC: Final = "headwater.ingest"
 def transactional_id(name: str) -> str:
     """Return the transactional.id of an ingest.
 
-    Initialising a producer with it fences the previous process.
+    Initialising a producer with this id fences the previous process of the ingest.
     """
     return f"headwater.ingest.{name}"
 
@@ -57,21 +57,22 @@ class StreamWriter:
     def write(self, step: Step) -> StepResult:
         """Write a step in one transaction.
 
-        Raises DeliveryFailed when the outcome is unknown; a new writer then reads the stored position to find out.
+        Raises DeliveryFailed when the outcome is unknown. A new writer then reads the stored position, which shows
+        whether the transaction was committed.
         """
-        done = StepResult(Counter(), [])
-        fitting: defaultdict[str, list[tuple[bytes, bytes]]] = defaultdict(list)
+        result = StepResult(Counter(), [])
+        small_enough: defaultdict[str, list[tuple[bytes, bytes]]] = defaultdict(list)
         for stream, key, value in step.records:
             if reason := size_error(value, key, []):
-                done.left_out.append(f"A record of {stream} is too large. {reason}")
+                result.left_out.append(f"A record of {stream} is too large. {reason}")
                 continue
-            done.records[stream] += 1
-            fitting[stream].append((key, value))
-        for stream, records in fitting.items():
+            result.records[stream] += 1
+            small_enough[stream].append((key, value))
+        for stream, records in small_enough.items():
             self._produce(self._targets[stream], *zip(*records, strict=True))
         self._producer.produce(OutputBatch.of(POSITIONS_TOPIC, [step.position], [self._name], [0], [0]))
         self._producer.commit({}, _no_membership)
-        return done
+        return result
 
     def _produce(self, target: StreamTopic, keys: Sequence[bytes], values: Sequence[bytes]) -> None:
         partitions = [partition_of(key, target.partitions) for key in keys]

@@ -1,8 +1,8 @@
 """The audit log: who changed what, and when.
 
-The actor is held in a context variable. It is set at the entry points (a request's API key, the command line, the
-controller) and read where a change is recorded; otherwise every service and store method would need a parameter for
-it. anyio copies the context into its threads. Code in other thread pools must use `with_actor`.
+A context variable has the current actor. The entry points set it (the API for each request, the command line, the
+controller), and the code that records a change reads it, so that services and stores need no parameter for the actor.
+anyio copies the context into its threads. Code in other thread pools must use `with_actor`.
 """
 
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ Action = Literal[
     "flow.deploy",
     "flow.teardown",
     "flow.rotate_credentials",
-    "remains.give_up",
+    "deployment.record_ended",
     "key.create",
     "key.revoke",
     "dataset.create",
@@ -32,7 +32,11 @@ Action = Literal[
 ]
 
 State = Literal["pending", "done", "failed"]
-"""pending: the change has begun outside the database. An entry stays pending when a crash has hidden the outcome."""
+"""The state of a change.
+
+A change outside the database, such as a change of a set in Redis, is pending until it is done or has failed. It stays
+pending when a crash hides whether it was done.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +44,10 @@ class Actor:
     """The actor of a change: an API key with its owner, or a part of Headwater.
 
     Attributes:
-        key_id: The id of the API key, or the name of the part.
-        ip, request_id: Those of the HTTP request, if there is one.
+        key_id: The id of the API key, or the name of the part of Headwater.
+        owner: The owner of the API key.
+        ip: The client address of the HTTP request; empty without a request.
+        request_id: The id of the HTTP request; empty without a request.
     """
 
     key_id: str
@@ -50,30 +56,30 @@ class Actor:
     request_id: str = ""
 
 
-CLI = Actor("cli")
-CONTROLLER = Actor("controller")
-HEADWATER = Actor("headwater")
-_acting: ContextVar[Actor] = ContextVar("acting", default=HEADWATER)
+CLI_ACTOR = Actor("cli")
+CONTROLLER_ACTOR = Actor("controller")
+HEADWATER_ACTOR = Actor("headwater")
+_actor: ContextVar[Actor] = ContextVar("actor", default=HEADWATER_ACTOR)
 
 
-def actor() -> Actor:
+def current_actor() -> Actor:
     """Return the actor of the current context."""
-    return _acting.get()
+    return _actor.get()
 
 
 def set_actor(new_actor: Actor) -> None:
     """Set the actor of the current context."""
-    _acting.set(new_actor)
+    _actor.set(new_actor)
 
 
 @contextmanager
 def with_actor(new_actor: Actor) -> Iterator[None]:
     """Set the actor for a block."""
-    token = _acting.set(new_actor)
+    token = _actor.set(new_actor)
     try:
         yield
     finally:
-        _acting.reset(token)
+        _actor.reset(token)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +88,10 @@ class Change:
 
     Attributes:
         owner: The owner of the object.
-        object: The id of the object; for the set of a filter, `<config id>.<transform uid>`.
-        before, after: Numbers and hashes of the object's revisions, never its content: see docs/multi_tenancy.md.
+        object: The id of the object; for the set of a filter, `<config_id>.<transform_uid>`.
+        before: The version of the object before the change, such as the number and the hash of a revision. The content
+            of the object is never recorded. See docs/multi_tenancy.md.
+        after: The version of the object after the change.
     """
 
     action: Action
@@ -95,9 +103,11 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class AuditEntry:
-    """One entry of the audit log.
+    """One entry of the audit log. See Actor for `key_id`, `ip` and `request_id`.
 
-    Ids increase with time. key_id, ip and request_id are those of the actor.
+    Attributes:
+        id: The number of the entry. A later entry has a larger number.
+        at: The time of the change.
     """
 
     id: int
@@ -114,7 +124,12 @@ class AuditQuery:
     """A query for audit entries.
 
     Attributes:
-        object: An object id. Entries of objects that belong to it are included, such as the filters of a configuration.
+        owner: Only entries with this owner; None means all owners.
+        object: Only entries with this object id, or with an object that belongs to it, such as a filter of a
+            configuration; None means all objects.
+        since: Only entries at or after this time.
+        until: Only entries before this time.
+        limit: The maximum number of entries.
     """
 
     owner: str | None = None

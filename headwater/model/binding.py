@@ -1,7 +1,8 @@
-"""Stream bindings, which map each stream to a Kafka topic or to Pub/Sub.
+"""Stream bindings, which map each stream to a Kafka topic or to Google Pub/Sub.
 
-A Kafka topic is in the installation's cluster or in another cluster. docs/stream_bindings.md describes the file of the
-bindings. Resource names of Google Pub/Sub have the form `projects/P/topics/T` or `projects/P/subscriptions/S`.
+A Kafka topic is in the installation's cluster or in another cluster. A binding to Pub/Sub names a topic or a
+subscription, whose full names are `projects/P/topics/T` and `projects/P/subscriptions/S`. docs/stream_bindings.md
+describes the bindings file.
 """
 
 import re
@@ -12,16 +13,18 @@ from typing import Annotated, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, Strict, TypeAdapter, model_validator
 
+from headwater.model.access import KafkaAccess, PubSubAccess
 from headwater.model.kafka_security import SecurityProtocol, require_consistent
-from headwater.model.stream import CATALOG, find_chain, stream_name
-from headwater.model.worker_spec import KafkaAccess, PubSubAccess
+from headwater.model.stream import CATALOG, find_entity, stream_name
 
 
 @dataclass(frozen=True, slots=True)
 class KafkaTopic:
     """A Kafka topic.
 
-    `access` says how to reach its cluster; None means the installation's own Kafka cluster.
+    Attributes:
+        topic: The name of the topic.
+        access: How to reach the Kafka cluster of the topic; None means the installation's own cluster.
     """
 
     topic: str
@@ -32,9 +35,11 @@ class KafkaTopic:
 class PubSubTopic:
     """A Pub/Sub topic.
 
-    Each deployment creates a subscription to it, in the project of `access`.
+    Each deployment creates a subscription to the topic, in the project of `access`.
 
     Attributes:
+        topic: The full name of the topic.
+        access: How to reach Pub/Sub, and the project of the subscriptions.
         deduplicate: Whether a worker drops a message that equals the last message with the same natural key.
     """
 
@@ -45,7 +50,12 @@ class PubSubTopic:
 
 @dataclass(frozen=True, slots=True)
 class PubSubSubscription:
-    """An existing Pub/Sub subscription. Only one deployment at a time may read it."""
+    """An existing Pub/Sub subscription. Only one deployment at a time may read it.
+
+    Attributes:
+        subscription: The full name of the subscription.
+        access: How to reach Pub/Sub.
+    """
 
     subscription: str
     access: PubSubAccess
@@ -55,7 +65,7 @@ Binding = KafkaTopic | PubSubTopic | PubSubSubscription
 
 
 def binding_name(binding: Binding) -> str:
-    """Return the name of the topic or the subscription, for messages and specs."""
+    """Return the name of the topic or of the subscription, for error messages and worker specs."""
     return binding.subscription if isinstance(binding, PubSubSubscription) else binding.topic
 
 
@@ -64,41 +74,48 @@ class Bindings:
     """The bindings of all streams.
 
     Attributes:
-        named: The bindings in the settings, by stream name. A stream that is not named there is bound to the topic
-            `stream.<name>` of the installation's Kafka cluster; a zerolag stream is bound only when it is named.
+        by_stream: The bindings in the bindings file, by stream name. A stream without an entry is bound to the topic
+            `stream.<name>` of the installation's Kafka cluster. A zerolag stream, which has the records of the chain's
+            newest blocks and may retract them, is bound only when it has an entry.
     """
 
-    named: Mapping[str, Binding] = field(default_factory=lambda: MappingProxyType({}))
+    by_stream: Mapping[str, Binding] = field(default_factory=lambda: MappingProxyType({}))
 
-    def of(self, chain: str, entity: str, *, zerolag: bool = False) -> Binding | None:
-        """Return the binding of a stream; None when it has no binding or is not in the catalog."""
-        found = find_chain(chain)
-        if found is None or found.entity(entity) is None:
+    def find(self, chain: str, entity: str, *, zerolag: bool = False) -> Binding | None:
+        """Return the binding of a stream; None for an unbound or unknown stream."""
+        if find_entity(chain, entity) is None:
             return None
         name = stream_name(chain, entity, zerolag=zerolag)
-        return self.named.get(name, None if zerolag else KafkaTopic(f"stream.{name}"))
+        return self.by_stream.get(name, None if zerolag else KafkaTopic(f"stream.{name}"))
 
-    def topic(self, chain: str, entity: str, *, zerolag: bool = False) -> str | None:
-        """Return the stream's topic on the installation's Kafka cluster.
+    def own_topic(self, chain: str, entity: str, *, zerolag: bool = False) -> str | None:
+        """Return the topic of a stream on the installation's Kafka cluster.
 
-        Returns None when the stream is not there.
+        Returns None when the stream is not on this cluster.
         """
-        binding = self.of(chain, entity, zerolag=zerolag)
+        binding = self.find(chain, entity, zerolag=zerolag)
         return binding.topic if isinstance(binding, KafkaTopic) and binding.access is None else None
 
-    def __iter__(self) -> Iterator[tuple[str, str]]:
-        """Iterate over the installation's own streams as (stream name, topic), in catalog order."""
+    def own_topics(self) -> Iterator[tuple[str, str]]:
+        """Yield (stream name, topic) for each stream on the installation's Kafka cluster.
+
+        The streams have the order of the catalog.
+        """
         for name, chain, entity, zerolag in _all_streams():
-            if topic := self.topic(chain, entity, zerolag=zerolag):
+            if topic := self.own_topic(chain, entity, zerolag=zerolag):
                 yield name, topic
 
-    def pubsub(self) -> frozenset[PubSubAccess]:
-        """Return the Pub/Sub projects of the bindings."""
-        return frozenset(b.access for b in self.named.values() if isinstance(b, PubSubTopic | PubSubSubscription))
+    def pubsub_accesses(self) -> frozenset[PubSubAccess]:
+        """Return how to reach each Pub/Sub project of the bindings."""
+        bindings = self.by_stream.values()
+        return frozenset(
+            binding.access for binding in bindings if isinstance(binding, PubSubTopic | PubSubSubscription)
+        )
 
-    def clusters(self) -> frozenset[KafkaAccess]:
-        """Return the Kafka clusters of the bindings, except the installation's own."""
-        return frozenset(b.access for b in self.named.values() if isinstance(b, KafkaTopic) and b.access is not None)
+    def kafka_accesses(self) -> frozenset[KafkaAccess]:
+        """Return how to reach each Kafka cluster of the bindings, except the installation's own."""
+        accesses = (binding.access for binding in self.by_stream.values() if isinstance(binding, KafkaTopic))
+        return frozenset(access for access in accesses if access is not None)
 
 
 def _all_streams() -> Iterator[tuple[str, str, str, bool]]:
@@ -109,16 +126,16 @@ def _all_streams() -> Iterator[tuple[str, str, str, bool]]:
                 yield stream_name(chain.name, entity.name, zerolag=zerolag), chain.name, entity.name, zerolag
 
 
-# The models of the file with the bindings.
+# The models of the bindings file.
 
 _STRICT = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 _RESOURCE = re.compile(r"projects/[^/]+/(?:topics|subscriptions)/[A-Za-z][\w.~+%-]{2,254}", re.ASCII)
-"""A resource name. Its last part follows the rules of Pub/Sub, but may start with `goog`."""
+"""The full name of a topic or a subscription. It may start with `goog`, as the names of Google's own topics do."""
 
 NonEmptyText = Annotated[str, Field(min_length=1)]
 
 
-class _Kafka(KafkaAccess):
+class _KafkaEntry(KafkaAccess):
     model_config = _STRICT
 
     topic: NonEmptyText
@@ -134,7 +151,7 @@ class _Kafka(KafkaAccess):
         return KafkaTopic(self.topic, KafkaAccess(**self.model_dump(exclude={"topic"})))
 
 
-class _PubSub(BaseModel):
+class _PubSubEntry(BaseModel):
     model_config = _STRICT
 
     project: Annotated[str, Field(pattern=r"^[a-z][a-z0-9.:-]{4,}[a-z0-9]$")]
@@ -145,60 +162,60 @@ class _PubSub(BaseModel):
     deduplicate: Annotated[bool, Strict()] = False
 
     @model_validator(mode="after")
-    def _has_one_resource(self) -> Self:
+    def _has_topic_or_subscription(self) -> Self:
         if bool(self.topic) == bool(self.subscription):
             raise ValueError("needs a topic or a subscription, and not both")
         if self.deduplicate and self.subscription:
             raise ValueError(
                 "deduplicate needs a topic: other programs may read an existing subscription and receive a part of it"
             )
-        for name in filter(None, (self._topic, self._subscription)):
+        for name in filter(None, (self._full_topic, self._full_subscription)):
             if not _RESOURCE.fullmatch(name):
                 raise ValueError(f"{name} is not a Pub/Sub name: a letter, then 2 to 254 letters, digits or -_.~+%")
         return self
 
     @property
-    def _topic(self) -> str:
-        """The full name of the topic. A name that is already full may be in another project."""
-        return _in_project(self.project, "topics", self.topic)
+    def _full_topic(self) -> str:
+        """The full name of the topic, which may be in another project."""
+        return _full_name(self.project, "topics", self.topic)
 
     @property
-    def _subscription(self) -> str:
-        return _in_project(self.project, "subscriptions", self.subscription)
+    def _full_subscription(self) -> str:
+        return _full_name(self.project, "subscriptions", self.subscription)
 
     def binding(self) -> PubSubTopic | PubSubSubscription:
         access = PubSubAccess(
             project=self.project, credentials_file=self.credentials_file, endpoint=self.endpoint.removeprefix("http://")
         )
         if self.topic:
-            return PubSubTopic(self._topic, access, self.deduplicate)
-        return PubSubSubscription(self._subscription, access)
+            return PubSubTopic(self._full_topic, access, self.deduplicate)
+        return PubSubSubscription(self._full_subscription, access)
 
 
-def _in_project(project: str, kind: str, name: str) -> str:
+def _full_name(project: str, kind: str, name: str) -> str:
     return name if not name or name.startswith("projects/") else f"projects/{project}/{kind}/{name}"
 
 
 class _ExternalBinding(BaseModel):
     model_config = _STRICT
 
-    kafka: _Kafka | None = None
-    pubsub: _PubSub | None = None
+    kafka: _KafkaEntry | None = None
+    pubsub: _PubSubEntry | None = None
 
     @model_validator(mode="after")
-    def _has_one_place(self) -> Self:
+    def _has_kafka_or_pubsub(self) -> Self:
         if (self.kafka is None) == (self.pubsub is None):
             raise ValueError('needs "kafka" or "pubsub", and not both')
         return self
 
     def binding(self) -> Binding:
-        place = self.kafka or self.pubsub
-        assert place is not None
-        return place.binding()
+        entry = self.kafka or self.pubsub
+        assert entry is not None
+        return entry.binding()
 
 
-def _catalog_name(name: str) -> str:
-    if name not in {known for known, *_ in _all_streams()}:
+def _require_catalog_stream(name: str) -> str:
+    if name not in {stream for stream, *_ in _all_streams()}:
         raise ValueError(
             "is not a stream of the catalog: use <chain>.<entity> or <chain>.<entity>.zerolag, as GET …/streams lists "
             "them"
@@ -206,16 +223,20 @@ def _catalog_name(name: str) -> str:
     return name
 
 
-_File = TypeAdapter(
-    dict[Annotated[str, AfterValidator(_catalog_name)], NonEmptyText | _ExternalBinding],
+_BINDINGS_FILE = TypeAdapter(
+    dict[Annotated[str, AfterValidator(_require_catalog_stream)], NonEmptyText | _ExternalBinding],
     config=ConfigDict(hide_input_in_errors=True),
 )
 
 
 def parse_bindings(document: object) -> Bindings:
-    """Parse the JSON document of the bindings' file.
+    """Parse the JSON document in the bindings file.
 
-    Raises pydantic's ValidationError, which shows no values.
+    Raises pydantic's ValidationError, whose message contains no values.
     """
-    found = _File.validate_python(document)
-    return Bindings({name: KafkaTopic(b) if isinstance(b, str) else b.binding() for name, b in found.items()})
+    entries = _BINDINGS_FILE.validate_python(document)
+    return Bindings({stream: _binding(entry) for stream, entry in entries.items()})
+
+
+def _binding(entry: str | _ExternalBinding) -> Binding:
+    return KafkaTopic(entry) if isinstance(entry, str) else entry.binding()

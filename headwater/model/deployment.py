@@ -1,4 +1,4 @@
-"""Deployments: running configurations, their resource names, and the states of workers."""
+"""Deployments of configurations, with their workers and the names of their resources."""
 
 from dataclasses import dataclass, field, fields
 from datetime import datetime
@@ -12,7 +12,7 @@ from headwater.model.sink import DEAD_LETTER_NAME, TopicSink
 
 
 class DesiredPhase(StrEnum):
-    """The phase that the API has requested."""
+    """The phase that the API has requested for a deployment."""
 
     RUNNING = "running"
     ABSENT = "absent"
@@ -21,7 +21,7 @@ class DesiredPhase(StrEnum):
 class Phase(StrEnum):
     """The observed phase of a deployment.
 
-    RUNNING means that every worker of `observed_revision` was ready.
+    RUNNING means that every worker of `observed_revision` has been ready.
     """
 
     PENDING = "pending"
@@ -31,7 +31,7 @@ class Phase(StrEnum):
 
 
 class Condition(StrEnum):
-    """The rollout's condition, as GET …/deploy shows it."""
+    """The condition of a rollout, as GET …/deploy shows it."""
 
     STABLE = "Stable"
     ROLLING_OUT = "RollingOut"
@@ -40,7 +40,7 @@ class Condition(StrEnum):
 
 
 class Status(StrEnum):
-    """The status of a worker, in the words of Kubernetes."""
+    """The status of a worker, in the words that Kubernetes uses for pods."""
 
     PENDING = "Pending"
     RUNNING = "Running"
@@ -50,11 +50,13 @@ class Status(StrEnum):
 
 
 class WorkerStatus(BaseModel):
-    """One worker as `deploy/stats` shows it. The last three attributes are internal.
+    """A worker as `deploy/stats` shows it.
+
+    `spec_hash`, `deaths` and `waits` are not part of the response.
 
     Attributes:
-        spec_hash: The spec that the worker runs.
-        deaths: The number of deaths with this spec.
+        spec_hash: The hash of the spec that the worker runs.
+        deaths: How often the worker has ended unexpectedly with this spec.
         waits: Whether the worker waits for an unavailable store or broker.
     """
 
@@ -74,7 +76,7 @@ class WorkerStatus(BaseModel):
 
 
 class LogLine(BaseModel):
-    """A line of a worker (source "worker"), or of a script's `console` (source "script")."""
+    """A log line of a worker, or a line that a script wrote with `console.log`."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -87,7 +89,7 @@ class LogLine(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Revision:
-    """A requested revision of the configuration, and the epoch of its consumer group."""
+    """A revision of a deployment, and the epoch of the consumer group that reads its source."""
 
     number: int
     config: PipelineConfig
@@ -96,25 +98,29 @@ class Revision:
 
 @dataclass(frozen=True, slots=True)
 class Deployment:
-    """One deployment: its desired and its observed state.
+    """The desired and the observed state of a deployment.
 
-    A teardown ends the deployment. A later deploy creates another one, with another id.
+    A teardown ends the deployment. A later deploy creates a new deployment with a new id.
 
     Attributes:
         config: The configuration of the desired revision.
-        generation: Raised by each change of the desired state.
-        reader_password, worker_password: The passwords of the deployment's Kafka users. They are encrypted at rest.
-        delete_flow: Whether the configuration is deleted when the teardown has ended.
-        source_epoch: The number in the name of the consumer group; a change of the source raises it.
+        desired: The phase that the API has requested.
+        desired_revision: The number of the revision that the API has requested.
+        generation: A number that each change of the desired state raises.
+        reader_password: The password of the deployment's Kafka user for readers. The database encrypts both passwords.
+        worker_password: The password of the deployment's Kafka user for workers.
+        delete_configuration: Whether the configuration is deleted when the teardown has ended.
+        source_epoch: The number at the end of the name of the workers' consumer group. A change of the source raises
+            the number.
         observed_revision: The revision whose workers became ready last.
         observed_generation: The last generation that the controller has finished, successfully or not.
-        stable_revision: The revision to roll back to: the last one that was Stable or, if there is none, the one that
-            ran before.
-        credentials: The version of the readers' password. A rotation raises it.
-        observed_credentials: The last version of the readers' password that the broker knows.
-        previous_revisions: Other revisions that may still own resources on the broker.
-        unreadable: Why this version can't read the deployment, and what to do; empty when it can. Such a deployment is
-            not changed, and its workers keep running. It can only be torn down.
+        stable_revision: The revision to roll back to: the last revision that was Stable. While no revision has been
+            Stable, it is the revision that ran before the last deploy.
+        credentials_version: The version of the readers' password. Each rotation of the password raises the version.
+        observed_credentials_version: The last version of the readers' password that the broker knows.
+        previous_revisions: The other revisions that may still own resources on the broker.
+        unreadable: Why this version of Headwater can't read the deployment, and what to do; empty when it can. An
+            unreadable deployment is not changed, and its workers keep running. It can only be torn down.
     """
 
     id: str
@@ -127,14 +133,14 @@ class Deployment:
     reader_password: str = field(repr=False)
     worker_password: str = field(repr=False)
     created_at: datetime
-    delete_flow: bool = False
+    delete_configuration: bool = False
     source_epoch: int = 1
     phase: Phase = Phase.PENDING
     observed_revision: int | None = None
     observed_generation: int = 0
     stable_revision: int | None = None
-    credentials: int = 1
-    observed_credentials: int = 1
+    credentials_version: int = 1
+    observed_credentials_version: int = 1
     condition: Condition = Condition.ROLLING_OUT
     reason: str = ""
     previous_revisions: tuple[Revision, ...] = ()
@@ -150,35 +156,38 @@ class Deployment:
     def has_secrets(self) -> bool:
         """Whether the passwords are available.
 
-        They are not when they can't be decrypted, or after the teardown.
+        After the teardown, or when the passwords can't be decrypted, they are not available.
         """
         return bool(self.reader_password and self.worker_password)
 
     @property
-    def requested_revision(self) -> Revision:
-        """The desired revision."""
+    def desired_revision_record(self) -> Revision:
+        """The desired revision, with its configuration and its source epoch."""
         return Revision(self.desired_revision, self.config, self.source_epoch)
 
     @property
     def revisions(self) -> tuple[Revision, ...]:
-        """All revisions that may own resources on the broker, the desired one first."""
-        return (self.requested_revision, *self.previous_revisions)
+        """All revisions that may own resources on the broker, the desired revision first."""
+        return (self.desired_revision_record, *self.previous_revisions)
 
     def revision(self, number: int | None) -> Revision | None:
-        """Return the revision of this number; None when it is not in `revisions`."""
+        """Return the revision with this number; None when it is not in `revisions`."""
         return next((revision for revision in self.revisions if revision.number == number), None)
 
     @property
     def effective_revision(self) -> Revision:
-        """The revision that responses describe: the running one, or else the desired one."""
-        return self.revision(self.observed_revision) or self.requested_revision
+        """The revision that responses describe.
+
+        It is the observed revision, or the desired one when there is no observed revision.
+        """
+        return self.revision(self.observed_revision) or self.desired_revision_record
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class DeploymentProgress:
     """The progress of a deployment, without its configuration and secrets.
 
-    API calls that wait for it poll this.
+    An API call that waits for a deployment polls its progress.
     """
 
     id: str
@@ -189,21 +198,21 @@ class Progress:
     phase: Phase
     observed_revision: int | None
     observed_generation: int
-    credentials: int
-    observed_credentials: int
+    credentials_version: int
+    observed_credentials_version: int
     reason: str
 
     @classmethod
     def of(cls, deployment: Deployment) -> Self:
         """Return the progress of a deployment."""
-        return cls(**{f.name: getattr(deployment, f.name) for f in fields(cls)})
+        return cls(**{attribute.name: getattr(deployment, attribute.name) for attribute in fields(cls)})
 
 
 class DeploymentVersion(NamedTuple):
     """Identifies the state of a deployment, without its configuration.
 
-    While it is equal, the deployment is unchanged. It does not cover the states of the workers and the retirement of
-    previous revisions, because only the controller writes these.
+    The controller reads a deployment again when its version has changed. The version does not contain the statuses of
+    the workers and the previous revisions, because only the controller itself changes them.
     """
 
     id: str
@@ -214,8 +223,8 @@ class DeploymentVersion(NamedTuple):
     observed_revision: int | None
     observed_generation: int
     stable_revision: int | None
-    credentials: int
-    observed_credentials: int
+    credentials_version: int
+    observed_credentials_version: int
     condition: str
 
     @classmethod
@@ -228,10 +237,10 @@ class DeploymentVersion(NamedTuple):
 class Observation:
     """The observed state that the controller stores after it has reconciled a deployment.
 
-    With the condition STABLE, observed_revision becomes the stable revision.
+    With the condition STABLE, `observed_revision` becomes the stable revision.
 
     Attributes:
-        retired: Whether the resources of all other revisions have been removed.
+        retired: Whether the resources of all revisions but `observed_revision` have been removed.
     """
 
     deployment_id: str
@@ -240,14 +249,14 @@ class Observation:
     observed_generation: int
     condition: Condition
     reason: str = ""
-    observed_credentials: int = 1
+    observed_credentials_version: int = 1
     retired: bool = False
 
 
 def sink_topic(config_id: str, sink_name: str) -> str:
     """Return the topic of a Kafka sink.
 
-    It contains the configuration's id, so topics of different owners differ.
+    The name contains the id of the configuration, so the topics of different configurations differ.
     """
     return f"flow.{config_id}.{sink_name}"
 
@@ -260,7 +269,7 @@ def dead_letter_topic(config_id: str) -> str:
 def output_topics(config_id: str, config: PipelineConfig) -> list[str]:
     """Return the topics that a configuration owns.
 
-    These are one topic per TopicSink, and the dead-letter topic.
+    These are one topic for each TopicSink, and the dead-letter topic.
     """
     sinks = [sink_topic(config_id, sink.name) for sink in config.sinks if isinstance(sink, TopicSink)]
     return [*sinks, dead_letter_topic(config_id)]
@@ -277,9 +286,9 @@ def worker_user(deployment_id: str) -> str:
 
 
 def consumer_group(deployment_id: str) -> str:
-    """Return the consumer group that the deploy response suggests.
+    """Return the consumer group that the deploy response suggests to readers.
 
-    Readers may use any group with the prefix `dep-<id>.`.
+    Readers may use any group whose name begins with `dep-<deployment_id>.`.
     """
     return f"{reader_user(deployment_id)}.main"
 
@@ -287,15 +296,12 @@ def consumer_group(deployment_id: str) -> str:
 def transactional_id_prefix(config_id: str) -> str:
     """Return the prefix of the transactional ids of a configuration's workers.
 
-    The slot number follows it. It is the same in all deployments and revisions, so that a new worker of a slot fences
-    the previous one.
+    The number of the worker's slot follows the prefix. The transactional id of a slot is the same in all deployments
+    and revisions, so that a new worker of the slot fences the previous worker.
     """
     return f"headwater-{config_id}-"
 
 
 def source_group(deployment_id: str, epoch: int) -> str:
-    """Return the workers' consumer group on the source topic.
-
-    A change of the source raises the epoch.
-    """
+    """Return the workers' consumer group on the source topic. See Deployment.source_epoch."""
     return f"{worker_user(deployment_id)}.{epoch}"

@@ -1,4 +1,4 @@
-"""Pipeline configurations: the stored form, and the models of create and replace requests."""
+"""Configurations of pipelines, as they are stored and as requests contain them."""
 
 import re
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from headwater.errors import StoredDataUnreadable
-from headwater.model.members import ReturnedOnly, Text
+from headwater.model.fields import ReturnedOnly, Text
 from headwater.model.request_model import RequestModel
 from headwater.model.sink import MAX_SINKS, NewSink, Sink
 from headwater.model.stream import CATALOG
@@ -21,16 +21,19 @@ MAX_NAME_CHARS = 200
 MAX_EXTERNAL_ID_CHARS = 200
 
 EARLIEST_START = datetime(1970, 1, 1, tzinfo=UTC)
-"""Kafka's timestamps start here. Some negative timestamps have a special meaning, such as "latest"."""
+"""The earliest time to start at. Kafka gives negative timestamps a special meaning, such as "latest"."""
 
 DeliveryMode = Literal["at_least_once", "exactly_once"]
 
 _RFC_3339 = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)", re.ASCII)
-"""Matches a time in upper case. RFC 3339 allows `t` and `z` too, so the text is converted to upper case before."""
+"""Matches a time of RFC 3339 in upper case. RFC 3339 allows `t` and `z` too, so convert a text to upper case before."""
 
 
 class Source(BaseModel):
-    """The stream that a pipeline reads, which services/pipeline_checker.py validates."""
+    """The stream that a pipeline reads.
+
+    services/pipeline_checker.py checks that the catalog has the stream.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -42,7 +45,7 @@ class Source(BaseModel):
 
 
 class PipelineConfig(BaseModel):
-    """A validated pipeline: every transform and sink has its uid."""
+    """The configuration of a pipeline, validated and with the uid of each transform and sink."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -59,19 +62,25 @@ class PipelineConfig(BaseModel):
 
     @property
     def transform_identities(self) -> tuple[TransformIdentity, ...]:
-        """The members by which a later request is matched to each transform, in order."""
-        return tuple(TransformIdentity(t.uid, t.type, t.name, t.content) for t in self.transforms)
+        """The identities of the transforms, in order.
 
-    def without_internal_members(self) -> Self:
-        """Return the pipeline without the members of transforms that users never see."""
+        The transforms of a later request are matched to them.
+        """
+        return tuple(
+            TransformIdentity(transform.uid, transform.type, transform.name, transform.content)
+            for transform in self.transforms
+        )
+
+    def without_internal_fields(self) -> Self:
+        """Return the pipeline without the fields of transforms that users never see."""
         return self.model_copy(
-            update={"transforms": [transform.without_internal_members() for transform in self.transforms]}
+            update={"transforms": [transform.without_internal_fields() for transform in self.transforms]}
         )
 
     @property
     def filter_uids(self) -> frozenset[str]:
         """The uids of the filters, which are the transforms that own a set."""
-        return frozenset(t.uid for t in self.transform_identities if t.type in SET_TYPES)
+        return frozenset(identity.uid for identity in self.transform_identities if identity.type in SET_TYPES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +89,7 @@ class Flow:
 
     Attributes:
         external_id: The owner's id of the configuration. It is unique among the owner's configurations.
-        unreadable_members: Which members other than the pipeline can't be read, and what to do; empty when all can.
+        unreadable_fields: Which fields other than the pipeline can't be read, and what to do; empty when all can.
     """
 
     id: str
@@ -93,15 +102,15 @@ class Flow:
     created_at: datetime
     updated_at: datetime
     external_id: str | None = None
-    unreadable_members: str = ""
+    unreadable_fields: str = ""
 
     @property
     def unreadable(self) -> str:
         """Why this version can't read the configuration, and what to do; empty when it can."""
-        return self.pipeline_config.unreadable or self.unreadable_members
+        return self.pipeline_config.unreadable or self.unreadable_fields
 
     def require_readable(self) -> None:
-        """Raise Unreadable for a configuration that can't be read."""
+        """Raise StoredDataUnreadable when the configuration can't be read."""
         if self.unreadable:
             raise StoredDataUnreadable(self.unreadable)
 
@@ -115,10 +124,10 @@ def _is_time(text: str) -> bool:
         return False
 
 
-def _start_at(text: str) -> str:
-    """Validate start_at.
+def _require_start_at(text: str) -> str:
+    """Return a valid `start_at`. Raises ValueError.
 
-    A time is returned with `T` and `Z` in upper case, which every reader accepts.
+    A time is returned with `T` and `Z` in upper case, because not every parser accepts them in lower case.
     """
     if text in ("latest", "earliest"):
         return text
@@ -128,9 +137,9 @@ def _start_at(text: str) -> str:
 
 
 def _catalog_schemas() -> Iterator[dict[str, Any]]:
-    """Yield JSON schemas of a source.
+    """Yield the JSON schemas of a source.
 
-    Chains that have the same entities and the same type of source share one schema.
+    Chains with the same entities and the same type of source share a schema.
     """
     for source_type, entities in dict.fromkeys((chain.source_type, chain.entities) for chain in CATALOG):
         chains = [chain for chain in CATALOG if (chain.source_type, chain.entities) == (source_type, entities)]
@@ -144,7 +153,10 @@ def _catalog_schemas() -> Iterator[dict[str, Any]]:
 
 
 class NewSource(RequestModel):
-    """The source in a request. The type may be omitted, since each chain has only one."""
+    """The source in a request.
+
+    The type may be omitted, because each chain has only one type of source.
+    """
 
     model_config = ConfigDict(
         extra="forbid", frozen=True, strict=True, json_schema_extra={"anyOf": list(_catalog_schemas())}
@@ -154,7 +166,7 @@ class NewSource(RequestModel):
     chain: str = Field(description="Lowercase chain name, see GET /api/v1/flow/streams.")
     entity: str = Field(description="Kind of record, see GET /api/v1/flow/streams.")
     is_zerolag: bool = Field(default=False, description="Read the faster feed of the stream, where there is one.")
-    start_at: Annotated[str, AfterValidator(_start_at)] = Field(
+    start_at: Annotated[str, AfterValidator(_require_start_at)] = Field(
         default="latest",
         description='Where a new deployment starts: "latest", "earliest" or an RFC 3339 time since 1970.',
         json_schema_extra={
@@ -188,9 +200,9 @@ class NewPipelineConfig(RequestModel):
 
 
 class NewFlow(RequestModel):
-    """The body that creates or replaces a configuration.
+    """The request body that creates or replaces a configuration.
 
-    Members that only responses have are accepted and ignored.
+    Fields that only responses have are accepted and ignored.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)

@@ -1,24 +1,26 @@
-"""The stored state of requests with an Idempotency-Key."""
+"""The stored states of requests that have the header Idempotency-Key."""
 
 import hashlib
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Literal
 
-REMEMBERED_FOR = timedelta(hours=24)
+RESPONSE_TTL = timedelta(hours=24)
+"""How long the response of a request is stored."""
 CLAIM_TTL = timedelta(seconds=30)
-"""How long a claim is valid without being renewed. The claims of a process that has died expire after this time."""
+"""How long a claim is valid without being renewed. The claims of a process that was killed expire after this time."""
 
 MAX_KEY_CHARS = 255
 KEY_PATTERN = f"^[!-~]{{1,{MAX_KEY_CHARS}}}$"
-"""The visible characters of ASCII."""
+"""A key consists of visible ASCII characters."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredResponse:
     """The stored response of a request, and the SHA-256 of the request body.
 
-    Of a response that contains credentials, only the status is stored. The response is generated again.
+    When a response contains credentials, only its status is stored, and a repeat of the request generates the response
+    again.
     """
 
     body_sha256: str
@@ -28,11 +30,13 @@ class StoredResponse:
 
 
 Claim = Literal["claimed", "running"] | StoredResponse
-"""The result of claiming a request: the caller must execute it ("claimed"), another request with the key is in progress
-("running"), or the stored response is returned.
+"""The result of a claim.
+
+"claimed" means that the caller must execute the request. "running" means that another request with the same key is in
+progress. A StoredResponse is the response of a request that has ended.
 """
 
 
 def idempotency_id(owner: str, method: str, path: str, key: str) -> str:
-    """Return the id of a request: a hash over owner, method, path and Idempotency-Key."""
+    """Return the id of a request, a hash of its owner, method, path and Idempotency-Key."""
     return hashlib.sha256(f"{owner}\0{method}\0{path}\0{key}".encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""Security settings of Kafka clients, for the installation's cluster and for bindings."""
+"""The security settings of Kafka clients, for the installation and for stream bindings."""
 
 from collections.abc import Callable, Collection
 from typing import Annotated, Any, Final, Literal
@@ -7,10 +7,10 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 ScramMechanism = Literal["SCRAM-SHA-256", "SCRAM-SHA-512"]
 
-SECRETS: Final = ("password", "oauth_client_secret", "key_password")
-"""The members that are secrets. Each may be given by a file: the member `<name>_file` is then the path."""
-FILES: Final = ("ca_file", "certificate_file", "key_file", "oauth_ca_file")
-"""The members that are paths of files."""
+SECRET_FIELDS: Final = ("password", "oauth_client_secret", "key_password")
+"""The fields that are secret. A secret may be in a file, whose path is then given as `<name>_file`."""
+FILE_FIELDS: Final = ("ca_file", "certificate_file", "key_file", "oauth_ca_file")
+"""The fields that are paths of files."""
 
 _PASSWORD_MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 _NO_KERBEROS: Final = (
@@ -19,7 +19,7 @@ _NO_KERBEROS: Final = (
 )
 
 
-def _known_mechanism(name: Any) -> Any:
+def _reject_gssapi(name: Any) -> Any:
     mechanism = name.upper() if isinstance(name, str) else name
     if mechanism == "GSSAPI":
         raise ValueError(_NO_KERBEROS)
@@ -28,14 +28,15 @@ def _known_mechanism(name: Any) -> Any:
 
 SecurityProtocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
 SaslMechanism = Annotated[
-    Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "AWS_MSK_IAM"], BeforeValidator(_known_mechanism)
+    Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "AWS_MSK_IAM"], BeforeValidator(_reject_gssapi)
 ]
 
 
 class KafkaSecurity(BaseModel):
-    """Security settings of a Kafka client, as plain values that fit into a worker's spec.
+    """The security settings of a Kafka client.
 
-    `require_consistent` checks the combination.
+    They are plain values, so that a worker's spec can contain them. `require_consistent` checks that the settings fit
+    each other.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -51,18 +52,18 @@ class KafkaSecurity(BaseModel):
     oauth_client_secret: str = Field(default="", repr=False)
     oauth_scope: str = ""
     oauth_extensions: str = ""  # `name=value,…`
-    oauth_ca_file: str = ""  # of the token endpoint
+    oauth_ca_file: str = ""  # CA certificates of the token endpoint
 
     aws_region: str = ""
 
-    ca_file: str = ""  # of the brokers
-    certificate_file: str = ""  # of the client
-    key_file: str = ""
+    ca_file: str = ""  # CA certificates of the brokers
+    certificate_file: str = ""  # client certificate
+    key_file: str = ""  # key of the client certificate
     key_password: str = Field(default="", repr=False)
 
     @property
     def uses_sasl(self) -> bool:
-        """Whether the client authenticates by a SASL mechanism."""
+        """Whether the client authenticates with a SASL mechanism."""
         return self.security_protocol.startswith("SASL_")
 
     @property
@@ -76,7 +77,7 @@ class KafkaSecurity(BaseModel):
         return self.uses_sasl and self.sasl_mechanism.startswith("SCRAM-")
 
 
-_BY_MECHANISM: Final[dict[str, tuple[str, ...]]] = {
+_MECHANISMS: Final[dict[str, tuple[str, ...]]] = {
     "username": _PASSWORD_MECHANISMS,
     "password": _PASSWORD_MECHANISMS,
     "oauth_token_endpoint_url": ("OAUTHBEARER",),
@@ -87,55 +88,61 @@ _BY_MECHANISM: Final[dict[str, tuple[str, ...]]] = {
     "oauth_ca_file": ("OAUTHBEARER",),
     "aws_region": ("AWS_MSK_IAM",),
 }
-"""The SASL mechanisms to which each of these members applies."""
-_TLS_MEMBERS: Final = ("ca_file", "certificate_file", "key_file", "key_password")
-_NEEDED: Final[dict[str, tuple[str, ...]]] = {
+"""By field, the SASL mechanisms to which the field applies."""
+_TLS_FIELDS: Final = ("ca_file", "certificate_file", "key_file", "key_password")
+_REQUIRED: Final[dict[str, tuple[str, ...]]] = {
     **dict.fromkeys(_PASSWORD_MECHANISMS, ("username", "password")),
     "OAUTHBEARER": ("oauth_token_endpoint_url", "oauth_client_id", "oauth_client_secret"),
     "AWS_MSK_IAM": ("aws_region",),
 }
+"""By SASL mechanism, the fields that must be set."""
 
 
-def applicable_members(security: KafkaSecurity) -> frozenset[str]:
-    """Return the members that apply to the security protocol and the SASL mechanism."""
-    members = {"security_protocol"}
+def applicable_fields(security: KafkaSecurity) -> frozenset[str]:
+    """Return the fields that apply to the security protocol and the SASL mechanism."""
+    fields = {"security_protocol"}
     if security.uses_sasl:
-        members |= {"sasl_mechanism"}
-        members |= {member for member, mechanisms in _BY_MECHANISM.items() if security.sasl_mechanism in mechanisms}
+        fields |= {"sasl_mechanism"}
+        fields |= {field for field, mechanisms in _MECHANISMS.items() if security.sasl_mechanism in mechanisms}
     if security.uses_tls:
-        members |= set(_TLS_MEMBERS)
-    return frozenset(members)
+        fields |= set(_TLS_FIELDS)
+    return frozenset(fields)
 
 
-def require_consistent(security: KafkaSecurity, given: Collection[str], name: Callable[[str], str] = str) -> None:
-    """Raise ValueError when a member is missing, or when a given one does not apply.
+def require_consistent(
+    security: KafkaSecurity, explicit_fields: Collection[str], name: Callable[[str], str] = str
+) -> None:
+    """Raise ValueError when a required field is missing, or an explicit field does not apply.
 
-    Messages contain no secrets.
+    The message contains no secrets.
 
     Args:
-        security: All members.
-        given: The members that were set explicitly; the others have their defaults.
-        name: Returns the name of a member for the user, such as that of its setting.
+        security: The security settings.
+        explicit_fields: The fields that were set explicitly. All other fields have their default values.
+        name: Returns the name by which the user knows a field, such as the name of a setting.
     """
-    _require_members(security, name)
-    require_applicable(security, given, name)
+    _require_complete(security, name)
+    require_applicable(security, explicit_fields, name)
 
 
-def require_applicable(security: KafkaSecurity, given: Collection[str], name: Callable[[str], str] = str) -> None:
-    """Raise ValueError when a member does not apply to the protocol and the mechanism.
+def require_applicable(
+    security: KafkaSecurity, explicit_fields: Collection[str], name: Callable[[str], str] = str
+) -> None:
+    """Raise ValueError when an explicit field does not apply.
 
-    See `require_consistent` for the parameters.
+    Which fields apply depends on the security protocol and the SASL mechanism. See `require_consistent` for the
+    parameters.
     """
-    for member in sorted(set(given) - applicable_members(security)):
-        if getattr(security, member):
-            raise ValueError(_not_applicable(security, member, name))
+    for field in sorted(set(explicit_fields) - applicable_fields(security)):
+        if getattr(security, field):
+            raise ValueError(_not_applicable(security, field, name))
 
 
-def _require_members(security: KafkaSecurity, name: Callable[[str], str]) -> None:
+def _require_complete(security: KafkaSecurity, name: Callable[[str], str]) -> None:
     mechanism = security.sasl_mechanism
     if security.uses_sasl:
-        if missing := [member for member in _NEEDED[mechanism] if not getattr(security, member)]:
-            listed = " and ".join(_alternatives(member, name) for member in missing)
+        if missing := [field for field in _REQUIRED[mechanism] if not getattr(security, field)]:
+            listed = " and ".join(_name_with_file(field, name) for field in missing)
             raise ValueError(f"{name('sasl_mechanism')} {mechanism} needs {listed}: add what is missing")
         if mechanism == "AWS_MSK_IAM" and not security.uses_tls:
             raise ValueError(f"{name('sasl_mechanism')} {mechanism} needs {name('security_protocol')} SASL_SSL")
@@ -145,16 +152,19 @@ def _require_members(security: KafkaSecurity, name: Callable[[str], str]) -> Non
         raise ValueError(f"{name('key_password')} needs {name('key_file')}, the file of the key that it opens")
 
 
-def _alternatives(member: str, name: Callable[[str], str]) -> str:
-    return f"{name(member)} (or {name(member + '_file')})" if member in SECRETS else name(member)
+def _name_with_file(field: str, name: Callable[[str], str]) -> str:
+    return f"{name(field)} (or {name(field + '_file')})" if field in SECRET_FIELDS else name(field)
 
 
-def _not_applicable(security: KafkaSecurity, member: str, name: Callable[[str], str]) -> str:
-    protocol, mechanism = name("security_protocol"), name("sasl_mechanism")
-    if member in _TLS_MEMBERS or not security.uses_sasl:
-        wanted = "SSL or SASL_SSL" if member in _TLS_MEMBERS else "SASL_PLAINTEXT or SASL_SSL"
-        where = f"{protocol} {wanted}, but {protocol} is {security.security_protocol}"
+def _not_applicable(security: KafkaSecurity, field: str, name: Callable[[str], str]) -> str:
+    if field in _TLS_FIELDS:
+        condition, values = "security_protocol", "SSL or SASL_SSL"
+    elif not security.uses_sasl:
+        condition, values = "security_protocol", "SASL_PLAINTEXT or SASL_SSL"
     else:
-        wanted = " or ".join(_BY_MECHANISM[member])
-        where = f"{mechanism} {wanted}, but {mechanism} is {security.sasl_mechanism}"
-    return f"{name(member)} applies only to {where}: remove the first or change the second"
+        condition, values = "sasl_mechanism", " or ".join(_MECHANISMS[field])
+    setting = name(condition)
+    return (
+        f"{name(field)} applies only to {setting} {values}, but {setting} is {getattr(security, condition)}: "
+        f"remove {name(field)}, or change {setting}"
+    )

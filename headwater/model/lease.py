@@ -1,7 +1,8 @@
-"""Leader election among controllers: candidates, and the fencing token of the holder.
+"""Leader election among controllers, by a lease in the database with a fencing token.
 
-The fencing token is held in a context variable, like the actor of the audit log. Writes to the database inside the
-context are rejected when the lease has a newer token. Code in thread pools must use `fenced_by`.
+A controller is a candidate for the lease, and the holder of the lease is the leader. A context variable has the
+leader's fencing token. The database rejects writes inside this context when the lease has a newer token, which means
+that another controller has become the leader. Code in thread pools must use `fenced_by`.
 """
 
 from collections.abc import Iterator
@@ -17,14 +18,15 @@ class Candidate:
 
     Attributes:
         holder: A random id that the process generates at each start. It is never written to a file.
-        lock: The name of a file lock that the process holds; empty when it holds none. Only one live process can hold
-            it, so a lease whose holder gave the same name is free: that holder has ended.
-        failing: What currently fails in the process, as a sentence; empty when everything works.
+        lock: The name of a file lock that the process holds; empty when the process holds none. Only one live process
+            can hold a lock. So when the holder of the lease gave the same name, this holder has ended and the lease is
+            free.
+        current_failure: What currently fails in the process, as `loop: error`; empty when everything works.
     """
 
     holder: str
     lock: str = ""
-    failing: str = ""
+    current_failure: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,51 +34,52 @@ class Lease:
     """A stored lease.
 
     Attributes:
-        holder: The holder; None after a release. The other attributes are those of the last holder.
-        fencing: The fencing token. Each change of the holder raises it.
+        holder: The holder; None after a release.
+        fencing_token: A number that each change of the holder raises.
+        expires_at: When the lease becomes free unless the holder renews it.
+        lock: The `lock` of the last holder.
+        current_failure: The `current_failure` of the last holder.
     """
 
     holder: str | None
-    fencing: int
+    fencing_token: int
     expires_at: datetime
     lock: str = ""
-    failing: str = ""
+    current_failure: str = ""
 
 
 def claim_lease(stored: Lease | None, candidate: Candidate, now: datetime, ttl: timedelta) -> Lease:
     """Return the lease after a candidate has requested it.
 
-    The candidate has the lease if it is the holder then.
+    The request has succeeded when the candidate is the holder of the returned lease.
     """
     lease = stored or Lease(None, 0, now)
-    if not _is_free(lease, candidate, now):
+    if not _is_available(lease, candidate, now):
+        # A lease that lasts longer than the ttl was written before the clock was set back.
         return replace(lease, expires_at=min(lease.expires_at, now + ttl))
-    fencing = lease.fencing + (lease.holder != candidate.holder)
-    return Lease(candidate.holder, fencing, now + ttl, candidate.lock, candidate.failing)
+    fencing_token = lease.fencing_token + (lease.holder != candidate.holder)
+    return Lease(candidate.holder, fencing_token, now + ttl, candidate.lock, candidate.current_failure)
 
 
-def _is_free(lease: Lease, candidate: Candidate, now: datetime) -> bool:
-    ended = bool(candidate.lock) and lease.lock == candidate.lock
-    return lease.holder in (None, candidate.holder) or ended or now >= lease.expires_at
+def _is_available(lease: Lease, candidate: Candidate, now: datetime) -> bool:
+    has_holder_ended = bool(candidate.lock) and lease.lock == candidate.lock
+    return lease.holder in (None, candidate.holder) or has_holder_ended or now >= lease.expires_at
 
 
 @dataclass(frozen=True, slots=True)
 class Leader:
-    """The current holder of a lease.
-
-    `failing` says what currently fails in it; empty when everything works.
-    """
+    """The current holder of a lease. See Candidate for the attributes."""
 
     holder: str
-    failing: str = ""
+    current_failure: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Fence:
-    """The fencing token of a leader: the name of the lease, and the number of the token."""
+    """The fencing token of a leader, with the name of the lease."""
 
     lease: str
-    number: int
+    fencing_token: int
 
 
 _fence: ContextVar[Fence | None] = ContextVar("fence", default=None)
@@ -85,7 +88,7 @@ _fence: ContextVar[Fence | None] = ContextVar("fence", default=None)
 def current_fence() -> Fence | None:
     """Return the fencing token of this context.
 
-    Returns None for writes that need no lease, such as those of the API.
+    Returns None for writes that need no lease, such as writes of the API.
     """
     return _fence.get()
 

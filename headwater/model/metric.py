@@ -1,8 +1,8 @@
 """Metrics of a pipeline: counts of records, and mergeable histograms of times.
 
-The bins of a histogram are logarithmic (DDSketch: Masson, Rim, Lee, VLDB 2019). Bin i holds the values in
-(FLOOR_MS · γ^(i−1), FLOOR_MS · γ^i] with γ = (1 + ERROR) / (1 − ERROR). A bin is represented by one value, whose
-relative error is at most ERROR for each value in the bin. Bin 0 holds values up to FLOOR_MS; it is represented by 0.
+The bins of a histogram are logarithmic (DDSketch: Masson, Rim, Lee, VLDB 2019). Bin i has the values in
+(FLOOR_MS · γ^(i−1), FLOOR_MS · γ^i] with γ = (1 + RELATIVE_ERROR) / (1 − RELATIVE_ERROR). One value represents all
+values in a bin; it differs from each by at most RELATIVE_ERROR. Bin 0 has the values up to FLOOR_MS; 0 represents them.
 """
 
 import math
@@ -37,9 +37,11 @@ METRIC_TYPES: tuple[MetricType, ...] = get_args(MetricType)
 COUNT_TYPES: tuple[CountType, ...] = get_args(CountType)
 TIME_TYPES: tuple[TimeType, ...] = get_args(TimeType)
 
-ERROR = 0.02
+RELATIVE_ERROR = 0.02
+"""How much the value that represents a bin may differ from a value in the bin, relative to it."""
 FLOOR_MS = 0.001
-_GAMMA = (1 + ERROR) / (1 - ERROR)
+"""The upper bound of bin 0, in ms."""
+_GAMMA = (1 + RELATIVE_ERROR) / (1 - RELATIVE_ERROR)
 _LOG_GAMMA = math.log(_GAMMA)
 
 RangeName = Literal["1h", "1d", "1w"]
@@ -61,7 +63,7 @@ class Histogram(Counter[int]):
     def add(self, value_ms: float, weight: int = 1) -> None:
         """Add a value `weight` times.
 
-        A negative time, which clocks that differ can cause, counts as 0.
+        A negative value counts as 0. Differences are negative when the clocks of two machines differ.
         """
         self[max(0, math.ceil(math.log(max(value_ms, FLOOR_MS) / FLOOR_MS) / _LOG_GAMMA))] += weight
 
@@ -73,7 +75,7 @@ class Histogram(Counter[int]):
         self.update(dict(zip(bins.tolist(), sums[bins].tolist(), strict=True)))
 
     def percentile(self, percent: float) -> float | None:
-        """Return the smallest value that `percent` % of the values don't exceed, in ms.
+        """Return the smallest value in ms that `percent` % of the values don't exceed.
 
         Returns None without values.
         """
@@ -96,11 +98,11 @@ Times = Mapping[TimeType, Histogram]
 
 @dataclass(frozen=True, slots=True)
 class PartitionCounts:
-    """The counts of records of one partition.
+    """New counts of records of one partition.
 
     Attributes:
-        end: The position up to which the partition is counted: the offset after the last counted record.
-        counts: The counts that were added since the last write.
+        end: The offset after the last counted record of the partition.
+        counts: How many records were counted since the last write.
     """
 
     end: int
@@ -109,10 +111,10 @@ class PartitionCounts:
 
 @dataclass(frozen=True, slots=True)
 class MetricsDelta:
-    """One write to the metric store: the counts of each partition, and the records' times.
+    """One write to the metric store: the counts and the times since the last write.
 
     Attributes:
-        minute: The start of the minute, in seconds since the epoch; a multiple of 60.
+        minute: The start of the minute in which the records were counted, in seconds since the epoch.
         partitions: The counts by partition.
         times: The histograms of times.
     """
@@ -142,7 +144,7 @@ class TimeRange:
 
     Attributes:
         name: The name in the request.
-        resolution_s: The length of an interval.
+        resolution_s: The length of an interval, in seconds.
         points: The number of intervals.
     """
 
@@ -152,7 +154,7 @@ class TimeRange:
 
     @property
     def seconds(self) -> int:
-        """The length of the range."""
+        """The length of the range, in seconds."""
         return self.resolution_s * self.points
 
     def starts(self, now_s: float) -> range:

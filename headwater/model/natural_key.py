@@ -1,6 +1,6 @@
 """Computes the natural key of a record, which identifies the record on its chain.
 
-A record that is written twice has the same key both times, so it goes to the same partition.
+A record that is written twice has the same key both times, so both copies go to the same partition.
 """
 
 from collections.abc import Callable, Sequence
@@ -10,48 +10,51 @@ from typing import Any
 
 import msgspec
 
-from headwater.model.stream import find_chain
+from headwater.model.stream import find_entity
 
 KeyOf = Callable[[bytes], bytes | None]
+"""A function that computes the natural key of a record; None when the record has none."""
 
-_PLACE = "_"
-_Id = str | int | float | None | msgspec.UnsetType
+_INDEX_PREFIX = "_"
+"""The prefix of the struct attribute for a list index, because the name of an attribute can't start with a digit."""
+_KeyValue = str | int | float | None | msgspec.UnsetType
 
 
 @lru_cache
 def natural_key(chain: str, entity: str) -> KeyOf:
-    """Return a function that computes the natural key of a record: `<chain>:<member>:…`.
+    """Return a function that computes the natural key of a record: `<chain>:<value>:…`.
 
-    The function returns None when the record has no key, or is not a JSON object.
+    The catalog has the key fields, whose values form the key. The function returns None when the record lacks one of
+    the fields, or is not a JSON object.
     """
-    found = find_chain(chain)
-    known = found.entity(entity) if found is not None else None
-    if known is None or not known.key:
+    catalog_entity = find_entity(chain, entity)
+    if catalog_entity is None or not catalog_entity.key:
         return lambda _: None
-    read, read_other = _reader(known.key), _reader(known.fallback_key) if known.fallback_key else None
+    read_key = _reader(catalog_entity.key)
+    read_fallback_key = _reader(catalog_entity.fallback_key) if catalog_entity.fallback_key else None
 
     def key_of(record: bytes) -> bytes | None:
-        values = read(record)
-        if values is None and read_other is not None:
-            values = read_other(record)
+        values = read_key(record)
+        if values is None and read_fallback_key is not None:
+            values = read_fallback_key(record)
         return None if values is None else ":".join([chain, *map(_text, values)]).encode()
 
     return key_of
 
 
 def _reader(paths: Sequence[str]) -> Callable[[bytes], list[object] | None]:
-    """Return a function that reads some members of a record.
+    """Return a function that reads the values at these paths of a record.
 
-    It returns None when one of them is missing or null.
+    The function returns None when one of the values is missing or null.
     """
-    split = [[_attribute(name) for name in path.split(".")] for path in paths]
-    decode = msgspec.json.Decoder(_struct(split)).decode
-    getters = [attrgetter(".".join(path)) for path in split]
+    attribute_paths = [[_attribute(name) for name in path.split(".")] for path in paths]
+    decode = msgspec.json.Decoder(_struct(attribute_paths)).decode
+    getters = [attrgetter(".".join(path)) for path in attribute_paths]
 
     def read(record: bytes) -> list[object] | None:
         try:
-            members = decode(record)
-            values = [get(members) for get in getters]
+            decoded = decode(record)
+            values = [get_value(decoded) for get_value in getters]
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, AttributeError):
             return None
         return None if msgspec.UNSET in values or None in values else values
@@ -65,17 +68,17 @@ def _text(value: object) -> str:
 
 
 def _attribute(name: str) -> str:
-    """Return the name of the struct attribute of a member, or of a list index."""
-    return f"{_PLACE}{name}" if name.isdecimal() else name
+    """Return the name of the struct attribute for a JSON field or a list index."""
+    return f"{_INDEX_PREFIX}{name}" if name.isdecimal() else name
 
 
 def _struct(paths: list[list[str]]) -> type[msgspec.Struct]:
-    """Return a struct of only these members, so that its decoder skips all others.
+    """Return a struct with attributes for these paths only.
 
-    List indexes must start at 0, without gaps.
+    A decoder of this struct skips all other values. The list indexes in the paths must start at 0, without gaps.
     """
     fields: list[tuple[str, Any, Any]] = []
     for name in dict.fromkeys(path[0] for path in paths):
-        below = [path[1:] for path in paths if path[0] == name and path[1:]]
-        fields.append((name, _struct(below) | msgspec.UnsetType if below else _Id, msgspec.UNSET))
-    return msgspec.defstruct("Key", fields, array_like=all(name.startswith(_PLACE) for name, _, _ in fields))
+        subpaths = [path[1:] for path in paths if path[0] == name and path[1:]]
+        fields.append((name, _struct(subpaths) | msgspec.UnsetType if subpaths else _KeyValue, msgspec.UNSET))
+    return msgspec.defstruct("Key", fields, array_like=all(name.startswith(_INDEX_PREFIX) for name, _, _ in fields))

@@ -1,28 +1,39 @@
-"""The outputs of a record: how large they may be, how many, and how they are numbered."""
+"""Limits of the outputs of a record, and the indexes of the outputs.
+
+The outputs of a record are the records that a script makes from it.
+"""
 
 MAX_OUTPUTS_PER_RECORD = 1000
 MAX_OUTPUT_BYTES = 1_000_000
+"""The maximum size of the value of an output."""
 MAX_OUTPUTS_BYTES = 8_000_000
 """The maximum size of all outputs of one record together."""
+MAX_RECORD_BYTES = 1_040_000
+"""The maximum size of a record: of its key, value and headers. Topics allow 1,048,588 bytes, which include Kafka's
+framing.
+"""
 _MODULUS = (1 << 61) - 1
-"""A prime modulus. The output numbers of up to 18 chained scripts stay below it; with more scripts they wrap around."""
+"""A prime number. The indexes after up to 18 chained scripts are below it; with more scripts, they wrap around."""
 _SEQUENTIAL_OUTPUTS = 10
+"""How many outputs of a record have consecutive indexes. The indexes of the other outputs are hashes."""
 _HASHED_OUTPUTS = 1000
-"""A constant of its own, and not MAX_OUTPUTS_PER_RECORD: if that limit were raised, the same outputs would get other
-numbers, and consumers could not recognise repeated outputs.
+"""How many hashed indexes are reserved for each record. This is not MAX_OUTPUTS_PER_RECORD, because a change of that
+limit must not change the indexes: consumers recognise repeated outputs by them.
 """
 _EXPONENT = 19
-"""It is coprime to _MODULUS - 1, so different numbers have different powers."""
+"""The exponent of the hash. It is coprime to _MODULUS - 1, so different numbers have different hashes."""
 _HASH_OFFSET = 1_152_921_504_606_846_883
-"""The offset of the hashed outputs, so that even small numbers are spread over the whole range."""
+"""This is added to a number before the hash, so that the hashes of small numbers cover the whole range too."""
 
 
-def output_index(record: int, position: int) -> int:
-    """Return the index of an output in the header `headwater-src`.
+def output_index(record_index: int, position: int) -> int:
+    """Return the index of an output in the header `headwater-src`, a number below _MODULUS.
 
-    record: the index of the input record. position: the position of the output among the outputs of the record.
-    The first ten outputs of a record have consecutive numbers. Later outputs have hashed numbers below _MODULUS.
+    Args:
+        record_index: The index of the input record: 0 for a source record, else the index that the previous script gave
+            the record.
+        position: The position of the output among the outputs of the input record, from 0.
     """
     if position < _SEQUENTIAL_OUTPUTS:
-        return (record * _SEQUENTIAL_OUTPUTS + position) % _MODULUS
-    return pow(_HASH_OFFSET + record * _HASHED_OUTPUTS + position, _EXPONENT, _MODULUS)
+        return (record_index * _SEQUENTIAL_OUTPUTS + position) % _MODULUS
+    return pow(_HASH_OFFSET + record_index * _HASHED_OUTPUTS + position, _EXPONENT, _MODULUS)

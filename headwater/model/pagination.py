@@ -1,4 +1,4 @@
-"""Positions in lists that are ordered newest first, and the cursors that encode them."""
+"""Positions in lists that begin with the newest object, and their cursors."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 MAX_LIST_LIMIT = 1_000
 CURSOR_PATTERN = r"^[0-9]{1,17}-[0-9a-z]{1,64}$"
 PART_BYTES = 1 << 20
-"""Objects are read in parts of about this size, so that a long list does not need much memory."""
+"""The approximate size of the parts in which a list is read, so that a long list does not need much memory."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -17,7 +17,10 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 class ListPosition:
     """The position of an object in a list.
 
-    `size` is the stored object's size in bytes; 0 when it is unknown.
+    Attributes:
+        created_at: When the object was created.
+        id: The id of the object.
+        size: The size of the stored object in bytes; 0 when it is unknown.
     """
 
     created_at: datetime
@@ -26,7 +29,7 @@ class ListPosition:
 
     @property
     def order(self) -> tuple[datetime, str]:
-        """The sort key. Lists are in descending order of it."""
+        """The sort key. A list is in descending order of this key."""
         return self.created_at, self.id
 
     def cursor(self) -> str:
@@ -46,10 +49,13 @@ def parse_cursor(cursor: str) -> ListPosition:
 
 
 def split_by_size(positions: Sequence[ListPosition]) -> Iterator[Sequence[ListPosition]]:
-    """Split positions into parts of about PART_BYTES. A larger object forms a part of its own."""
+    """Split positions into parts whose objects have at most PART_BYTES.
+
+    A larger object is a part of its own.
+    """
     part: list[ListPosition] = []
     for position in positions:
-        if part and sum(one.size for one in part) + position.size > PART_BYTES:
+        if part and sum(earlier.size for earlier in part) + position.size > PART_BYTES:
             yield part
             part = []
         part.append(position)

@@ -13,18 +13,18 @@ QuotaName = Literal[
 ]
 QUOTA_NAMES: tuple[QuotaName, ...] = get_args(QuotaName)
 
-MEANINGS: Mapping[QuotaName, str] = {
+QUOTA_MEANINGS: Mapping[QuotaName, str] = {
     "configurations": "configurations that are not deleted",
     "stored_bytes": "bytes of all stored revisions of configurations",
     "script_bytes": "bytes of the scripts in the newest revisions of configurations",
     "deployments": "deployments, until their teardown has ended",
     "workers": "workers of deployments (`parallelism` of what is deployed)",
     "datasets": "datasets",
-    "set_values": "values of filters and datasets, those of filters that are kept after their removal included",
+    "set_values": "values of filters and datasets, including the values that are kept after a filter was removed",
 }
 
 Usage = Mapping[QuotaName, int]
-Allowed = Mapping[QuotaName, int | None]
+Limits = Mapping[QuotaName, int | None]
 """The quotas of an owner; None means no limit."""
 
 
@@ -40,8 +40,8 @@ class QuotaDefaults:
     per_owner: Mapping[QuotaName, int] = field(default_factory=dict)
     total: Mapping[QuotaName, int] = field(default_factory=dict)
 
-    def allowed(self, own: Allowed) -> dict[QuotaName, int | None]:
-        """Return the quotas of an owner. `own` has the quotas that were set for this owner."""
+    def limits(self, own: Limits) -> dict[QuotaName, int | None]:
+        """Return the quotas of an owner, given the quotas `own` that were set for this owner."""
         return {name: own[name] if name in own else self.per_owner.get(name) for name in QUOTA_NAMES}
 
 
@@ -50,7 +50,14 @@ NO_QUOTAS = QuotaDefaults()
 
 @dataclass(frozen=True, slots=True)
 class RevisionUsage:
-    """The usage of a stored revision. `workers` is the maximum number of its workers."""
+    """The amounts that a stored revision adds to the usage of quotas.
+
+    Attributes:
+        stored_bytes: The bytes of the stored texts.
+        script_bytes: The bytes of the scripts.
+        workers: The maximum number of workers.
+        filter_uids: The uids of the filters.
+    """
 
     stored_bytes: int
     script_bytes: int
@@ -59,28 +66,34 @@ class RevisionUsage:
 
 
 def revision_usage(config: str, *texts: str) -> RevisionUsage:
-    """Return the usage of a revision, even if this version can't read it.
+    """Return the usage of a revision, even when this version can't read the revision.
 
-    `config` is the stored pipeline_config, as JSON; `texts` are the other stored texts.
+    Args:
+        config: The stored pipeline_config, as JSON.
+        texts: The other stored texts.
     """
-    read = stored_object(config)
-    transforms = read_config(config).transform_identities
-    parallelism = read.get("parallelism", 1)
-    workers = parallelism.get("max") if isinstance(parallelism, dict) else parallelism
+    identities = read_config(config).transform_identities
     return RevisionUsage(
         stored_bytes=sum(_size(text) for text in (config, *texts)),
-        script_bytes=sum(_size(one.content) for one in transforms if one.type in SCRIPT_TYPES),
-        workers=workers if isinstance(workers, int) else 1,
-        filter_uids=tuple(one.uid for one in transforms if one.type in SET_TYPES),
+        script_bytes=sum(_size(identity.content) for identity in identities if identity.type in SCRIPT_TYPES),
+        workers=_max_workers(config),
+        filter_uids=tuple(identity.uid for identity in identities if identity.type in SET_TYPES),
     )
 
 
-def quotas_of_save(saved: RevisionUsage, replaced_bytes: int) -> tuple[QuotaName, ...]:
-    """Return the quotas that a save is subject to.
+def _max_workers(config: str) -> int:
+    parallelism = stored_object(config).get("parallelism", 1)
+    # This version stores a number. A version that adapts the number of workers stores {"min": …, "max": …}.
+    workers = parallelism.get("max") if isinstance(parallelism, dict) else parallelism
+    return workers if isinstance(workers, int) else 1
 
-    `replaced_bytes` are the stored bytes of the replaced revision. A revision that is not larger than the replaced one
-    is not subject to the quota of stored bytes. Both are stored for a while, so otherwise an owner at the quota could
-    not even save a smaller revision.
+
+def quotas_of_save(saved: RevisionUsage, replaced_bytes: int) -> tuple[QuotaName, ...]:
+    """Return the quotas that apply to the save of a revision.
+
+    `replaced_bytes` are the stored bytes of the replaced revision. The quota of stored bytes does not apply to a
+    revision that is not larger than the replaced one. Both revisions are stored for a while, so otherwise an owner who
+    has reached the quota could not even save a smaller revision.
     """
     return ("stored_bytes", "script_bytes") if saved.stored_bytes > replaced_bytes else ("script_bytes",)
 
@@ -96,10 +109,13 @@ class Reservation:
     They count towards the quota of the owner.
 
     Attributes:
+        id: The id of the reservation.
+        owner: The owner of the set.
         target: The set.
-        until: The reservation expires at this time, in epoch seconds.
-        written: Whether the values are already in the set, while the set is not recorded for its owner yet. The
-            reservation counts until it is recorded.
+        values: The number of values.
+        until: When the reservation expires, in seconds since the epoch.
+        written: Whether the values are in the set already. The reservation then counts until the database records the
+            owner of the set.
     """
 
     id: str
@@ -114,25 +130,30 @@ class Reservation:
 class Excess:
     """A quota that a change would exceed.
 
-    `of_all` says whether it is the quota of all owners together.
+    Attributes:
+        name: The name of the quota.
+        used: The usage before the change.
+        wanted: The usage after the change.
+        limit: The quota.
+        is_total: Whether the quota is the quota of all owners together.
     """
 
     name: QuotaName
     used: int
     wanted: int
-    allowed: int
-    of_all: bool = False
+    limit: int
+    is_total: bool = False
 
 
-def excess(
-    before: Usage, after: Usage, allowed: Mapping[QuotaName, int | None], *, of_all: bool = False
+def find_excess(
+    before: Usage, after: Usage, limits: Mapping[QuotaName, int | None], *, is_total: bool = False
 ) -> Excess | None:
-    """Return the first quota that a change exceeds, or None.
+    """Return the first quota that a change would exceed; None when it would exceed none.
 
-    A change that lowers the usage never exceeds a quota.
+    Only a change that raises the usage can exceed a quota.
     """
     for name, wanted in after.items():
-        limit = allowed.get(name)
+        limit = limits.get(name)
         if limit is not None and wanted > limit and wanted > before[name]:
-            return Excess(name, before[name], wanted, limit, of_all)
+            return Excess(name, before[name], wanted, limit, is_total)
     return None

@@ -14,6 +14,8 @@ import numpy as np
 from headwater.native import BytesColumn, Column
 
 Headers = list[tuple[str, bytes]]
+"""The headers of a record, as (name, value)."""
+"""The names and values of the headers of a record."""
 Int64Column = Column
 """A column of signed 64-bit integers (array type code "q")."""
 RowIndexes = Column
@@ -45,7 +47,7 @@ def count_values(column: Int64Column) -> Counter[int]:
 
 @dataclass(slots=True)
 class RecordBatch:
-    """Records of one source topic, in the order in which they were read.
+    """Records of one source topic in the order of their reading, or outputs of such records.
 
     All columns have the same length. Columns are immutable, because batches share them.
 
@@ -57,9 +59,10 @@ class RecordBatch:
         partitions: The partitions of the source records.
         offsets: The offsets of the source records.
         indexes: The index of each output among the outputs of its source record; 0 for a record that is not split.
-        for_script: Whether the values have the form that one script passes to the next (sandbox/bigint_marks.py).
-        next_offsets: For a batch that the source has just returned: by partition, the next offset to read after control
-            records that follow the batch. Empty for all other batches.
+        for_script: Whether the values have the form in which one script passes them to the next script (see
+            sandbox/bigint_marks.py).
+        next_offsets: By partition, the offset after the control records that follow the batch. Only a batch that the
+            source has just returned has entries.
     """
 
     topic: str
@@ -96,21 +99,22 @@ class RecordBatch:
         return len(self.values)
 
     def select(self, keep: Iterable[object]) -> "RecordBatch":
-        """Return the rows whose entry in the mask `keep` is true, in order."""
+        """Return the rows for which the mask `keep` has a true entry, in order."""
         rows = RowIndexes("i", compress(range(len(self)), keep))
         return self if len(rows) == len(self) else self.take(rows)
 
     def last_offsets(self) -> dict[int, int]:
         """Return the offset of the last record of each partition."""
-        partitions = np.frombuffer(self.partitions, np.int64)
-        ends = np.append(np.flatnonzero(partitions[1:] != partitions[:-1]), len(partitions) - 1).tolist()
-        return {self.partitions[row]: self.offsets[row] for row in ends} if len(self) else {}
+        partitions, ends = find_runs(np.frombuffer(self.partitions, np.int64))
+        return {partition: self.offsets[end - 1] for partition, end in zip(partitions, ends, strict=True)}
 
     def first_offsets(self) -> dict[int, int]:
         """Return the offset of the first record of each partition."""
-        partitions = np.frombuffer(self.partitions, np.int64)
-        starts = (np.flatnonzero(partitions[1:] != partitions[:-1])[::-1] + 1).tolist()
-        return {self.partitions[row]: self.offsets[row] for row in [*starts, 0]} if len(self) else {}
+        partitions, ends = find_runs(np.frombuffer(self.partitions, np.int64))
+        first_offsets = dict[int, int]()
+        for partition, start in zip(partitions, [0, *ends], strict=False):
+            first_offsets.setdefault(partition, self.offsets[start])
+        return first_offsets
 
     def without(self, partitions: Collection[int]) -> "RecordBatch":
         """Return the rows that are not from these partitions."""
@@ -145,25 +149,28 @@ def batch_from_records(topic: str, records: Sequence[SourceRecord]) -> RecordBat
 
 
 SourceIds = Callable[[RecordBatch], list[bytes]]
-"""A function that returns the id of the source record of each row. Ids are unique within a stream for all time."""
+"""A function that returns for each row the id of its source record. An id is unique among all records of a stream."""
 
 
 def position_ids(batch: RecordBatch) -> list[bytes]:
-    """Return ids of the form `topic/partition/offset`, the SourceIds of a Kafka topic."""
+    """Return ids of the form `topic/partition/offset`.
+
+    This function is the SourceIds of a Kafka topic.
+    """
     prefixes = {partition: f"{batch.topic}/{partition}/".encode() for partition in set(batch.partitions)}
     return [b"%b%d" % (prefixes[p], offset) for p, offset in zip(batch.partitions, batch.offsets, strict=True)]
 
 
 class Failure(NamedTuple):
-    """Why a transform or sink could not process a record.
+    """A record that a transform or a sink could not process, and why.
 
-    The record goes to the dead-letter topic.
+    The record becomes a dead letter.
 
     Attributes:
         row: The row of the record in the input of the transform or sink.
         error: The class of the error, for example "TypeError", "Timeout" or "InvalidJSON".
         message: The message of the error.
-        transform: The uid of the transform, or the name of the sink.
+        component: The uid of the transform, or the name of the sink.
         line: The line in the script, from 1; None without a position in a script.
         column: The column in that line, from 1.
         attempts: How often the transform tried to process the record.
@@ -172,14 +179,14 @@ class Failure(NamedTuple):
     row: int
     error: str
     message: str
-    transform: str
+    component: str
     line: int | None = None
     column: int | None = None
     attempts: int = 1
 
 
 @dataclass(slots=True)
-class Outcome:
+class TransformResult:
     """The result of a transform for a batch.
 
     Attributes:

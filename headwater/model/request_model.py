@@ -1,4 +1,4 @@
-"""The base class of request bodies, in which null means the default."""
+"""The base class of request bodies, in which null means the default of a field."""
 
 from typing import Any
 
@@ -8,23 +8,23 @@ from pydantic_core import CoreSchema
 
 
 class RequestModel(BaseModel):
-    """A request body, or a part of one, in which null has the same meaning as omission.
+    """The base class of request bodies and their parts, in which null means omission.
 
-    Null remains invalid for a member without a default. A null for a member whose default is null is kept, so that
-    `model_fields_set` distinguishes "null was sent" from "the member was omitted".
+    Null remains invalid for a field without a default. A null for a field whose default is null is kept, so that
+    `model_fields_set` distinguishes "null was sent" from "the field was omitted".
     """
 
     @model_validator(mode="before")
     @classmethod
-    def _without_nulls(cls, sent: Any) -> Any:
-        if not isinstance(sent, dict):
-            return sent
-        defaulted = cls._defaulted()
-        return {name: value for name, value in sent.items() if value is not None or name not in defaulted}
+    def _without_nulls(cls, body: Any) -> Any:
+        if not isinstance(body, dict):
+            return body
+        optional = cls._fields_with_default()
+        return {name: value for name, value in body.items() if value is not None or name not in optional}
 
     @classmethod
-    def _defaulted(cls) -> frozenset[str]:
-        """Return the names of the members that have a default other than null."""
+    def _fields_with_default(cls) -> frozenset[str]:
+        """Return the names of the fields that have a default other than null."""
         fields = cls.model_fields.items()
         return frozenset(
             name
@@ -35,12 +35,12 @@ class RequestModel(BaseModel):
     @classmethod
     def __get_pydantic_json_schema__(cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
         schema = handler.resolve_ref_schema(handler(core_schema))
-        for name in cls._defaulted() & schema.get("properties", {}).keys():
+        for name in cls._fields_with_default() & schema.get("properties", {}).keys():
             schema["properties"][name] = _nullable(schema["properties"][name])
         return schema
 
 
 def _nullable(schema: JsonSchemaValue) -> JsonSchemaValue:
-    kept: JsonSchemaValue = {key: schema[key] for key in ("title", "description", "default") if key in schema}
-    rules = {key: value for key, value in schema.items() if key not in kept}
-    return {"anyOf": [rules, {"type": "null"}], **kept}
+    annotations: JsonSchemaValue = {key: schema[key] for key in ("title", "description", "default") if key in schema}
+    rules = {key: value for key, value in schema.items() if key not in annotations}
+    return {"anyOf": [rules, {"type": "null"}], **annotations}

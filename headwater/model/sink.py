@@ -1,4 +1,4 @@
-"""Configuration of the sinks: a stored model and a request model per `type`."""
+"""The configurations of sinks: for each `type`, a stored model and a request model."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, Strict
 from pydantic.json_schema import SkipJsonSchema
 
-from headwater.model.members import ReturnedOnly, is_none, models_by_type
+from headwater.model.fields import ReturnedOnly, is_none, models_by_type
 from headwater.model.request_model import RequestModel
 
 MAX_SINKS = 10
@@ -20,12 +20,12 @@ CleanupPolicy = Literal["delete", "compact", "compact,delete", "delete,compact"]
 
 @dataclass(frozen=True, slots=True)
 class SinkLimits:
-    """The operator's upper bounds for the members of a Kafka sink.
+    """The operator's maximum values for the fields of a Kafka sink.
 
     Attributes:
-        partitions: Partitions of a topic.
-        retention_days: Days that a topic keeps a record.
-        retention_bytes: Bytes that a topic keeps in each partition.
+        partitions: The maximum number of partitions of a topic.
+        retention_days: The maximum number of days for which a topic keeps a record.
+        retention_bytes: The maximum number of bytes that a topic keeps in each partition.
     """
 
     partitions: int = 64
@@ -54,17 +54,17 @@ class _NewSink(_Sink, RequestModel):
 
 
 def _without_fraction(value: object) -> object:
-    """Convert a float without a fraction to an integer, because JSON may write 2 as 2.0."""
+    """Convert a float without a fraction to an integer, because a JSON text may have 2.0 for 2."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 PositiveInt = Annotated[int, Strict(), Field(ge=1), BeforeValidator(_without_fraction)]
 
 
-class TopicMembers(BaseModel):
-    """The members of a Kafka sink that set up its topic.
+class TopicFields(BaseModel):
+    """The fields of a Kafka sink that configure its topic.
 
-    Responses omit members that are not set.
+    Responses omit fields that are not set.
     """
 
     partitions: PositiveInt | None = Field(
@@ -99,19 +99,19 @@ class TopicMembers(BaseModel):
         return "compact" in (self.cleanup_policy or "")
 
 
-TOPIC_MEMBERS = tuple(TopicMembers.model_fields)
-"""The names of the members that set up the topic of a Kafka sink."""
+TOPIC_FIELDS = tuple(TopicFields.model_fields)
+"""The names of the fields that configure the topic of a Kafka sink."""
 
 
-class TopicSink(TopicMembers, _StoredSink):
-    """A sink that writes to a topic that the pipeline owns.
+class TopicSink(TopicFields, _StoredSink):
+    """The base class of sinks that have a topic of their own, such as KafkaSink.
 
     The controller creates, changes and removes the topic.
     """
 
 
 class KafkaSink(TopicSink):
-    """Writes the records to a Kafka topic that the pipeline owns."""
+    """Writes the records to a Kafka topic that belongs to the sink."""
 
     type: Literal["kafka"]
 
@@ -125,8 +125,8 @@ class PricesSink(_StoredSink):
     type: Literal["prices"]
 
 
-class NewTopicSink(TopicMembers, _NewSink):
-    """A sink with a topic of its own in a request."""
+class NewTopicSink(TopicFields, _NewSink):
+    """The base class of sinks in a request that have a topic of their own."""
 
 
 class NewKafkaSink(NewTopicSink):
@@ -135,24 +135,24 @@ class NewKafkaSink(NewTopicSink):
     type: Literal["kafka"]
 
 
-def _reject_topic_member(value: object) -> None:
+def _reject_topic_field(value: object) -> None:
     if value is not None:
-        raise ValueError("is a member of Kafka sinks only: a prices sink has no topic of its own; leave it out")
+        raise ValueError("is a field of Kafka sinks only: a prices sink has no topic of its own; leave it out")
 
 
-RejectedTopicMember = Annotated[SkipJsonSchema[Any], AfterValidator(_reject_topic_member), Field(exclude=True)]
-"""A member that only Kafka sinks have. Other sinks reject it with a clear error."""
+RejectedTopicField = Annotated[SkipJsonSchema[Any], AfterValidator(_reject_topic_field), Field(exclude=True)]
+"""A field that only Kafka sinks have. A sink of another type rejects the field with a clear error."""
 
 
 class NewPricesSink(_NewSink):
     """A prices sink in a request."""
 
     type: Literal["prices"]
-    partitions: RejectedTopicMember = None
-    retention_ms: RejectedTopicMember = None
-    retention_bytes: RejectedTopicMember = None
-    compression: RejectedTopicMember = None
-    cleanup_policy: RejectedTopicMember = None
+    partitions: RejectedTopicField = None
+    retention_ms: RejectedTopicField = None
+    retention_bytes: RejectedTopicField = None
+    compression: RejectedTopicField = None
+    cleanup_policy: RejectedTopicField = None
 
 
 Sink = Annotated[KafkaSink | PricesSink, Field(discriminator="type")]

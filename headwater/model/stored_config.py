@@ -1,9 +1,8 @@
-"""Reads stored pipelines.
+"""Reads stored pipelines, also pipelines that are invalid in this version of Headwater.
 
-A pipeline that this version can't read as a whole is read in parts. So it does not break requests for other pipelines.
-A limit may have been lowered since the save, or another version may have written the pipeline. Its transforms and sinks
-are read without this version's validation, so that a PUT can replace the pipeline and a teardown can remove its
-resources.
+A stored pipeline is invalid when a limit was lowered since the save, or when another version has written the pipeline.
+It must not break requests for other pipelines. Its parts are therefore read one by one: the identities of its
+transforms, so that a PUT can replace the pipeline, and its sinks, so that a teardown can remove its resources.
 """
 
 import json
@@ -21,19 +20,20 @@ from headwater.model.transforms.base import TransformIdentity
 _SINK = TypeAdapter[Sink](Sink)
 _UID = re.compile(r'"uid"\s*:\s*"([^"\\]+)"')
 _TAGS = TRANSFORM_MODELS.keys() | SINK_MODELS.keys()
+"""The types, which pydantic inserts into the location of an error in a transform or a sink."""
 _NO_SOURCE = Source(type="kafka", chain="", entity="")
-"""The placeholder for a source that can't be read. No stream has this name, so it has no binding."""
+"""The placeholder for a source that can't be read. It has no binding, because no stream has this name."""
 _WHAT_TO_DO = "Save it again with PUT, or delete it."
 
 
 class UnreadableConfig(PipelineConfig):
-    """A stored pipeline that is invalid in this version. No worker may run it.
+    """A stored pipeline that is invalid in this version of Headwater. No worker may run it.
 
-    `sinks`, `source` and `transform_identities` hold the parts that can be read.
+    `sinks`, `source` and `transform_identities` have the parts that can be read.
 
     Attributes:
         text: The stored text.
-        fault: What is wrong with it.
+        fault: What is wrong with the text.
     """
 
     text: str
@@ -42,18 +42,18 @@ class UnreadableConfig(PipelineConfig):
     @classmethod
     def of(cls, text: str, fault: str) -> "UnreadableConfig":
         """Read the valid parts of a stored text."""
-        members = stored_object(text)
+        fields = stored_object(text)
         return cls.model_construct(
-            source=_source(members.get("source")),
+            source=_source(fields.get("source")),
             transforms=[],
-            sinks=list(_sinks(members.get("sinks"))),
+            sinks=list(_sinks(fields.get("sinks"))),
             text=text,
             fault=fault,
         )
 
     @property
     def unreadable(self) -> str:
-        """A sentence that says why this version can't read the pipeline, and what to do."""
+        """Sentences that say why this version can't read the pipeline, and what to do."""
         return f"This version of Headwater can't read the stored pipeline: {self.fault}. {_WHAT_TO_DO}"
 
     @property
@@ -63,9 +63,9 @@ class UnreadableConfig(PipelineConfig):
 
     @property
     def transform_identities(self) -> tuple[TransformIdentity, ...]:
-        """The transforms that have a uid.
+        """The identities of the transforms that have a uid.
 
-        If the stored text is not JSON, each uid in it counts as that of a filter.
+        When the stored text is not JSON, each uid in the text counts as the uid of a filter.
         """
         document = self.document
         if isinstance(document, str):
@@ -76,7 +76,7 @@ class UnreadableConfig(PipelineConfig):
 def read_config(text: str) -> PipelineConfig:
     """Read the pipeline in a stored text.
 
-    It is an UnreadableConfig when this version can't read it.
+    Returns an UnreadableConfig when the pipeline is invalid in this version of Headwater.
     """
     try:
         return PipelineConfig.model_validate_json(text)
@@ -90,18 +90,18 @@ def write_config(config: PipelineConfig) -> str:
 
 
 def _reason(error: ValidationError) -> str:
-    """Return the first fault: its place, and what is wrong there.
+    """Return the JSON pointer of the first fault, and what is wrong there.
 
-    Values are omitted: they may be long or secret.
+    Values are omitted, because they may be long or secret.
     """
     first = error.errors(include_url=False, include_input=False)[0]
-    place = "".join(f"/{part}" for part in first["loc"] if part not in _TAGS)
+    pointer = "".join(f"/{part}" for part in first["loc"] if part not in _TAGS)
     message = first["msg"].removeprefix("Value error, ").rstrip(".")
-    return f"/pipeline_config{place}: {message[:1].lower()}{message[1:]}"
+    return f"/pipeline_config{pointer}: {message[:1].lower()}{message[1:]}"
 
 
 def stored_object(text: str) -> Mapping[str, Any]:
-    """Return the members of a stored JSON object; no members when the text is anything else."""
+    """Return the fields of a stored JSON object; no fields when the text is not a JSON object."""
     return _object(_document(text))
 
 
@@ -132,7 +132,7 @@ def _sinks(value: Any) -> Iterator[Sink]:
         try:
             yield _SINK.validate_python(item)
         except ValidationError:
-            continue  # a type that this version does not know: it owns nothing that this version could remove
+            continue  # the type may be of another version; this version could not remove the sink's resources anyway
 
 
 def _transforms(value: Any) -> Iterator[TransformIdentity]:
@@ -140,5 +140,5 @@ def _transforms(value: Any) -> Iterator[TransformIdentity]:
         uid, kind, name = item.get("uid"), item.get("type"), item.get("name")
         if isinstance(uid, str) and isinstance(kind, str):
             model = TRANSFORM_MODELS.get(kind)
-            content = item.get(model.content_member) if model else None
+            content = item.get(model.content_field) if model else None
             yield TransformIdentity(uid, kind, name if isinstance(name, str) else None, str(content or ""))

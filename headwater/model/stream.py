@@ -1,7 +1,8 @@
 """The stream catalog, which is read from the files in model/catalog/.
 
-A chain of a known family needs only an entry in chains.toml. The record fields follow the public schemas of the data
-sources; docs/reference/streams.md lists them.
+A stream has the records of one entity of one chain. Chains of one family (EVM, Solana, Hyperliquid) have the same
+entities, so a new chain of a known family needs only an entry in chains.toml. The fields of the records follow the
+public schemas of the data sources; docs/reference/streams.md lists them.
 """
 
 import json
@@ -12,6 +13,7 @@ from importlib import resources
 from typing import Any, Literal, NamedTuple
 
 STREAM_PARTITIONS = 4
+"""The number of partitions of a stream's topic that Headwater creates, and of a source that reads Pub/Sub."""
 
 SourceType = Literal["kafka", "pubsub"]
 
@@ -19,7 +21,13 @@ _FILES = resources.files("headwater.model") / "catalog"
 
 
 class RecordField(NamedTuple):
-    """A member of a record. `type` is a type name of JSON Schema."""
+    """A field of a record.
+
+    Attributes:
+        type: The type in the words of JSON Schema.
+        nullable: Whether the value may be null.
+        description: What the value means.
+    """
 
     type: str
     nullable: bool
@@ -28,30 +36,30 @@ class RecordField(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Entity:
-    """One kind of record of a chain.
+    """A kind of record of a chain.
 
     Attributes:
-        key: The members, or dotted paths of members, that identify a record within its stream; empty when none do. A
+        key: The fields, or dotted paths of fields, that identify a record within its stream; empty when none do. A
             retraction has the same key as the retracted record.
-        event_time: The member with the record's event time, if there is one.
-        prices: The names of the price recipes that read this entity.
-        lowercase: The members that are stored in lower case, such as addresses and hashes.
-        fallback_key: The key of records that lack a member of `key`.
+        event_time_field: The field with the record's event time, if there is one.
+        price_recipes: The names of the price recipes that read this entity.
+        lowercase_fields: The fields that are stored in lower case, such as addresses and hashes.
+        fallback_key: The key of records that lack a field of `key`.
     """
 
     name: str
     description: str = field(compare=False)
     key: tuple[str, ...]
-    event_time: str | None
-    prices: tuple[str, ...]
+    event_time_field: str | None
+    price_recipes: tuple[str, ...]
     fields: Mapping[str, RecordField] = field(hash=False)
     example: dict[str, Any] = field(hash=False)
-    lowercase: tuple[str, ...] = ()
+    lowercase_fields: tuple[str, ...] = ()
     fallback_key: tuple[str, ...] = ()
 
     @property
     def json_schema(self) -> dict[str, Any]:
-        """The JSON Schema (2020-12) of a record. Records may have additional members."""
+        """The JSON Schema (2020-12) of a record. Records may have additional fields."""
         return {
             "type": "object",
             "description": self.description,
@@ -60,16 +68,18 @@ class Entity:
         }
 
 
-def _property(member: RecordField) -> dict[str, Any]:
-    type_: Any = [member.type, "null"] if member.nullable else member.type
-    return {"type": type_, "description": member.description}
+def _property(field_: RecordField) -> dict[str, Any]:
+    type_: Any = [field_.type, "null"] if field_.nullable else field_.type
+    return {"type": type_, "description": field_.description}
 
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """A chain and the type of source that its streams come from.
+    """A blockchain, with its streams.
 
     Attributes:
+        source_type: The type of the source from which its streams are read.
+        entities: The kinds of records of the chain.
         chain_id: The EIP-155 id of an EVM chain; None for other chains.
     """
 
@@ -80,20 +90,20 @@ class Chain:
 
     def entity(self, name: str) -> Entity | None:
         """Return the entity of this name, or None."""
-        return next((e for e in self.entities if e.name == name), None)
+        return next((entity for entity in self.entities if entity.name == name), None)
 
 
 def _entity(family: str, name: str, entry: Mapping[str, Any]) -> Entity:
     return Entity(
-        name,
-        entry["description"],
-        tuple(entry.get("key", ())),
-        entry.get("event_time"),
-        tuple(entry.get("prices", ())),
-        {member: _field(*definition) for member, definition in entry["fields"].items()},
-        json.loads((_FILES / f"{family}_{name}.json").read_text("utf-8")),
-        tuple(entry.get("lowercase", ())),
-        tuple(entry.get("fallback_key", ())),
+        name=name,
+        description=entry["description"],
+        key=tuple(entry.get("key", ())),
+        event_time_field=entry.get("event_time_field"),
+        price_recipes=tuple(entry.get("price_recipes", ())),
+        fields={field_name: _field(*definition) for field_name, definition in entry["fields"].items()},
+        example=json.loads((_FILES / f"{family}_{name}.json").read_text("utf-8")),
+        lowercase_fields=tuple(entry.get("lowercase_fields", ())),
+        fallback_key=tuple(entry.get("fallback_key", ())),
     )
 
 
@@ -122,19 +132,28 @@ CATALOG: tuple[Chain, ...] = _catalog()
 
 def find_chain(name: str) -> Chain | None:
     """Return the chain of this name, or None."""
-    return next((c for c in CATALOG if c.name == name), None)
+    return next((chain for chain in CATALOG if chain.name == name), None)
 
 
-def event_time(chain: str, entity: str) -> str | None:
-    """Return the record member that holds the event time.
+def find_entity(chain_name: str, entity_name: str) -> Entity | None:
+    """Return the entity of this name of the chain of this name, or None."""
+    chain = find_chain(chain_name)
+    return None if chain is None else chain.entity(entity_name)
 
-    Returns None when there is none, or no such stream.
+
+def event_time_field(chain_name: str, entity_name: str) -> str | None:
+    """Return the name of the record field that has the event time.
+
+    Returns None when the records have no such field, or the catalog has no such stream.
     """
-    found = find_chain(chain)
-    known = found.entity(entity) if found is not None else None
-    return known.event_time if known is not None else None
+    entity = find_entity(chain_name, entity_name)
+    return None if entity is None else entity.event_time_field
 
 
 def stream_name(chain: str, entity: str, *, zerolag: bool = False) -> str:
-    """Return the name of a stream: `<chain>.<entity>`, with `.zerolag` for the faster one."""
+    """Return the name of a stream: `<chain>.<entity>`, or `<chain>.<entity>.zerolag`.
+
+    The zerolag stream of an entity is faster: it has the records of the chain's newest blocks, and it may retract
+    records when the chain is reorganised.
+    """
     return f"{chain}.{entity}.zerolag" if zerolag else f"{chain}.{entity}"

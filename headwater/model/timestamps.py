@@ -2,23 +2,28 @@
 
 from datetime import UTC, datetime
 
-_UNITS_PER_MS = ((1e11, 1e-3), (1e14, 1.0), (1e17, 1e3))
-_NANOSECONDS_PER_MS = 1e6
-"""The unit of a number follows from its size: below 1e11 it is in seconds since the epoch, below 1e14 in milliseconds,
-below 1e17 in microseconds, and otherwise in nanoseconds.
+_UNITS_PER_SECOND = ((10**11, 1), (10**14, 10**3), (10**17, 10**6))
+_NANOSECONDS_PER_SECOND = 10**9
+"""The unit of a timestamp follows from its size: a number below 1e11 has seconds since the epoch, a number below 1e14
+milliseconds, a number below 1e17 microseconds, and a larger number nanoseconds.
 
-The limits exclude confusion of real times: 1e11 seconds are in the year 5138, and 1e11 milliseconds are in 1973.
+Timestamps of blockchains are never ambiguous: 1e11 seconds are in the year 5138, and 1e11 milliseconds are in 1973.
 """
 
 
-def to_epoch_ms(at: object) -> float | None:
-    """Convert a number or an ISO 8601 time (UTC without a zone) to ms since the epoch.
+def units_per_second(timestamp: float) -> int:
+    """Return how many units of a timestamp are one second: 1, 10^3, 10^6 or 10^9."""
+    return next((units for limit, units in _UNITS_PER_SECOND if abs(timestamp) < limit), _NANOSECONDS_PER_SECOND)
 
-    Returns None for other types. Raises ValueError or OverflowError when the string or the number is not a valid time.
+
+def to_epoch_ms(timestamp: object) -> float | None:
+    """Convert a number, or an ISO 8601 time (UTC when it has no zone), to ms since the epoch.
+
+    Returns None for values of other types. Raises ValueError or OverflowError when the timestamp is not a valid time.
     """
-    if isinstance(at, str):
-        time = datetime.fromisoformat(at.removesuffix(" UTC"))
+    if isinstance(timestamp, str):
+        time = datetime.fromisoformat(timestamp.removesuffix(" UTC"))
         return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1000
-    if isinstance(at, bool) or not isinstance(at, int | float):
+    if isinstance(timestamp, bool) or not isinstance(timestamp, int | float):
         return None
-    return at / next((unit for limit, unit in _UNITS_PER_MS if abs(at) < limit), _NANOSECONDS_PER_MS)
+    return timestamp / (units_per_second(timestamp) / 1000)

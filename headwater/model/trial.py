@@ -1,4 +1,4 @@
-"""Trials: a configuration is run on sample records, without being saved."""
+"""Trials, in which a configuration processes sample records without being saved."""
 
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -28,8 +28,12 @@ class TrialStep:
     """The result of one transform for a sample.
 
     Attributes:
+        type: The type of the transform.
         received: The number of records that the transform received.
-        outputs: The records that it passes on, as JSON text.
+        dropped: The number of records that the transform dropped.
+        outputs: The records that the transform passes on, as JSON text.
+        failures: The records that the transform could not process.
+        logs: The lines that a script wrote with `console.log`.
     """
 
     type: str
@@ -45,8 +49,11 @@ class TrialRecord:
     """The result of one sample.
 
     Attributes:
-        outcome: "sent" when an output reaches the sinks, otherwise "error" when a step failed.
-        unfinished: Why processing stopped before the last transform; empty when it did not.
+        outcome: "sent" when an output reaches the sinks, "error" when none does and a step failed, "dropped" when none
+            does and no step failed, "unfinished" when the processing stopped before the last transform.
+        outputs: The records that reach the sinks, as JSON text.
+        steps: The results of the transforms, in order.
+        unfinished: Why the processing stopped before the last transform; empty when it did not.
     """
 
     outcome: Literal["sent", "dropped", "error", "unfinished"]

@@ -1,4 +1,4 @@
-"""Sets of values: the validation that filters and datasets share, and the limits of both."""
+"""Sets of values: the ids, the limits and the validation that filters and datasets share."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,23 +9,29 @@ from headwater.errors import Fault, InvalidInput
 
 MAX_VALUE_CHARS = 1024
 MAX_VALUES_PER_REQUEST = 250_000
+# The number of values on a page of a filter, and on a page of a dataset.
 MAX_PAGE = 10_000
 DEFAULT_PAGE = 100
 MAX_DATASET_PAGE = 500_000
 DEFAULT_DATASET_PAGE = 10_000
 MAX_CURSOR = 2**53 - 1
+"""The largest cursor of a page. A cursor is the position of a value in the fixed order of the pages. JavaScript, which
+clients may use, represents integers up to this one exactly.
+"""
 MAX_DATASET_NAME_CHARS = 200
 MAX_REPORTED_FAULTS = 20
 _BLANKS = (
     *(*range(0x09, 0x0E), *range(0x1C, 0x21), 0x85, 0xA0, 0x1680),
     *(*range(0x2000, 0x200B), 0x2028, 0x2029, 0x202F, 0x205F, 0x3000),
 )
-"""All white space of Unicode, which is what `str.isspace` accepts."""
+"""The code points of all white space of Unicode, which is what `str.isspace` accepts."""
 _ZERO_WIDTH = (
     *(0x180E, *range(0x200B, 0x2010), *range(0x202A, 0x202F)),
     *(*range(0x2060, 0x2065), *range(0x2066, 0x206A), 0xFEFF),
 )
-"""The byte order mark, and the joiners and marks of direction that editors and web pages put around pasted text."""
+"""The code points of the byte order mark, and of the joiners and marks of direction that editors and web pages put
+around pasted text.
+"""
 TRIMMED = "".join(map(chr, (*_BLANKS, *_ZERO_WIDTH)))
 """The characters that are removed at both ends of a value."""
 _NOT_TRIMMED = r"[^\s\u001c-\u001f\u0085\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff]"
@@ -46,12 +52,18 @@ class SetId:
     id: str
 
 
-def filter_set(config_id: str, transform_uid: str) -> SetId:
+def filter_set_id(config_id: str, transform_uid: str) -> SetId:
     """Return the id of the set of a redis_set_filter transform."""
     return SetId("fs", f"{config_id}.{transform_uid}")
 
 
-def dataset_set(dataset_id: str) -> SetId:
+def parse_filter_set_id(set_id: SetId) -> tuple[str, str]:
+    """Return the configuration's id and the transform's uid from the id of a filter's set."""
+    config_id, _, transform_uid = set_id.id.partition(".")
+    return config_id, transform_uid
+
+
+def dataset_set_id(dataset_id: str) -> SetId:
     """Return the id of the set of a dataset."""
     return SetId("ds", dataset_id)
 
@@ -60,7 +72,8 @@ def dataset_set(dataset_id: str) -> SetId:
 class Dataset:
     """A named set of an owner.
 
-    Its state is "pending" until scripts can look up its name, then "live".
+    Attributes:
+        state: "pending" until scripts can look up the name, then "live", and "deleting" during the deletion.
     """
 
     id: str
@@ -93,28 +106,31 @@ def _is_valid(value: str) -> bool:
     return 0 < len(value) <= MAX_VALUE_CHARS and _is_unicode(value)
 
 
-def normalise_all(values: Sequence[str], first: int = 0) -> list[str]:
-    """Return the stored forms of a request's values, in order.
+def normalise_all(values: Sequence[str], first_index: int = 0) -> list[str]:
+    """Return the stored forms of some values of a request, in order.
 
-    `first` is the index of the first value in the request. Raises InvalidInput with a pointer for each invalid value
-    (at most MAX_REPORTED_FAULTS). A value is invalid when it is empty after trimming, longer than MAX_VALUE_CHARS or
-    not valid Unicode text.
+    Raises InvalidInput with a pointer for each invalid value (at most MAX_REPORTED_FAULTS). A value is invalid when it
+    is empty after trimming, longer than MAX_VALUE_CHARS or not valid Unicode text.
+
+    Args:
+        values: The values.
+        first_index: The index of the first of these values in the request.
     """
-    stored = list(map(str.lower, map(str.strip, values)))
-    if not "".join(stored).isascii():  # for ASCII text, `str.strip` does the same in half the time
-        stored = list(map(normalise, values))
-    invalid = [i for i, value in enumerate(stored) if not _is_valid(value)] if _may_have_invalid(stored) else []
+    normalised = list(map(str.lower, map(str.strip, values)))
+    if not "".join(normalised).isascii():  # for ASCII text, `str.strip` does the same in half the time
+        normalised = list(map(normalise, values))
+    invalid = [i for i, value in enumerate(normalised) if not _is_valid(value)] if _may_have_invalid(normalised) else []
     if invalid:
         text = f"must have 1 to {MAX_VALUE_CHARS} characters after trimming, and no lone surrogate"
-        problems = [Fault(f"/values/{first + i}", text) for i in invalid[:MAX_REPORTED_FAULTS]]
-        raise InvalidInput("Some values are empty, too long or not Unicode text; nothing was changed.", problems)
-    return stored
+        faults = [Fault(f"/values/{first_index + i}", text) for i in invalid[:MAX_REPORTED_FAULTS]]
+        raise InvalidInput("Some values are empty, too long or not Unicode text; nothing was changed.", faults)
+    return normalised
 
 
-def _may_have_invalid(stored: Sequence[str]) -> bool:
-    """Check all values quickly.
+def _may_have_invalid(normalised: Sequence[str]) -> bool:
+    """Whether some values may be invalid, by a quick check of all values together.
 
-    False means that all are valid; True means that each must be checked.
+    When the result is true, each value must be checked.
     """
-    lengths = set(map(len, stored))
-    return 0 in lengths or max(lengths, default=0) > MAX_VALUE_CHARS or not "".join(stored).isascii()
+    lengths = set(map(len, normalised))
+    return 0 in lengths or max(lengths, default=0) > MAX_VALUE_CHARS or not "".join(normalised).isascii()

@@ -3,6 +3,8 @@
 `setup.py` compiles all `*.c` files of this folder into one library when the package is built or installed.
 """
 
+from headwater.native.bloom_filter import bloom_add as bloom_add
+from headwater.native.bloom_filter import bloom_contains as bloom_contains
 from headwater.native.bytes_column import BytesColumn as BytesColumn
 from headwater.native.bytes_column import split_lines as split_lines
 from headwater.native.ffi import Column as Column
@@ -14,9 +16,7 @@ from headwater.native.librdkafka import HeaderColumn as HeaderColumn
 from headwater.native.librdkafka import OutputIdColumn as OutputIdColumn
 from headwater.native.long_integers import LongIntegerScan as LongIntegerScan
 from headwater.native.long_integers import find_long_integers as find_long_integers
-from headwater.native.set_values import Uint8Array as Uint8Array
-from headwater.native.set_values import Uint64Array as Uint64Array
-from headwater.native.set_values import bloom_add as bloom_add
-from headwater.native.set_values import bloom_contains as bloom_contains
-from headwater.native.set_values import decode_hex as decode_hex
-from headwater.native.set_values import hash_rows as hash_rows
+from headwater.native.value_hashing import Uint8Array as Uint8Array
+from headwater.native.value_hashing import Uint64Array as Uint64Array
+from headwater.native.value_hashing import decode_hex as decode_hex
+from headwater.native.value_hashing import hash_rows as hash_rows

@@ -1,5 +1,5 @@
-// A column of byte strings: one after the other in one buffer, each followed by a newline. Its size in bytes does not
-// count the newline, and is -1 for a missing string (None in Python).
+// A bytes column: byte strings one after the other in one buffer, each followed by a newline. The size of a string in
+// bytes does not count its newline, and is -1 for a missing string (None in Python).
 
 #include "common.h"
 
@@ -35,13 +35,13 @@ int64_t copy_rows(const uint8_t *buffer, const int32_t *starts, const int32_t *s
     return end - out;
 }
 
-// Writes the size of each line, at most `capacity` of them, and returns the number of lines, or -1 when the text does
-// not end with a newline. Also tells whether a line begins with `first_byte`, and whether a line contains `byte`.
+// Writes the sizes of the first `capacity` lines, and returns the number of lines, or -1 when the text does not end
+// with a newline. Also tells whether any line begins with `first_byte`, and whether any line contains `byte`.
 int64_t split_lines(const uint8_t *text, int64_t size, int32_t *sizes, int64_t capacity, uint8_t first_byte,
                     uint8_t byte, int64_t *has_first_byte, int64_t *has_byte) {
     const __m128i newline = _mm_set1_epi8('\n'), wanted = _mm_set1_epi8((char)byte);
     __m128i matches = _mm_setzero_si128();
-    int64_t found = 0, start = 0;
+    int64_t line_count = 0, start = 0;
     *has_first_byte = 0;
     for (int64_t block = 0; block < size; block += BLOCK) {
         uint8_t last_block[BLOCK] = {0};
@@ -53,11 +53,11 @@ int64_t split_lines(const uint8_t *text, int64_t size, int32_t *sizes, int64_t c
         for (; remaining; remaining &= remaining - 1) {
             const int64_t end = block + __builtin_ctz((unsigned)remaining);
             *has_first_byte |= text[start] == first_byte;
-            if (found < capacity) sizes[found] = (int32_t)(end - start);
-            found++;
+            if (line_count < capacity) sizes[line_count] = (int32_t)(end - start);
+            line_count++;
             start = end + 1;
         }
     }
     *has_byte = _mm_movemask_epi8(matches) != 0;
-    return start == size ? found : -1;
+    return start == size ? line_count : -1;
 }

@@ -1,4 +1,4 @@
-"""A column of byte strings in one buffer."""
+"""The class of bytes columns, which pass byte strings to C and back."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple, Self, overload
@@ -43,12 +43,15 @@ class BytesColumn(Sequence[bytes | None]):
 
     @property
     def starts(self) -> Column:
-        """The offset of each string in the buffer, as an int32 column. Any thread may read it."""
+        """The offset of each string in the buffer, as an int32 column.
+
+        It is computed when it is read first; several threads may read it at once.
+        """
         starts = self._starts
         if starts is None:
             starts = zeroed_column("i", len(self))
             native_library().find_starts(pointer(self.sizes), len(self), pointer(starts))
-            self._starts = starts  # assigned only when complete, because other threads may read it at any time
+            self._starts = starts  # assigned only when complete, for the other threads
         return starts
 
     def __len__(self) -> int:
@@ -111,12 +114,12 @@ class BytesColumn(Sequence[bytes | None]):
 
 
 class SplitLines(NamedTuple):
-    """The lines of a text.
+    """The result of `split_lines`.
 
     Attributes:
         lines: The lines without their newlines.
-        has_first_byte: Whether a line begins with the byte `first_byte`.
-        has_byte: Whether a line contains the byte `byte`.
+        has_first_byte: Whether any line begins with the byte `first_byte`.
+        has_byte: Whether any line contains the byte `byte`.
     """
 
     lines: BytesColumn
@@ -130,7 +133,8 @@ def split_lines(text: bytes, count: int, first_byte: bytes, byte: bytes) -> Spli
     Raises ValueError when the text does not have exactly `count` lines, each with a newline at its end.
     """
     sizes, has_first_byte, has_byte = zeroed_column("i", count), FFI.new("int64_t *"), FFI.new("int64_t *")
-    split, searched = native_library().split_lines, (first_byte[0], byte[0])
-    if split(text, len(text), pointer(sizes), count, *searched, has_first_byte, has_byte) != count:
+    split = native_library().split_lines
+    line_count = split(text, len(text), pointer(sizes), count, first_byte[0], byte[0], has_first_byte, has_byte)
+    if line_count != count:
         raise ValueError(f"the text does not have {count} lines")
     return SplitLines(BytesColumn(text, sizes), bool(has_first_byte[0]), bool(has_byte[0]))

@@ -1,5 +1,6 @@
-// Shared by all C files of this folder, which do not use Python's C API. A column is an array with one element per
-// record. The functions allocate nothing: the caller computes the size of the output and passes a buffer.
+// Shared by all C files of this folder, which do not use Python's C API. An int column is an array with one element
+// per record; a bytes column is described in bytes_column.c. The functions allocate nothing: the caller computes the
+// size of the output and passes a buffer.
 
 #ifndef HEADWATER_COMMON_H
 #define HEADWATER_COMMON_H

@@ -1,5 +1,5 @@
-// The functions of the library. The C compiler and cffi read this file, so it has neither preprocessor lines nor
-// bodies.
+// Declares the functions of the library, except the bridge to librdkafka. The C compiler and cffi read this file, so it
+// has neither preprocessor lines nor function bodies.
 
 int64_t decode_hex(const uint8_t *lines, int64_t count, const uint8_t *prefix, int64_t prefix_size, int64_t width,
                    uint8_t tag, uint8_t *rows);
@@ -13,7 +13,7 @@ int64_t find_long_integers(const uint8_t *text, int64_t size, int32_t *lines, in
 
 int64_t read_json_field(const uint8_t *text, int64_t size, const int32_t *sizes, int64_t count, const uint8_t *name,
                         int64_t name_size, int64_t strings_only, int64_t ascii_only, int64_t max_chars, uint8_t *out,
-                        int32_t *unread_rows, int64_t *unread_count);
+                        int32_t *unparsed_rows, int64_t *unparsed_count);
 
 void find_starts(const int32_t *sizes, int64_t count, int32_t *starts);
 int64_t rows_size(const int32_t *sizes, const int32_t *rows, int64_t count);

@@ -3,7 +3,7 @@
 cffi binds the functions from the same header files that the C compiler reads, so an argument of a wrong type raises an
 error and does not crash the process.
 
-A column is an `array` of the typecode "i" (int32) or "q" (int64).
+`Column` is the type of int columns: an `array` of the typecode "i" (int32) or "q" (int64).
 """
 
 import ctypes
@@ -54,7 +54,7 @@ def native_library() -> Any:
 def pointer(column: Column) -> Any:
     """Return a C pointer to the elements of a column, or NULL for an empty column.
 
-    It keeps the column alive.
+    The pointer keeps the column alive.
     """
     return FFI.from_buffer(_COLUMNS[column.typecode], column) if column else NULL
 

@@ -3,7 +3,7 @@
 // A newline follows each record and stops every scan: no string, number or literal contains it, and `skip_space` checks
 // the end of the record. UTF-8 is not validated.
 //
-// The functions `skip_…` return the position after what they skip, or NULL when there is something else at `at`.
+// The functions `skip_…` return the position after what they skip, or NULL when `at` is the position of something else.
 
 #include "common.h"
 
@@ -17,8 +17,8 @@ enum {
 typedef struct {
     const uint8_t *start, *end;
     const uint8_t *limit;   // end of the buffer
-    const uint16_t *quotes; // offsets of the quotes that are still ahead, terminated by 0; NULL: not indexed
-    int has_escape;         // 1 if the last string had an escape
+    const uint16_t *quotes; // offsets of the quotes that are not parsed yet, terminated by 0; NULL: not indexed
+    int has_escape;         // 1 if the last string that was parsed has an escape
 } Json;
 
 // Writes the offsets of all quotes of a record, terminated by 0. Returns 0 when the record is too short or too long, or
@@ -72,9 +72,9 @@ static const uint8_t *find_special(const Json *json, const uint8_t *at) {
     const __m128i control = _mm_set1_epi8(FIRST_PRINTABLE - 1);
     for (; json->limit - at >= BLOCK; at += BLOCK) {
         const __m128i bytes = _mm_loadu_si128((const __m128i *)at);
-        const __m128i found = _mm_or_si128(_mm_or_si128(_mm_cmpeq_epi8(bytes, quote), _mm_cmpeq_epi8(bytes, backslash)),
-                                           _mm_cmpeq_epi8(_mm_min_epu8(bytes, control), bytes));
-        const int mask = _mm_movemask_epi8(found);
+        const __m128i is_delimiter = _mm_or_si128(_mm_cmpeq_epi8(bytes, quote), _mm_cmpeq_epi8(bytes, backslash));
+        const __m128i is_control = _mm_cmpeq_epi8(_mm_min_epu8(bytes, control), bytes);
+        const int mask = _mm_movemask_epi8(_mm_or_si128(is_delimiter, is_control));
         if (mask) return at + __builtin_ctz((unsigned)mask);
     }
     while (*at != '"' && *at != '\\' && *at >= FIRST_PRINTABLE) at++;
@@ -181,19 +181,19 @@ typedef struct {
     const uint8_t *start, *end;
 } Slice;
 
-static int is_name(const uint8_t *at, const uint8_t *end, const uint8_t *name, int64_t name_size) {
-    if (end - at != name_size) return 0;
-    for (int64_t i = 0; i < name_size; i++)
-        if (at[i] != name[i]) return 0;
+static int equals(Slice slice, const uint8_t *bytes, int64_t size) {
+    if (slice.end - slice.start != size) return 0;
+    for (int64_t i = 0; i < size; i++)
+        if (slice.start[i] != bytes[i]) return 0;
     return 1;
 }
 
-// Finds the last field with a name: the content of a string, or the JSON text of a number or boolean; empty when the
-// field is missing or null. Returns 0 when a full parser must read the record: it is not a JSON object, the value is an
-// array or an object, or the string or a field name has an escape.
-static int find_field(Json *json, const uint8_t *name, int64_t name_size, int strings_only, Slice *found) {
+// Finds the value of the last field with a name: the content of a string, or the JSON text of a number or boolean;
+// empty when the field is missing or null. Returns 0 when a full parser must parse the record: the record is not a
+// JSON object, the value is an array or an object, or the value or a field name has an escape.
+static int find_field(Json *json, const uint8_t *name, int64_t name_size, int strings_only, Slice *slice) {
     const uint8_t *at = skip_space(json, json->start), *name_end;
-    found->start = found->end = at;
+    slice->start = slice->end = at;
     if (*at != '{') return 0;
     at = skip_space(json, at + 1);
     if (*at == '}') return skip_space(json, at + 1) == json->end;
@@ -202,11 +202,11 @@ static int find_field(Json *json, const uint8_t *name, int64_t name_size, int st
         if (!(at = skip_name(json, at, &name_end)) || json->has_escape) return 0;
         const uint8_t *value = at;
         if (!(at = *at == '{' || *at == '[' ? skip_container(json, at) : skip_scalar(json, at))) return 0;
-        if (is_name(name_start, name_end, name, name_size)) {
-            if (*value == 'n') *found = (Slice){value, value};
-            else if (*value == '"' && !json->has_escape) *found = (Slice){value + 1, at - 1};
+        if (equals((Slice){name_start, name_end}, name, name_size)) {
+            if (*value == 'n') *slice = (Slice){value, value};
+            else if (*value == '"' && !json->has_escape) *slice = (Slice){value + 1, at - 1};
             else if (*value == '"' || *value == '{' || *value == '[' || strings_only) return 0;
-            else *found = (Slice){value, at};
+            else *slice = (Slice){value, at};
         }
         at = skip_space(json, at);
         if (*at == '}') return skip_space(json, at + 1) == json->end;
@@ -232,25 +232,26 @@ static int is_ascii(const uint8_t *text, int64_t size) {
     return all < 0x80;
 }
 
-// Writes the value of a field of each record in lower case, each followed by a newline, and returns the number of bytes
-// written. A value longer than `max_chars` is written as an empty line. `unread_rows` gets the rows that a full parser
-// must read, `unread_count` their number; their lines are empty.
+// Writes the value of a field of each record in lower case, each followed by a newline, and returns the number of
+// bytes written. A value longer than `max_chars` is written as an empty line. `unparsed_rows` gets the rows that a
+// full parser must parse, `unparsed_count` their number; the lines of these rows are empty.
 int64_t read_json_field(const uint8_t *text, int64_t size, const int32_t *sizes, int64_t count, const uint8_t *name,
                         int64_t name_size, int64_t strings_only, int64_t ascii_only, int64_t max_chars, uint8_t *out,
-                        int32_t *unread_rows, int64_t *unread_count) {
+                        int32_t *unparsed_rows, int64_t *unparsed_count) {
     uint8_t *end = out;
     const uint8_t *const limit = text + size;
     uint16_t quotes[MAX_INDEXED_BYTES + 2];
-    *unread_count = 0;
+    *unparsed_count = 0;
     for (int64_t i = 0; i < count; i++) {
         const int32_t record_size = sizes[i] > 0 ? sizes[i] : 0;
         Json json = {text, text + record_size, limit, find_quotes(text, record_size, quotes) ? quotes : 0, 0};
-        Slice found;
+        Slice value;
         uint8_t *const line = end;
-        const int is_read = (!ascii_only || is_ascii(text, record_size)) &&
-                            find_field(&json, name, name_size, strings_only != 0, &found) && append_lower(&end, found);
-        if (!is_read) unread_rows[(*unread_count)++] = (int32_t)i;
-        if (!is_read || end - line > max_chars) end = line;
+        const int is_parsed = (!ascii_only || is_ascii(text, record_size)) &&
+                              find_field(&json, name, name_size, strings_only != 0, &value) &&
+                              append_lower(&end, value);
+        if (!is_parsed) unparsed_rows[(*unparsed_count)++] = (int32_t)i;
+        if (!is_parsed || end - line > max_chars) end = line;
         *end++ = '\n';
         text += record_size + 1;
     }

@@ -13,12 +13,12 @@ class JsonFieldValues(NamedTuple):
     """The values of one field.
 
     Attributes:
-        values: The value of the field in each record, in lower case; "" if the record has none.
-        unread_rows: The rows that were not read. The caller must parse these records in full.
+        values: The value of the field in each record, in lower case; "" if the record has no value.
+        unparsed_rows: The rows whose value is not known. The caller must parse these records in full.
     """
 
     values: list[str]
-    unread_rows: list[int]
+    unparsed_rows: list[int]
 
 
 def read_json_field(
@@ -29,17 +29,17 @@ def read_json_field(
     The value is the characters of a string, or the JSON text of another scalar. The value is "" when the field is
     missing, is null, or has more than `max_chars` characters.
 
-    A row is unread when
+    A row is unparsed when
     - the record is not a JSON object,
     - the value is an array or an object, or with `strings_only` a number or a boolean,
     - the value, or the name of any field of the object, contains an escape,
     - the value contains a byte beyond ASCII,
     - with `ascii_only`, any byte of the record is beyond ASCII.
 
-    A record whose row was read is a JSON object, provided that it is valid UTF-8, which is not checked.
+    Any other record is a JSON object, provided that it is valid UTF-8, which is not checked.
     """
-    out, unread_rows = uninitialized_bytes(len(records.buffer)), zeroed_column("i", len(records))
-    unread_count = FFI.new("int64_t *")
+    out, unparsed_rows = uninitialized_bytes(len(records.buffer)), zeroed_column("i", len(records))
+    unparsed_count = FFI.new("int64_t *")
     written: int = native_library().read_json_field(
         records.buffer,
         len(records.buffer),
@@ -51,7 +51,7 @@ def read_json_field(
         ascii_only,
         max_chars,
         pointer_to_bytes(out),
-        pointer(unread_rows),
-        unread_count,
+        pointer(unparsed_rows),
+        unparsed_count,
     )
-    return JsonFieldValues(out[:written].decode().split("\n")[:-1], unread_rows[: unread_count[0]].tolist())
+    return JsonFieldValues(out[:written].decode().split("\n")[:-1], unparsed_rows[: unparsed_count[0]].tolist())

@@ -1,6 +1,6 @@
-// Declares the functions of librdkafka that Headwater uses, and those of librdkafka_bridge.c. The C compiler and cffi
-// read this file, so it has neither preprocessor lines nor function bodies. Source of the declarations: rdkafka.h of
-// librdkafka 2.16.
+// Declares the functions of librdkafka that Headwater uses, and the functions of librdkafka_bridge.c. The C compiler
+// and cffi read this file, so it has neither preprocessor lines nor function bodies. Source of the declarations:
+// rdkafka.h of librdkafka 2.16.
 
 typedef struct rd_kafka_s rd_kafka_t;
 typedef struct rd_kafka_conf_s rd_kafka_conf_t;
@@ -202,23 +202,26 @@ typedef struct {
     void (*error_destroy)(rd_kafka_error_t *);
 } KafkaFunctions;
 
+// The kinds of events; EventKind in librdkafka.py repeats them.
+enum { KAFKA_REBALANCE = 1, KAFKA_COMMIT = 2, KAFKA_ERROR = 3, KAFKA_LOG = 4, KAFKA_TOKEN = 5, KAFKA_DELIVERY = 6 };
+
 // An event that a callback queued for Python.
 typedef struct {
     int32_t kind;
     int32_t code;  // an error code; of a LOG event, the level
-    int32_t lost;  // 1 when the revoked partitions already belong to another member
+    int32_t lost;  // 1 when another member may already own the revoked partitions
     int64_t record_id;  // of a DELIVERY event, the id of the record whose delivery failed; else -1
     rd_kafka_topic_partition_list_t *partitions;
     char text[360];
 } KafkaEvent;
 
-enum { KAFKA_REBALANCE = 1, KAFKA_COMMIT = 2, KAFKA_ERROR = 3, KAFKA_LOG = 4, KAFKA_TOKEN = 5, KAFKA_DELIVERY = 6 };
-
 // The events of one client.
 typedef struct {
-    rd_kafka_queue_t *queue;  // the queue of a consumer, whose wait some events end; else NULL
-    int32_t closing;  // 1 while the consumer closes: the callback then answers revocations and ignores assignments
-    int32_t count;  // of `events`
+    rd_kafka_queue_t *queue;  // the queue of a consumer, whose wait some events end; NULL for a producer
+    // 1 while the consumer closes. Then kafka_on_rebalance answers revocations by itself. It answers no assignment,
+    // because the client needs no partitions; if librdkafka waits for that answer, the close ends at its timeout.
+    int32_t closing;
+    int32_t count;  // the number of events in `events`
     int64_t dropped;  // how many events were discarded because the array was full
     int64_t acknowledged;  // how many records of a producer the brokers have acknowledged
     KafkaEvent events[256];
@@ -232,7 +235,7 @@ typedef struct {
     int64_t capacity;  // length of `messages`
     int64_t count;
     int64_t values_size;  // bytes that the column of the values takes, with a newline after each value
-    int64_t keys_size;
+    int64_t keys_size;  // the same for the keys
     int64_t ends_count;
     struct {
         int32_t partition;
@@ -245,9 +248,9 @@ typedef struct {
         int64_t offset;
         char text[360];
     } errors[64];  // partitions that could not be read
-} KafkaFetched;
+} KafkaFetchedMessages;
 
-// A column of byte strings, as in bytes_column.c.
+// A bytes column, as in bytes_column.c.
 typedef struct {
     const uint8_t *buffer;
     const int32_t *starts;
@@ -289,13 +292,13 @@ void kafka_on_log(const rd_kafka_t *, int, const char *, const char *);
 void kafka_on_token_refresh(rd_kafka_t *, const char *, void *);
 void kafka_on_delivery(rd_kafka_t *, const rd_kafka_message_t *, void *);
 
-int64_t kafka_fetch_messages(KafkaFetched *fetched, int64_t max_records, int64_t max_bytes, int timeout_ms);
-void kafka_copy_and_free_messages(KafkaFetched *fetched, uint8_t *values, int32_t *value_sizes, uint8_t *keys,
+int64_t kafka_fetch_messages(KafkaFetchedMessages *fetched, int64_t max_records, int64_t max_bytes, int timeout_ms);
+void kafka_copy_and_free_messages(KafkaFetchedMessages *fetched, uint8_t *values, int32_t *value_sizes, uint8_t *keys,
                                   int32_t *key_sizes, int64_t *timestamps, int64_t *partitions, int64_t *offsets,
                                   int32_t *leader_epochs);
-void kafka_measure_headers(const KafkaFetched *fetched, int32_t *counts, int64_t *count, int64_t *names_size,
+void kafka_measure_headers(const KafkaFetchedMessages *fetched, int32_t *counts, int64_t *count, int64_t *names_size,
                            int64_t *values_size);
-void kafka_copy_headers(const KafkaFetched *fetched, uint8_t *names, int32_t *name_sizes, uint8_t *values,
+void kafka_copy_headers(const KafkaFetchedMessages *fetched, uint8_t *names, int32_t *name_sizes, uint8_t *values,
                         int32_t *value_sizes);
-void kafka_free_messages(KafkaFetched *fetched);
+void kafka_free_messages(KafkaFetchedMessages *fetched);
 int64_t kafka_enqueue(KafkaEvents *events, const KafkaRecords *records, int64_t first);

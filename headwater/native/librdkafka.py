@@ -1,8 +1,8 @@
 """Moves columns of records in and out of the librdkafka that confluent-kafka has loaded.
 
 confluent-kafka's wheel contains librdkafka without its header file, under a file name with a hash. `librdkafka.h`
-declares what Headwater uses of it. `librdkafka` finds the loaded file, and rejects versions for which the declarations
-were not checked.
+declares the functions that Headwater uses. The function `librdkafka` finds the loaded file, and rejects versions for
+which the declarations were not checked.
 """
 
 from collections.abc import Iterable, Sequence
@@ -32,14 +32,14 @@ MAX_HEADERS: Final = 16
 """How many headers a record can be written with."""
 _MAPS: Final = Path("/proc/self/maps")
 _MAX_MESSAGES_PER_CALL: Final = 4096
-"""How many messages one call of `Receiver.receive` reads at most."""
+"""How many messages one call of `Fetcher.fetch` reads at most."""
 
 
 @cache
 def librdkafka() -> Any:
-    """Return librdkafka's functions, and give the C bridge pointers to those that it calls.
+    """Return librdkafka's functions.
 
-    Raises SetupError.
+    The C bridge gets pointers to the functions that it calls. Raises SetupError.
     """
     path = librdkafka_path()
     library = FFI.dlopen(path)
@@ -92,7 +92,7 @@ def _missing_function(path: str, error: AttributeError) -> SetupError:
 
 
 class PartitionOffset(NamedTuple):
-    """One entry of a partition list of librdkafka.
+    """An entry of a partition list of librdkafka.
 
     Attributes:
         partition: The number of the partition.
@@ -110,7 +110,7 @@ class PartitionOffset(NamedTuple):
 
 
 class EventKind(IntEnum):
-    """The kinds of events; the values are those of `librdkafka.h`."""
+    """The kinds of events, with the values of the constants KAFKA_… in `librdkafka.h`."""
 
     REBALANCE = 1
     COMMIT = 2
@@ -123,7 +123,7 @@ class EventKind(IntEnum):
 class ClientEvent(NamedTuple):
     """An event that a callback of librdkafka queued.
 
-    The attributes are those of KafkaEvent in `librdkafka.h`.
+    The attributes are the fields of KafkaEvent in `librdkafka.h`.
     """
 
     kind: EventKind
@@ -135,16 +135,16 @@ class ClientEvent(NamedTuple):
 
 
 class EventQueue:
-    """The events of one client since the last call of `drain`.
+    """The events of one client that Python has not taken yet.
 
     Attributes:
-        struct: The opaque pointer that librdkafka passes to the callbacks.
+        struct: The events in C. librdkafka passes this pointer to the callbacks as their `opaque`.
     """
 
     def __init__(self) -> None:
         self.struct = FFI.new("KafkaEvents *")
 
-    def drain(self) -> list[ClientEvent]:
+    def take_events(self) -> list[ClientEvent]:
         """Return the events since the last call, in order."""
         struct = self.struct
         if not struct.count:
@@ -153,10 +153,10 @@ class EventQueue:
         struct.count = 0
         return events
 
-    def dropped(self) -> int:
+    def take_dropped_count(self) -> int:
         """Return how many events were dropped since the last call because the queue was full."""
-        count, self.struct.dropped = self.struct.dropped, 0
-        return int(count)
+        dropped, self.struct.dropped = self.struct.dropped, 0
+        return int(dropped)
 
     @property
     def acknowledged(self) -> int:
@@ -210,7 +210,7 @@ class PartitionList:
         librdkafka().rd_kafka_topic_partition_list_destroy(struct)
 
     def entries(self) -> list[PartitionOffset]:
-        """Return the entries, with the offsets and errors that the call wrote into them."""
+        """Return the entries with the offsets and errors that librdkafka wrote into them."""
         return _entries(self.struct)
 
 
@@ -256,7 +256,7 @@ class RecordHeaders(NamedTuple):
 
 
 class FetchedColumns(NamedTuple):
-    """Records of one call as columns, and the partitions with an error or at their end.
+    """The records of one fetch as columns, and the partitions with an error or at their end.
 
     Attributes:
         values: The values of the records; None is a tombstone.
@@ -268,7 +268,7 @@ class FetchedColumns(NamedTuple):
         errors: The partitions that could not be read.
         end_offsets: For each partition that was read to its end, the offset after the last record, control records
             included. Only clients with the setting `enable.partition.eof` report it.
-        headers: The headers of the records, if they were requested.
+        headers: The headers of the records; None unless the fetch was `with_headers`.
     """
 
     values: BytesColumn
@@ -282,18 +282,20 @@ class FetchedColumns(NamedTuple):
     headers: RecordHeaders | None = None
 
 
-class Receiver:
-    """Reads messages from a librdkafka queue into columns."""
+class Fetcher:
+    """Fetches messages from a librdkafka queue into columns."""
 
     def __init__(self, queue: Any) -> None:
         capacity = _MAX_MESSAGES_PER_CALL
         self._messages = FFI.new("rd_kafka_message_t *[]", capacity)
-        self._struct = FFI.new("KafkaFetched *", {"queue": queue, "messages": self._messages, "capacity": capacity})
+        self._struct = FFI.new(
+            "KafkaFetchedMessages *", {"queue": queue, "messages": self._messages, "capacity": capacity}
+        )
 
-    def receive(
+    def fetch(
         self, max_records: int, max_bytes: int, timeout_s: float, *, with_headers: bool = False
     ) -> FetchedColumns:
-        """Wait at most `timeout_s` for a message, and return it with those already in the queue.
+        """Wait at most `timeout_s` for a message. Return all messages that are in the queue then.
 
         Returns at most `max_records` records, of together about `max_bytes`.
         """
@@ -345,19 +347,20 @@ def _error(struct: Any) -> PartitionError:
 
 
 class OutputIdColumn(NamedTuple):
-    """A column of header values `<topic>/<partition>/<offset>/<index>`, one per record.
+    """A column of output ids `<source topic>/<partition>/<offset>/<index>`, one per record.
 
-    The C bridge formats the values when it queues the records. The three columns are int64 columns.
+    The partition and the offset belong to the source record. The C bridge formats the ids when it queues the
+    records. The three columns are int64 columns.
     """
 
-    topic: str
+    source_topic: str
     partitions: Column
     offsets: Column
     indexes: Column
 
     def value(self, row: int) -> bytes:
-        """Return the value of one record."""
-        return f"{self.topic}/{self.partitions[row]}/{self.offsets[row]}/{self.indexes[row]}".encode()
+        """Return the output id of one record."""
+        return f"{self.source_topic}/{self.partitions[row]}/{self.offsets[row]}/{self.indexes[row]}".encode()
 
 
 class HeaderColumn(NamedTuple):
@@ -371,7 +374,7 @@ class OutgoingBatch:
     """A batch of records that is being moved into a client's queue.
 
     Args:
-        events: Gets an event for each record that librdkafka rejects immediately.
+        events: Gets an event for each record that librdkafka rejects at once.
         client: A pointer to the librdkafka client.
         topic: A pointer to the librdkafka topic.
         first_record_id: The id of the first record; the others are numbered consecutively. A delivery report carries
@@ -413,7 +416,7 @@ class OutgoingBatch:
     def _keep_alive(self, data: Any) -> Any:
         """Keep C data alive as long as this object.
 
-        A C struct does not hold a reference to it.
+        A C struct does not hold a reference to the data.
         """
         self._keepalive.append(data)
         return data
@@ -434,8 +437,8 @@ class OutgoingBatch:
             if isinstance(header.values, BytesColumn):
                 self._set_column(struct.values, header.values)
                 continue
-            topic, partitions, offsets, indexes = header.values
-            prefix = f"{topic}/".encode()
+            source_topic, partitions, offsets, indexes = header.values
+            prefix = f"{source_topic}/".encode()
             struct.prefix, struct.prefix_size = self._keep_alive(pointer_to_bytes(prefix)), len(prefix)
             columns = partitions, offsets, indexes
             struct.partitions, struct.offsets, struct.indexes = map(self._pointer, columns)
@@ -444,9 +447,9 @@ class OutgoingBatch:
     def enqueue(self) -> bool:
         """Queue records until the client's queue is full. Return True when all records are queued.
 
-        A record that librdkafka rejects immediately counts as queued; its delivery is reported as failed.
+        A record that librdkafka rejects at once counts as queued; its delivery is reported as failed.
         """
         if self._count:
             self._enqueued = native_library().kafka_enqueue(self._events.struct, self._struct, self._enqueued)
-        assert self._enqueued >= 0, "a record has more than 16 headers, or an output id has too long a prefix"
+        assert self._enqueued >= 0, "the name of the source topic is too long for an output id"
         return bool(self._enqueued == self._count)

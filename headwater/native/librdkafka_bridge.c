@@ -15,9 +15,9 @@ enum {
     PREFETCH_DISTANCE = 8,  // how many messages before its use a message is loaded into the CPU's caches
     MAX_HEADERS = 16,
     MAX_OUTPUT_ID_BYTES = 320,  // of "<prefix><partition>/<offset>/<index>"
-    MAX_NUMBERS_BYTES = 64,  // of its part "<partition>/<offset>/<index>"
+    MAX_NUMBERS_BYTES = 64,  // of the part "<partition>/<offset>/<index>"
     EVENT_CAPACITY = sizeof ((KafkaEvents *)0)->events / sizeof(KafkaEvent),
-    // Log lines and errors leave this many places for events that must not be dropped.
+    // Log lines and errors leave this many places for the other events, which must not be dropped.
     RESERVED_EVENTS = 128,
 };
 
@@ -53,8 +53,8 @@ static KafkaEvent *queue_event(KafkaEvents *events, int kind, int code, const ch
     return event;
 }
 
-// Ends a wait of `kafka_fetch_messages`. `rd_kafka_queue_yield` is used because `rd_kafka_yield` loses the next message
-// of the queue (rd_kafka_q_serve_rkmessages of librdkafka 2.15).
+// Ends a wait of `kafka_fetch_messages`. `rd_kafka_yield` would not do: after it, `rd_kafka_consume_batch_queue` loses
+// the next message of the queue, at least in librdkafka 2.15.
 static void wake_reader(const KafkaEvents *events) {
     if (events->queue) kafka.queue_yield(events->queue);
 }
@@ -110,7 +110,7 @@ void kafka_on_delivery(rd_kafka_t *client, const rd_kafka_message_t *message, vo
         events->acknowledged++;
         return;
     }
-    // Only the error code is recorded: rd_kafka_message_produce_errstr may point to text that librdkafka has already
+    // The event has no text, because rd_kafka_message_produce_errstr may point to text that librdkafka has already
     // freed.
     KafkaEvent *event = queue_event(events, KAFKA_DELIVERY, message->err, "");
     if (event) event->record_id = (int64_t)(intptr_t)message->_private;
@@ -118,7 +118,7 @@ void kafka_on_delivery(rd_kafka_t *client, const rd_kafka_message_t *message, vo
 
 // Records that are read.
 
-static void add_error(KafkaFetched *fetched, const rd_kafka_message_t *message) {
+static void add_error(KafkaFetchedMessages *fetched, const rd_kafka_message_t *message) {
     const int64_t i = fetched->errors_count++;
     fetched->errors[i].code = message->err;
     fetched->errors[i].partition = message->partition;
@@ -126,8 +126,8 @@ static void add_error(KafkaFetched *fetched, const rd_kafka_message_t *message) 
     copy_text(fetched->errors[i].text, sizeof fetched->errors[i].text, message->payload);
 }
 
-// Records the end offset of a partition, in the place of an earlier end offset of this partition.
-static void add_end_offset(KafkaFetched *fetched, const rd_kafka_message_t *message) {
+// Stores the end offset of a partition. It replaces an earlier end offset of this partition.
+static void add_end_offset(KafkaFetchedMessages *fetched, const rd_kafka_message_t *message) {
     int64_t i = 0;
     while (i < fetched->ends_count && fetched->ends[i].partition != message->partition) i++;
     fetched->ends[i].partition = message->partition;
@@ -135,8 +135,8 @@ static void add_end_offset(KafkaFetched *fetched, const rd_kafka_message_t *mess
     if (i == fetched->ends_count) fetched->ends_count++;
 }
 
-// Keeps the records among the `count` newest messages, and records errors and ends of partitions.
-static void separate_errors(KafkaFetched *fetched, int64_t count) {
+// Sorts the `count` newest messages: keeps the messages that are records, and notes errors and ends of partitions.
+static void sort_messages(KafkaFetchedMessages *fetched, int64_t count) {
     rd_kafka_message_t **const messages = fetched->messages + fetched->count;
     int64_t record_count = 0;
     for (int64_t i = 0; i < count; i++) {
@@ -155,9 +155,9 @@ static void separate_errors(KafkaFetched *fetched, int64_t count) {
 
 static int64_t min_i64(int64_t a, int64_t b) { return a < b ? a : b; }
 
-// Returns how many messages to dequeue next, estimated from the bytes that are left and the average size of the
-// messages so far. Each message may be an error or an end, so there must be free places for them.
-static int64_t next_chunk(const KafkaFetched *fetched, int64_t max_records, int64_t max_bytes) {
+// Returns how many messages to dequeue next, estimated from the rest of the byte limit and the average size of the
+// messages so far. Each message may be an error or an end, so each needs a free place for either.
+static int64_t next_chunk(const KafkaFetchedMessages *fetched, int64_t max_records, int64_t max_bytes) {
     const int64_t free_errors = (int64_t)(sizeof fetched->errors / sizeof *fetched->errors) - fetched->errors_count;
     const int64_t free_ends = (int64_t)(sizeof fetched->ends / sizeof *fetched->ends) - fetched->ends_count;
     const int64_t bytes = fetched->values_size + fetched->keys_size;
@@ -169,23 +169,24 @@ static int64_t next_chunk(const KafkaFetched *fetched, int64_t max_records, int6
 }
 
 // Dequeues messages until there are `max_messages` or the time is over. Returns how many messages were dequeued.
-static int64_t dequeue(KafkaFetched *fetched, int64_t max_messages, int timeout_ms) {
+static int64_t dequeue(KafkaFetchedMessages *fetched, int64_t max_messages, int timeout_ms) {
     rd_kafka_message_t **free_slots = fetched->messages + fetched->count;
     const int64_t count = kafka.consume_batch_queue(fetched->queue, timeout_ms, free_slots, (size_t)max_messages);
-    if (count > 0) separate_errors(fetched, count);
+    if (count > 0) sort_messages(fetched, count);
     return count;
 }
 
-static void dequeue_available(KafkaFetched *fetched, int64_t max_records, int64_t max_bytes) {
+static void dequeue_available(KafkaFetchedMessages *fetched, int64_t max_records, int64_t max_bytes) {
     int64_t chunk;
     do chunk = next_chunk(fetched, max_records, max_bytes);
     while (chunk > 0 && dequeue(fetched, chunk, 0) == chunk);
 }
 
-// Waits for a first message and dequeues the available ones: at most `max_records` records, at least one, of about
-// `max_bytes`. Returns the number of records. Only the first call of `dequeue` waits, so that a callback's queue_yield
-// ends exactly that wait; the later calls have a timeout of 0 and consume no yield.
-int64_t kafka_fetch_messages(KafkaFetched *fetched, int64_t max_records, int64_t max_bytes, int timeout_ms) {
+// Waits for a first message, and dequeues the messages that are available then. Stops at `max_records` records, or at
+// about `max_bytes`, but not before the first record. Returns the number of records. Only the first call of `dequeue`
+// waits, so that a callback's queue_yield ends exactly this wait; the later calls have a timeout of 0 and consume no
+// yield.
+int64_t kafka_fetch_messages(KafkaFetchedMessages *fetched, int64_t max_records, int64_t max_bytes, int timeout_ms) {
     fetched->count = fetched->values_size = fetched->keys_size = fetched->errors_count = fetched->ends_count = 0;
     if (dequeue(fetched, 1, timeout_ms) > 0) dequeue_available(fetched, max_records, max_bytes);
     return fetched->count;
@@ -198,7 +199,7 @@ static uint8_t *append_line(uint8_t *out, const void *text, size_t size) {
 }
 
 // Copies the records and frees their messages. Each message is freed at once, while it is in the CPU's caches.
-void kafka_copy_and_free_messages(KafkaFetched *fetched, uint8_t *values, int32_t *value_sizes, uint8_t *keys,
+void kafka_copy_and_free_messages(KafkaFetchedMessages *fetched, uint8_t *values, int32_t *value_sizes, uint8_t *keys,
                                   int32_t *key_sizes, int64_t *timestamps, int64_t *partitions, int64_t *offsets,
                                   int32_t *leader_epochs) {
     for (int64_t i = 0; i < fetched->count; i++) {
@@ -232,13 +233,13 @@ typedef struct {
 } Header;
 
 // Reads a header of a message by its index. Returns 0 when the message has no such header.
-static int read_header(const KafkaFetched *fetched, int64_t row, int32_t index, Header *header) {
+static int read_header(const KafkaFetchedMessages *fetched, int64_t row, int32_t index, Header *header) {
     rd_kafka_headers_t *headers;
     if (kafka.message_headers(fetched->messages[row], &headers)) return 0;
     return !kafka.header_get_all(headers, (size_t)index, &header->name, &header->value, &header->size);
 }
 
-void kafka_measure_headers(const KafkaFetched *fetched, int32_t *counts, int64_t *count, int64_t *names_size,
+void kafka_measure_headers(const KafkaFetchedMessages *fetched, int32_t *counts, int64_t *count, int64_t *names_size,
                            int64_t *values_size) {
     Header header;
     *count = *names_size = *values_size = 0;
@@ -251,7 +252,7 @@ void kafka_measure_headers(const KafkaFetched *fetched, int32_t *counts, int64_t
     }
 }
 
-void kafka_copy_headers(const KafkaFetched *fetched, uint8_t *names, int32_t *name_sizes, uint8_t *values,
+void kafka_copy_headers(const KafkaFetchedMessages *fetched, uint8_t *names, int32_t *name_sizes, uint8_t *values,
                         int32_t *value_sizes) {
     Header header;
     for (int64_t i = 0; i < fetched->count; i++) {
@@ -265,7 +266,7 @@ void kafka_copy_headers(const KafkaFetched *fetched, uint8_t *names, int32_t *na
     }
 }
 
-void kafka_free_messages(KafkaFetched *fetched) {
+void kafka_free_messages(KafkaFetchedMessages *fetched) {
     for (int64_t i = 0; i < fetched->count; i++) kafka.message_destroy(fetched->messages[i]);
     fetched->count = 0;
 }
@@ -292,8 +293,8 @@ static int64_t write_output_id(uint8_t *out, const KafkaHeaderColumn *header, in
     return append_decimal(end, header->indexes[row]) - out;
 }
 
-// Appends the record's headers to the arguments of produceva. Returns the new number of arguments. `output_ids` has a
-// place for each header whose value is formatted here.
+// Appends the record's headers to the arguments of produceva. Returns the new number of arguments. `output_ids` has
+// room for the value of each header, because some values are formatted here.
 static int64_t add_headers(const KafkaRecords *records, int64_t row, rd_kafka_vu_t *arguments, int64_t count,
                            uint8_t output_ids[][MAX_OUTPUT_ID_BYTES]) {
     for (int64_t i = 0; i < records->headers_count; i++) {

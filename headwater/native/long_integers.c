@@ -12,15 +12,15 @@ static int may_precede_number(uint8_t byte) {
 
 enum { HALF_BLOCK = 8, LONG_DIGITS = 16 };
 
-// Counts newlines, tells whether a byte is not ASCII, and finds the candidates for integers of 16 or more digits: the
-// index of the line, and the offset of the first digit in the line. Returns the number of candidates; at most
-// `capacity` of them are written. A run of 16 digits always fills at least one aligned half block, so only full half
-// blocks are looked at closely.
+// Counts newlines, tells whether a byte is not ASCII, and finds the candidates for integers of 16 or more digits.
+// Writes the line index of each candidate, and the offset of its first digit in the line, for at most `capacity`
+// candidates. Returns the number of all candidates. A run of 16 digits always fills at least one aligned half block,
+// so only full half blocks are looked at closely.
 int64_t find_long_integers(const uint8_t *text, int64_t size, int32_t *lines, int32_t *offsets, int64_t capacity,
                            int64_t *newline_count, int64_t *has_non_ascii) {
     __m128i all = _mm_setzero_si128();
     const __m128i newline = _mm_set1_epi8('\n'), zero = _mm_set1_epi8('0'), nine = _mm_set1_epi8(9);
-    int64_t found = 0, line = 0, line_start = 0, run_end = 0;
+    int64_t candidate_count = 0, line = 0, line_start = 0, run_end = 0;
     for (int64_t block = 0; block < size; block += BLOCK) {
         uint8_t last_block[BLOCK] = {0};
         if (size - block < BLOCK) memcpy(last_block, text + block, (unsigned long)(size - block));
@@ -36,11 +36,11 @@ int64_t find_long_integers(const uint8_t *text, int64_t size, int32_t *lines, in
                 while (start > line_start && is_digit(text[start - 1])) start--;
                 while (run_end < size && is_digit(text[run_end])) run_end++;
                 if (run_end - start >= LONG_DIGITS && start > line_start && may_precede_number(text[start - 1])) {
-                    if (found < capacity) {
-                        lines[found] = (int32_t)line;
-                        offsets[found] = (int32_t)(start - line_start);
+                    if (candidate_count < capacity) {
+                        lines[candidate_count] = (int32_t)line;
+                        offsets[candidate_count] = (int32_t)(start - line_start);
                     }
-                    found++;
+                    candidate_count++;
                 }
             }
             for (int remaining = newlines >> half & 0xff; remaining; remaining &= remaining - 1) {
@@ -51,5 +51,5 @@ int64_t find_long_integers(const uint8_t *text, int64_t size, int32_t *lines, in
     }
     *newline_count = line;
     *has_non_ascii = _mm_movemask_epi8(all) != 0;
-    return found;
+    return candidate_count;
 }

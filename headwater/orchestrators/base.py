@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from headwater.model.deployment import LogLine, WorkerStatus
-from headwater.model.worker_spec import WorkerSet, WorkerSnapshot
+from headwater.model.worker_protocol import WorkerSnapshot
+from headwater.model.worker_spec import WorkerSet
 
 
 class Orchestrator(Protocol):
@@ -14,7 +15,7 @@ class Orchestrator(Protocol):
     """
 
     def ensure(self, wanted: WorkerSet) -> None:
-        """Make the running worker set of the deployment equal to this one.
+        """Make the running worker set of the deployment equal to `wanted`.
 
         The call is idempotent: it does nothing when the same set already runs. It returns before the workers are ready.
 
@@ -28,7 +29,8 @@ class Orchestrator(Protocol):
         """Tell the orchestrator that this controller holds the lease for the next `for_s` seconds.
 
         After that time, a worker that exited because it was fenced (FENCED_STATUS) is not restarted until the next
-        call. The worker that fenced it may belong to the next leader, and the two would fence each other repeatedly.
+        call. The worker that fenced it may belong to the next leader, and the two workers would fence each other
+        repeatedly.
         """
 
     def stop_workers(self, deployment_id: str) -> bool:
@@ -38,10 +40,10 @@ class Orchestrator(Protocol):
         """
 
     def status(self, deployment_id: str) -> Sequence[WorkerStatus]:
-        """Return the workers as last observed, at most 1 s ago; empty when there is no set.
+        """Return the workers as they were observed at most 1 s ago; empty when there is no set.
 
-        Never blocks on a worker. Raises OrchestratorUnavailable when the state can't be read. An empty list then would
-        mean that no worker runs.
+        Never blocks on a worker. Raises OrchestratorUnavailable when the state can't be read, since an empty list would
+        wrongly mean that no worker runs.
         """
 
     def successors(self, deployment_id: str) -> Sequence[WorkerStatus]:
@@ -63,8 +65,8 @@ class Orchestrator(Protocol):
         """Return the ids of all deployments that have workers."""
 
     @property
-    def failing(self) -> str:
-        """The current error of the orchestrator's background thread, or an empty string."""
+    def current_failure(self) -> str:
+        """The current failures of the orchestrator, as text; empty when nothing fails."""
 
     def close(self) -> None:
         """Stop all workers, at the end of the process."""

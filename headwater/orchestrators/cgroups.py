@@ -1,8 +1,9 @@
-"""A control group for each worker, which limits its memory with its child processes.
+"""Control groups, which limit the memory of workers and their child processes.
 
 On cgroups v2, the groups must be in a part of the tree that systemd has delegated to this service (`Delegate=yes`),
-since systemd manages all other parts. On v1, they need a memory hierarchy in which this process may create directories.
-Without either, `find_groups` returns None, and the orchestrator measures the memory of the workers.
+since systemd manages all other parts. On v1, there must be a memory hierarchy in which this process may create
+directories. Where neither is the case, `find_groups` returns None, and the orchestrator measures the memory of the
+workers.
 """
 
 import contextlib
@@ -24,7 +25,7 @@ SUPERVISOR = "supervisor"
 DELEGATED = ("user.delegate", "trusted.delegate")
 """The extended attributes by which systemd marks a delegated group."""
 MAX_MOVE_ATTEMPTS = 10
-"""How often the move is repeated. A process that forks during a move leaves its child behind."""
+"""How often processes are moved to a group at most. A process that forks while it is moved leaves its child behind."""
 BASE_FILE = "cgroup"
 """The file in the run directory with the path of the groups.
 
@@ -37,16 +38,16 @@ class CgroupVersion:
     """The files of a control group in one version of cgroups.
 
     Attributes:
-        limit: The file for the limit in bytes.
-        others: Files that may be missing, and the text to write to each; None stands for the limit.
-        counters: The file with the line `oom_kill N`, where N counts the out-of-memory kills in the group.
-        peak: The file with the peak memory of the group in bytes; on v2, older kernels do not have it.
+        limit_file: The file for the limit in bytes.
+        optional_files: Files that may be missing, and the text to write to each; None stands for the limit.
+        counters_file: The file with the line `oom_kill N`, where N counts the out-of-memory kills in the group.
+        peak_file: The file with the peak memory of the group in bytes; on v2, older kernels do not have it.
     """
 
-    limit: str
-    others: tuple[tuple[str, str | None], ...]
-    counters: str
-    peak: str
+    limit_file: str
+    optional_files: tuple[tuple[str, str | None], ...]
+    counters_file: str
+    peak_file: str
 
 
 V1 = CgroupVersion(
@@ -61,11 +62,16 @@ REACHED_RATIO = 0.99
 
 
 class WorkerGroup:
-    """The control group of one worker."""
+    """The control group of one worker.
+
+    Attributes:
+        path: The folder of the group.
+        procs_file: The file to which a process writes its id to enter the group.
+    """
 
     def __init__(self, path: Path, version: CgroupVersion) -> None:
         self.path = path
-        self.processes = path / "cgroup.procs"
+        self.procs_file = path / "cgroup.procs"
         self._version = version
         self._limit = 0
 
@@ -75,22 +81,22 @@ class WorkerGroup:
         Raises OSError.
         """
         self._limit = limit
-        (self.path / self._version.limit).write_text(str(limit))
-        for name, value in self._version.others:
+        (self.path / self._version.limit_file).write_text(str(limit))
+        for name, value in self._version.optional_files:
             with contextlib.suppress(OSError):
                 (self.path / name).write_text(str(limit) if value is None else value)
 
     def kills(self) -> int:
         """Return how many processes of this group the kernel has killed for memory."""
-        return read_counter(self.path / self._version.counters, "oom_kill")
+        return read_counter(self.path / self._version.counters_file, "oom_kill")
 
     def reached_limit(self) -> bool:
-        """Whether the peak is near the limit.
+        """Whether the peak is near the limit. True when the peak is unknown.
 
-        Otherwise a kill was due to the memory of the whole machine.
+        When the group has not reached its limit, a kill was due to the memory of the whole machine.
         """
         try:
-            return int((self.path / self._version.peak).read_text()) >= REACHED_RATIO * self._limit
+            return int((self.path / self._version.peak_file).read_text()) >= REACHED_RATIO * self._limit
         except OSError:
             return True
 
@@ -98,10 +104,15 @@ class WorkerGroup:
 class WorkerGroups:
     """Creates and removes the groups of one orchestrator.
 
-    All methods are called under the orchestrator's lock.
+    All methods are called under the orchestrator's lock. Groups that an earlier process has left in the folder are
+    removed.
 
     Attributes:
-        base: The folder of the groups.
+        base: The folder in which the groups are created.
+
+    Args:
+        version: The version of cgroups.
+        prefix: The beginning of the names of the groups, which other orchestrators do not use.
     """
 
     def __init__(self, base: Path, version: CgroupVersion, prefix: str) -> None:
@@ -149,13 +160,13 @@ def _remove(path: Path) -> bool:
 def find_groups(run_dir: Path, limit: int) -> WorkerGroups | None:
     """Return the control groups of the orchestrator with this run directory.
 
-    A test group is created first. When that fails, the result is None and the reason is logged. This also removes the
-    groups that an earlier orchestrator with this run directory has left.
+    The groups that an earlier orchestrator with this run directory has left are removed. Then a test group with this
+    limit in bytes is created. When that fails, the result is None and the reason is logged.
     """
     prefix = f"headwater-{hashlib.sha256(os.fsencode(run_dir.absolute())).hexdigest()[:8]}-"
-    before = _base_of(run_dir)
-    if before is not None:
-        for path in before.glob(f"{prefix}*"):
+    previous_base = _read_base_file(run_dir)
+    if previous_base is not None:
+        for path in previous_base.glob(f"{prefix}*"):
             _remove(path)
     try:
         groups = WorkerGroups(*_find_base(), prefix)
@@ -174,7 +185,7 @@ def write_base_file(run_dir: Path, groups: WorkerGroups) -> None:
     (run_dir / BASE_FILE).write_text(str(groups.base))
 
 
-def _base_of(run_dir: Path) -> Path | None:
+def _read_base_file(run_dir: Path) -> Path | None:
     with contextlib.suppress(OSError):
         return Path((run_dir / BASE_FILE).read_text())
     return None
@@ -183,15 +194,22 @@ def _base_of(run_dir: Path) -> Path | None:
 def _find_base() -> tuple[Path, CgroupVersion]:
     """Return the folder in which groups can be created, and the version of cgroups.
 
-    Raises OSError with the reason when there is none.
+    Raises OSError with the reason when there is no such folder.
     """
-    for controllers, path in own_groups():
-        if "memory" in controllers.split(","):
-            return _own_folder(MOUNT / "memory", path), V1
-    for controllers, path in own_groups():
-        if not controllers:
-            return delegated_folder(_own_folder(MOUNT, path)), V2
-    raise FileNotFoundError("there is no memory controller")
+    for folder, version in own_memory_groups():
+        return (folder if version is V1 else prepare_delegated_folder(folder)), version
+    raise FileNotFoundError(f"{MOUNT} shows no memory control group of this process")
+
+
+def own_memory_groups() -> Iterator[tuple[Path, CgroupVersion]]:
+    """Yield the folders of this process's groups that can limit memory: v1 first, then v2."""
+    groups = [*own_groups()]
+    v1_paths = [path for controllers, path in groups if "memory" in controllers.split(",")]
+    v2_paths = [path for controllers, path in groups if not controllers]
+    for mount, paths, version in ((MOUNT / "memory", v1_paths, V1), (MOUNT, v2_paths, V2)):
+        for path in paths:
+            if (folder := _own_folder(mount, path)) is not None:
+                yield folder, version
 
 
 def own_groups(proc: Path = PROC) -> Iterator[tuple[str, str]]:
@@ -204,21 +222,21 @@ def own_groups(proc: Path = PROC) -> Iterator[tuple[str, str]]:
         yield controllers, path.lstrip("/")
 
 
-def _own_folder(mount: Path, path: str) -> Path:
-    """Return the folder of this process's group.
+def _own_folder(mount: Path, path: str) -> Path | None:
+    """Return the folder of this process's group; None when the mount does not show the group.
 
-    In a container, the mount itself may be the group.
+    In a container without a cgroup namespace, `path` is the path on the host, and the mount itself is the group.
     """
     own = str(os.getpid())
     for folder in (mount / path, mount):
         with contextlib.suppress(OSError):
             if own in (folder / "cgroup.procs").read_text().split():
                 return folder
-    raise FileNotFoundError(f"{mount} does not show the control group of this process")
+    return None
 
 
-def is_delegated(folder: Path) -> bool:
-    """Whether systemd has delegated this group."""
+def is_delegated_by_systemd(folder: Path) -> bool:
+    """Whether systemd has delegated this group to its service."""
     for name in DELEGATED:
         with contextlib.suppress(OSError):
             if os.getxattr(folder, name) == b"1":
@@ -226,12 +244,17 @@ def is_delegated(folder: Path) -> bool:
     return False
 
 
-def delegated_folder(own: Path, is_delegated: Callable[[Path], bool] = is_delegated) -> Path:
-    """Return the delegated group that contains this process.
+def prepare_delegated_folder(own: Path, is_delegated: Callable[[Path], bool] = is_delegated_by_systemd) -> Path:
+    """Prepare the delegated group that contains this process, and return its folder.
 
-    The memory controller is enabled for its child groups. When it is this process's own group, the processes in it are
-    moved into its child group SUPERVISOR. Raises OSError.
+    The memory controller is enabled for the child groups. When the delegated group is this process's own group, its
+    processes are moved into the child group SUPERVISOR. Raises OSError.
+
+    Args:
+        own: The folder of this process's own group.
+        is_delegated: Returns whether systemd has delegated a group.
     """
+    # The parent comes first: an earlier start may have moved this process into the child group SUPERVISOR.
     base = next((folder for folder in (own.parent, own) if is_delegated(folder)), None)
     if base is None:
         raise PermissionError(f"systemd has not delegated {own} (`Delegate=yes`)")
@@ -254,7 +277,10 @@ def _move_processes(base: Path, to: Path) -> None:
 
 
 def read_counter(path: Path, name: str) -> int:
-    """Return the number after a name in a file of the kernel; 0 when it can't be read."""
+    """Return the number after a name in a file of the kernel.
+
+    Returns 0 when the file can't be read or lacks the name.
+    """
     with contextlib.suppress(OSError):
         words = dict(line.split(maxsplit=1) for line in path.read_text().splitlines())
         return int(words.get(name, 0))

@@ -1,17 +1,16 @@
-"""Measures the memory of workers, and reads the kernel's out-of-memory kills.
+"""Measures the memory of workers, and detects out-of-memory kills by the kernel.
 
-The counter exists in cgroups v2 and v1.
+The kernel's counter `oom_kill` exists in cgroups v2 and v1.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
 
-from headwater.orchestrators.cgroups import MOUNT, PROC, V1, V2, own_groups, read_counter
+from headwater.orchestrators.cgroups import PROC, own_memory_groups, read_counter
 
 PAGE_BYTES = 4096
 RECENT_S = 2.0
-"""How long after an increase of the kernel's counter the end of a process is attributed to it.
+"""How long after an increase of the kernel's counter the end of a process counts as an out-of-memory kill.
 
 A killed process ends late when it has much memory to free.
 """
@@ -22,71 +21,61 @@ def resident_bytes(pid: int) -> int:
 
     A process that has ended or can't be read counts as 0.
     """
-    total, todo = 0, [pid]
-    while todo:
-        one = PROC / str(todo.pop())
+    total, pids = 0, [pid]
+    while pids:
+        process = PROC / str(pids.pop())
         with suppress(OSError):
-            total += int((one / "statm").read_text().split()[1]) * PAGE_BYTES
-            for task in (one / "task").iterdir():
-                todo += map(int, (task / "children").read_text().split())
+            total += int((process / "statm").read_text().split()[1]) * PAGE_BYTES
+            for task in (process / "task").iterdir():
+                pids += map(int, (task / "children").read_text().split())
     return total
 
 
-class OomKillCounter:
-    """Watches the oom_kill counter of a worker's control group, or of the own group.
+class OomKillDetector:
+    """Watches the kernel's counter `oom_kill` of a control group.
+
+    It is a worker's control group, or this process's own when workers have none.
 
     Args:
         clock: Returns monotonic seconds.
-        count: Reads the counter.
+        read_count: Reads the counter. Returns 0 when it can't be read.
     """
 
-    def __init__(self, clock: Callable[[], float], count: Callable[[], int]) -> None:
+    def __init__(self, clock: Callable[[], float], read_count: Callable[[], int]) -> None:
         self._clock = clock
-        self._count = count
-        self._seen = count()
-        self._last_at = float("-inf")
+        self._read_count = read_count
+        self._last_count = read_count()
+        self._increased_at = float("-inf")
         self._is_unattributed = False
 
     def poll(self) -> None:
-        """Read the counter.
-
-        Call this every second. A counter that can't be read counts as no kills.
-        """
-        count = self._count()
-        if count > self._seen:
-            self._seen, self._last_at, self._is_unattributed = count, self._clock(), True
+        """Read the counter. Call this every second."""
+        count = self._read_count()
+        if count > self._last_count:
+            self._last_count, self._increased_at, self._is_unattributed = count, self._clock(), True
 
     @property
     def is_recent(self) -> bool:
         """Whether the counter rose within the last RECENT_S seconds.
 
-        A process that ends now was probably killed.
+        Then a process of the group that ends now was probably killed by the kernel.
         """
-        return self._clock() - self._last_at <= RECENT_S
+        return self._clock() - self._increased_at <= RECENT_S
 
     def take_survived_kill(self) -> bool:
-        """Return True once per kill that the watched process has survived.
+        """Return True once per kill that the watched worker has survived.
 
-        The kernel then killed another process of its group.
+        The kernel has then killed another process of the worker's group.
         """
         is_survived = self._is_unattributed and not self.is_recent
         self._is_unattributed = self._is_unattributed and not is_survived
         return is_survived
 
 
-def kills_in_own_group() -> Callable[[], int]:
-    """Return a function that counts the out-of-memory kills in the own control group.
+def own_group_counter() -> Callable[[], int]:
+    """Return a function that reads the counter of this process's own control group.
 
-    The group contains this process and its children.
+    Unless workers have control groups, this group contains the workers too.
     """
-    counters = [*_counters()]
-    return lambda: sum(read_counter(path, "oom_kill") for path in counters)
-
-
-def _counters() -> Iterable[Path]:
-    """Yield the files that may hold the counter."""
-    for controllers, path in own_groups():
-        if not controllers:
-            yield MOUNT / path / V2.counters
-        elif "memory" in controllers.split(","):
-            yield MOUNT / "memory" / path / V1.counters
+    files = [folder / version.counters_file for folder, version in own_memory_groups()]
+    return lambda: sum(read_counter(file, "oom_kill") for file in files)

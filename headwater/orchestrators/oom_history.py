@@ -2,7 +2,8 @@
 
 from collections.abc import Iterable
 
-from headwater.model.worker_spec import Heartbeat, IsolationStatus, PartitionPosition, ReadingPlan
+from headwater.model.reading_plan import IsolationStatus, PartitionPosition, ReadingPlan
+from headwater.model.worker_protocol import Heartbeat
 
 REPEATED_WITHIN_S = 600.0
 """Two out-of-memory kills within this time make the next worker read its partitions one by one.
@@ -21,59 +22,62 @@ class OomHistory:
 
     def __init__(self) -> None:
         self._spec_hash = ""
-        self._read_alone = False
+        self._isolates_partitions = False
         self._quarantined: dict[int, int] = {}
         self._previous_killers: frozenset[PartitionPosition] = frozenset()
         self._deployment_quarantine: frozenset[PartitionPosition] = frozenset()
-        self._last_at = float("-inf")
+        self._last_kill_at = float("-inf")
 
     def plan(self, spec_hash: str) -> ReadingPlan:
         """Return how a worker with this spec reads its partitions."""
         if spec_hash == self._spec_hash:
-            return ReadingPlan(self._read_alone, self.quarantined)
-        return ReadingPlan(read_alone=self._read_alone or bool(self._quarantined or self._deployment_quarantine))
+            return ReadingPlan(self._isolates_partitions, self.quarantined)
+        return ReadingPlan(
+            isolates_partitions=self._isolates_partitions or bool(self._quarantined or self._deployment_quarantine)
+        )
 
     @property
     def quarantined(self) -> tuple[PartitionPosition, ...]:
         """The partitions that are not read, and the offsets at which reading stopped."""
         return tuple(PartitionPosition(partition, offset) for partition, offset in sorted(self._quarantined.items()))
 
-    def note_quarantined(self, positions: Iterable[PartitionPosition]) -> None:
-        """Note the quarantined positions of all slots of the deployment.
+    def set_deployment_quarantine(self, positions: Iterable[PartitionPosition]) -> None:
+        """Store the quarantined positions of all slots of the deployment.
 
-        With the next spec, a partition may be assigned to another slot.
+        With the next spec, a partition of another slot may be assigned to this slot.
         """
         self._deployment_quarantine = frozenset(positions)
 
     def on_isolation_status(self, spec_hash: str, status: IsolationStatus) -> None:
         """Update the state from the isolation status in a heartbeat of the slot's worker."""
         self._reset_for_new_spec(spec_hash)
-        self._read_alone = not status.is_over
+        self._isolates_partitions = not status.is_over
         self._quarantined = dict(status.quarantined)
 
-    def record_kill(self, spec_hash: str, last: Heartbeat | None, now: float) -> bool:
+    def record_kill(self, spec_hash: str, last_heartbeat: Heartbeat | None, now: float) -> bool:
         """Record an out-of-memory kill of the slot's worker.
 
         Returns whether records at the same position have already killed a worker with the previous spec.
 
         Args:
             spec_hash: The spec of the worker.
-            last: The last heartbeat of the worker.
-            now: Monotonic seconds.
+            last_heartbeat: The last heartbeat of the worker.
+            now: The time of the kill, in monotonic seconds.
         """
         self._reset_for_new_spec(spec_hash)
-        alone = None if last is None or last.isolation is None else last.isolation.alone
-        if alone is not None:
-            self._quarantined[alone.partition] = alone.offset
-        if alone is not None or now - self._last_at < REPEATED_WITHIN_S:
-            self._read_alone = True
-        self._last_at = now
-        return alone in self._previous_killers
+        isolation = None if last_heartbeat is None else last_heartbeat.isolation
+        isolated = None if isolation is None else isolation.isolated
+        if isolated is not None:
+            self._quarantined[isolated.partition] = isolated.offset
+        if isolated is not None or now - self._last_kill_at < REPEATED_WITHIN_S:
+            self._isolates_partitions = True
+        self._last_kill_at = now
+        return isolated in self._previous_killers
 
     def _reset_for_new_spec(self, spec_hash: str) -> None:
         """Reset the history when the slot's worker has another spec."""
         if spec_hash == self._spec_hash:
             return
-        self._read_alone = self.plan(spec_hash).read_alone
+        self._isolates_partitions = self.plan(spec_hash).isolates_partitions
         self._previous_killers = self._deployment_quarantine.union(self.quarantined)
         self._spec_hash, self._quarantined = spec_hash, {}

@@ -1,8 +1,8 @@
 """Runs workers as local processes, one per slot.
 
-They are restarted with back-off and report over a socket pair. A single thread manages all slots. It waits on the
-sockets and the pidfds of the workers, so it notices deaths and heartbeats at once, without polling. Workers die with
-this process (children.py); the next start creates them again.
+A worker sends heartbeats over a socket pair, and is restarted with back-off when it ends. A single thread manages all
+slots. It waits on the sockets and the pidfds of the workers, so it notices deaths and heartbeats at once, without
+polling. Workers die with this process (children.py); the next start creates them again.
 
 A change starts a successor beside each worker. When all successors of a set are prepared, the workers receive SIGTERM.
 When a worker has ended, its successor receives JOIN and takes over the static group membership, so no partition is
@@ -19,6 +19,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import structlog
 
@@ -27,25 +28,41 @@ from headwater.children import spawn
 from headwater.errors import OrchestratorUnavailable
 from headwater.loop_health import LoopHealth
 from headwater.model.deployment import LogLine, WorkerStatus
-from headwater.model.worker_spec import JOIN, LEAVE, ReadingPlan, WorkerSet, WorkerSnapshot
+from headwater.model.reading_plan import ReadingPlan
+from headwater.model.worker_protocol import JOIN, LEAVE, WorkerSnapshot
+from headwater.model.worker_spec import WorkerSet
 from headwater.orchestrators.cgroups import WorkerGroup, WorkerGroups, write_base_file
-from headwater.orchestrators.memory_usage import OomKillCounter, kills_in_own_group, resident_bytes
+from headwater.orchestrators.memory_usage import OomKillDetector, own_group_counter, resident_bytes
 from headwater.orchestrators.slot import SCRIPTS_KILLED_MESSAGE, ManagedProcess, Slot
 from headwater.orchestrators.worker_process import STUCK_AFTER_S, WorkerProcess
 
 log = structlog.get_logger(__name__)
 
 TICK_S = 0.2
+"""The maximum time between two iterations of the thread."""
 MAX_RETRY_DELAY_S = 2.0
-"""The maximum wait after an error of the thread. It delays the restart of workers."""
+"""The maximum wait after an error of the thread. The wait delays the restart of workers."""
 STOP_GRACE_S = 10.0
+"""How long a worker may take to end after SIGTERM. Then it is killed."""
 MEMORY_CHECK_INTERVAL_S = 1.0
 MAX_LOG_BYTES = 4 << 20
 GROUP_REMOVAL_TIMEOUT_S = 2.0
-"""How long `close` waits for the workers' control groups to become empty. The next start removes remaining ones."""
+"""How long `close` waits for the workers' control groups to become empty. The next start removes remaining groups."""
 
-Command = Callable[[Path, int, int, ReadingPlan], Sequence[str]]
-"""Returns the command line of a worker: (spec file, slot, probe fd, reading plan) → argv."""
+WorkerCommand = Callable[[Path, int, int, ReadingPlan], Sequence[str]]
+"""Returns the command line of a worker: (spec file, slot, control socket fd, reading plan) → argv."""
+
+
+class SlotId(NamedTuple):
+    """Identifies a slot.
+
+    Attributes:
+        deployment_id: The deployment.
+        number: The number of the slot in the deployment's worker set, from 0.
+    """
+
+    deployment_id: str
+    number: int
 
 
 class ProcessOrchestrator:
@@ -54,16 +71,17 @@ class ProcessOrchestrator:
     Args:
         run_dir: A directory for the specs and the logs, with a folder per deployment; created with mode 0700.
         command: Returns the command line of a worker.
-        memory_limit: The bytes that a worker may use with its child processes. A worker that uses more is killed.
+        memory_limit: How many bytes a worker and its child processes may use together. A worker that uses more is
+            killed.
         clock: Returns monotonic seconds.
-        environment: The environment of the workers; `children.inherited_environment()` when it is None.
-        groups: Control groups for the workers. Without them, the workers' memory is measured once a second.
+        environment: The environment of the workers. None means `children.inherited_environment()`.
+        groups: Control groups for the workers. None means that the workers' memory is measured once a second.
     """
 
     def __init__(
         self,
         run_dir: Path,
-        command: Command,
+        command: WorkerCommand,
         memory_limit: int,
         *,
         clock: Callable[[], float] = time.monotonic,
@@ -73,7 +91,7 @@ class ProcessOrchestrator:
         self._environment = environment
         self._groups = groups
         self._memory_limit = memory_limit
-        self._kills_in_own_group = OomKillCounter(clock, kills_in_own_group())
+        self._own_group_oom_kills = OomKillDetector(clock, own_group_counter())
         self._next_memory_check = 0.0
         self._leads_until = float("-inf")
         self._run_dir = run_dir
@@ -83,12 +101,12 @@ class ProcessOrchestrator:
         self._running_sets: dict[str, WorkerSet] = {}
         self._pending_sets: dict[str, WorkerSet] = {}
         self._slots: dict[str, dict[int, Slot]] = {}
-        self._remaining_logs: dict[str, list[LogLine]] = {}
+        self._logs_of_removed_slots: dict[str, list[LogLine]] = {}
         self._selector = selectors.DefaultSelector()
-        self._wake_out, self._wake_in = socket.socketpair()
-        self._wake_in.setblocking(False)
-        self._wake_out.setblocking(False)
-        self._selector.register(self._wake_out, selectors.EVENT_READ, None)
+        self._wake_receiver, self._wake_sender = socket.socketpair()
+        self._wake_sender.setblocking(False)
+        self._wake_receiver.setblocking(False)
+        self._selector.register(self._wake_receiver, selectors.EVENT_READ, None)
         self._closed = threading.Event()
         shutil.rmtree(run_dir, ignore_errors=True)
         run_dir.mkdir(mode=0o700, parents=True)
@@ -105,11 +123,11 @@ class ProcessOrchestrator:
             if self._running_sets.get(deployment_id) == wanted:
                 self._cancel_replacement(deployment_id)
             elif self._pending_sets.get(deployment_id) != wanted:
-                self._begin(wanted)
+                self._start_or_replace(wanted)
             self._wake()
 
-    def _begin(self, wanted: WorkerSet) -> None:
-        """Begin to start a worker set, or to replace the running one."""
+    def _start_or_replace(self, wanted: WorkerSet) -> None:
+        """Begin to start a worker set, or to replace the deployment's running worker set."""
         deployment_id = wanted.deployment_id
         is_replacement = deployment_id in self._running_sets
         self._write_spec(wanted)
@@ -119,7 +137,7 @@ class ProcessOrchestrator:
         slots = self._slots_of(deployment_id)
         quarantined = [position for _, slot in slots for position in slot.oom_history.quarantined]
         for number, slot in slots:
-            slot.oom_history.note_quarantined(quarantined)
+            slot.oom_history.set_deployment_quarantine(quarantined)
             managed = slot.successor if is_replacement else slot.worker
             managed.set_wanted_spec(wanted.spec_hash if number < wanted.slots else None)
 
@@ -129,7 +147,7 @@ class ProcessOrchestrator:
 
     def _all_slots(self) -> Iterator[tuple[str, Slot]]:
         """Return all slots, each with the id of its deployment."""
-        return ((owner, slot) for owner, slots in self._slots.items() for slot in slots.values())
+        return ((deployment_id, slot) for deployment_id, slots in self._slots.items() for slot in slots.values())
 
     def _cancel_replacement(self, deployment_id: str) -> None:
         """Cancel the replacement of a running set: stop the successors."""
@@ -158,8 +176,8 @@ class ProcessOrchestrator:
         with self._lock:
             self._check_open()
             slots = [slot for _, slot in self._slots_of(deployment_id)]
-            shown = [slot for slot in slots if slot.worker.spec_hash or slot.worker.process]
-            return [slot.status(slot.worker, self._clock()) for slot in shown]
+            slots_with_worker = [slot for slot in slots if slot.worker.spec_hash or slot.worker.process]
+            return [slot.status(slot.worker, self._clock()) for slot in slots_with_worker]
 
     def successors(self, deployment_id: str) -> Sequence[WorkerStatus]:
         with self._lock:
@@ -170,29 +188,26 @@ class ProcessOrchestrator:
     def take_logs(self) -> dict[str, list[LogLine]]:
         with self._lock:
             self._check_open()
-            taken, self._remaining_logs = self._remaining_logs, {}
+            logs, self._logs_of_removed_slots = self._logs_of_removed_slots, {}
             for deployment_id, slot in self._all_slots():
                 if slot.lines:
-                    taken.setdefault(deployment_id, []).extend(slot.lines)
+                    logs.setdefault(deployment_id, []).extend(slot.lines)
                     slot.lines.clear()
-            return {owner: sorted(lines, key=lambda line: line.time) for owner, lines in taken.items()}
+            return {deployment_id: sorted(lines, key=lambda line: line.time) for deployment_id, lines in logs.items()}
 
     def worker_snapshots(self) -> Sequence[WorkerSnapshot]:
         with self._lock:
             self._check_open()
-            workers = [
-                (self._running_sets[owner], slot) for owner, slot in self._all_slots() if owner in self._running_sets
-            ]
             now = self._clock()
             return [
                 WorkerSnapshot(
                     slot.name,
-                    wanted.spec,
+                    self._running_sets[deployment_id].spec,
                     None if slot.worker.process is None else slot.worker.process.heartbeat,
                     is_ready=slot.status(slot.worker, now).is_ready,
                 )
-                for wanted, slot in workers
-                if slot.worker.spec_hash is not None
+                for deployment_id, slot in self._all_slots()
+                if deployment_id in self._running_sets and slot.worker.spec_hash is not None
             ]
 
     def running_deployments(self) -> frozenset[str]:
@@ -201,7 +216,7 @@ class ProcessOrchestrator:
             return frozenset(self._slots)
 
     @property
-    def failing(self) -> str:
+    def current_failure(self) -> str:
         return self._loop.error
 
     def close(self) -> None:
@@ -222,13 +237,16 @@ class ProcessOrchestrator:
         return self._folder(deployment_id) / f"spec-{spec_hash}.json"
 
     def _write_spec(self, wanted: WorkerSet) -> None:
-        """Write a spec file, and remove unneeded ones, which contain scripts and credentials."""
+        """Write a spec file, and remove the deployment's unneeded spec files.
+
+        Unneeded files are removed because they contain scripts and credentials.
+        """
         path = self._spec_path(wanted.deployment_id, wanted.spec_hash)
         path.parent.mkdir(mode=0o700, exist_ok=True)
         needed = {spec_hash for _, slot in self._slots_of(wanted.deployment_id) for spec_hash in slot.spec_hashes}
-        for old in path.parent.glob("spec-*.json"):
-            if old.stem.removeprefix("spec-") not in needed:
-                old.unlink()
+        for old_path in path.parent.glob("spec-*.json"):
+            if old_path.stem.removeprefix("spec-") not in needed:
+                old_path.unlink()
         path.touch(mode=0o600)
         path.write_text(wanted.spec.model_dump_json())
 
@@ -238,23 +256,25 @@ class ProcessOrchestrator:
         Call this under the lock, since the thread closes the sockets when it ends.
         """
         with contextlib.suppress(BlockingIOError):
-            self._wake_in.send(b"!")
+            self._wake_sender.send(b"!")
 
     def _run(self) -> None:
         while not self._closed.is_set():
             try:
                 self._run_once()
-                self._loop.succeeded()
+                self._loop.on_success()
             except Exception as error:  # noqa: BLE001  # only this thread manages the workers
-                self._closed.wait(min(self._loop.failed(error), MAX_RETRY_DELAY_S))
+                self._closed.wait(min(self._loop.on_error(error), MAX_RETRY_DELAY_S))
         self._stop_all()
 
     def _run_once(self) -> None:
         for key, _ in self._selector.select(TICK_S):
             self._handle_ready_descriptor(key)
         with self._lock:
-            for slot_key in [(owner, number) for owner, slots in self._slots.items() for number in slots]:
-                self._reconcile_slot(slot_key)
+            for slot_id in [
+                SlotId(deployment_id, number) for deployment_id, slots in self._slots.items() for number in slots
+            ]:
+                self._reconcile_slot(slot_id)
             for deployment_id in list(self._pending_sets):
                 self._hand_over_if_prepared(deployment_id)
             self._enforce_memory_limits()
@@ -262,14 +282,16 @@ class ProcessOrchestrator:
     def _handle_ready_descriptor(self, key: selectors.SelectorKey) -> None:
         if key.data is None:
             with contextlib.suppress(BlockingIOError):
-                self._wake_out.recv(4096)
+                self._wake_receiver.recv(4096)
             return
         process: WorkerProcess = key.data
         with self._lock:
-            if key.fileobj is process.probe and not process.read_heartbeats():
-                self._selector.unregister(process.probe)  # the worker closed it; its pidfd reports the end
+            if key.fileobj is process.control_socket and not process.read_heartbeats():
+                # The worker has closed the socket. Its pidfd becomes ready when it ends.
+                self._selector.unregister(process.control_socket)
 
     def _hand_over_if_prepared(self, deployment_id: str) -> None:
+        """Begin the hand-over when all successors of the deployment are prepared."""
         wanted = self._pending_sets[deployment_id]
         if all(self._slots[deployment_id][number].is_prepared for number in range(wanted.slots)):
             self._running_sets[deployment_id] = self._pending_sets.pop(deployment_id)
@@ -280,8 +302,8 @@ class ProcessOrchestrator:
     def _is_handing_over(self, deployment_id: str) -> bool:
         """Whether a hand-over is in progress.
 
-        No worker leaves the group meanwhile, because the rebalance could reject the last commits of workers that are
-        being replaced.
+        During a hand-over, no worker leaves the consumer group: after a rebalance, Kafka could reject the last commits
+        of workers that are being replaced.
         """
         return any(slot.is_handing_over for _, slot in self._slots_of(deployment_id))
 
@@ -291,14 +313,13 @@ class ProcessOrchestrator:
         if now < self._next_memory_check:
             return
         self._next_memory_check = now + MEMORY_CHECK_INTERVAL_S
-        self._kills_in_own_group.poll()
+        self._own_group_oom_kills.poll()
         if self._groups is not None:
             self._groups.sweep()
         for _, slot in self._all_slots():
-            for process in (
-                managed.process for managed in (slot.worker, slot.successor) if managed.process is not None
-            ):
-                self._enforce_memory_limit(slot, process)
+            for managed in slot.processes:
+                if managed.process is not None:
+                    self._enforce_memory_limit(slot, managed.process)
 
     def _enforce_memory_limit(self, slot: Slot, process: WorkerProcess) -> None:
         if process.group is None:
@@ -306,36 +327,42 @@ class ProcessOrchestrator:
                 process.was_killed_over_limit = True
                 process.child.send(signal.SIGKILL)
             return
-        process.kills.poll()
-        if process.kills.take_survived_kill():
+        process.oom_kills.poll()
+        if process.oom_kills.take_survived_kill():
             slot.log("warning", SCRIPTS_KILLED_MESSAGE)
 
-    def _reconcile_slot(self, key: tuple[str, int]) -> None:
+    def _reconcile_slot(self, slot_id: SlotId) -> None:
         """Reconcile the processes of a slot.
 
         Reaps the ended processes of the slot, promotes its successor, and stops or starts its processes.
         """
-        slots, now = self._slots[key[0]], self._clock()
-        slot = slots[key[1]]
-        for managed in (slot.worker, slot.successor):
-            if managed.process is not None and (status := managed.process.child.poll()) is not None:
-                self._reap(slot, managed, status, now)
+        slot, now = self._slots[slot_id.deployment_id][slot_id.number], self._clock()
+        for managed in slot.processes:
+            if managed.process is not None and (exit_status := managed.process.child.poll()) is not None:
+                self._reap(slot, managed, exit_status, now)
         if slot.promote() and slot.worker.process is not None:
             slot.worker.process.send(JOIN)
         slot.clear_dead_successor()
-        if slot.worker.spec_hash is not None or not self._is_handing_over(key[0]):
+        if slot.worker.spec_hash is not None or not self._is_handing_over(slot_id.deployment_id):
             self._stop_if_unwanted(slot, slot.worker, now)
         self._stop_if_unwanted(slot, slot.successor, now)
         if slot.is_empty:
-            self._remaining_logs.setdefault(key[0], []).extend(slot.lines)
-            del slots[key[1]]
-            if not slots:
-                del self._slots[key[0]]
+            self._remove_slot(slot_id)
             return
-        self._start_if_due(key, slot, slot.worker, now)
-        self._start_if_due(key, slot, slot.successor, now)
+        for managed in slot.processes:
+            self._start_if_due(slot_id, slot, managed, now)
+
+    def _remove_slot(self, slot_id: SlotId) -> None:
+        """Remove an empty slot, and keep its log lines."""
+        deployment_id, number = slot_id
+        slots = self._slots[deployment_id]
+        slot = slots.pop(number)
+        if not slots:
+            del self._slots[deployment_id]
+        self._logs_of_removed_slots.setdefault(deployment_id, []).extend(slot.lines)
 
     def _stop_if_unwanted(self, slot: Slot, managed: ManagedProcess, now: float) -> None:
+        """Stop a process that does not have the wanted spec, and kill a stuck process."""
         process = managed.process
         if process is None:
             return
@@ -357,75 +384,80 @@ class ProcessOrchestrator:
             process.was_killed_stuck = True
             process.child.send(signal.SIGKILL)
 
-    def _reap(self, slot: Slot, managed: ManagedProcess, status: int, now: float) -> None:
+    def _reap(self, slot: Slot, managed: ManagedProcess, exit_status: int, now: float) -> None:
+        """Record the end of a process, and free its resources."""
         process = managed.process
         assert process is not None
         process.read_last_heartbeats()
         self._unwatch(process)
-        process.kills.poll()
-        if process.group is not None and process.kills.is_recent:
+        process.oom_kills.poll()
+        if process.group is not None and process.oom_kills.is_recent:
             process.was_killed_over_limit = process.was_killed_over_limit or process.group.reached_limit()
-        slot.ended(managed, status, now)
+        slot.record_exit(managed, exit_status, now)
         if self._groups is not None and process.group is not None:
             self._groups.discard(process.group)
 
-    def _start_if_due(self, key: tuple[str, int], slot: Slot, managed: ManagedProcess, now: float) -> None:
+    def _start_if_due(self, slot_id: SlotId, slot: Slot, managed: ManagedProcess, now: float) -> None:
+        """Start the wanted process, if it does not run and its back-off is over.
+
+        A worker receives JOIN at once. A successor receives JOIN when it is promoted.
+        """
         if managed.spec_hash is None or managed.process is not None or now < managed.restart_at:
             return
         if managed.is_fenced and now >= self._leads_until:
             return
         try:
-            managed.process = self._start(key, slot, managed.spec_hash)
+            managed.process = self._start(slot_id, slot, managed.spec_hash)
         except OSError as error:  # the system has no process or descriptor left
             log.error("worker can't be started", worker=slot.name, error=str(error))
-            slot.died(managed, f"can't start a process: {error.strerror or error}", self._clock())
+            slot.record_death(managed, f"can't start a process: {error.strerror or error}", self._clock())
         else:
             if managed is slot.worker:
                 managed.process.send(JOIN)
 
-    def _start(self, key: tuple[str, int], slot: Slot, spec_hash: str) -> WorkerProcess:
+    def _start(self, slot_id: SlotId, slot: Slot, spec_hash: str) -> WorkerProcess:
         """Start a worker process.
 
         When this raises OSError, no process runs and all descriptors are closed.
         """
         with contextlib.ExitStack() as undo:
             group = self._new_group(undo)
-            ours, theirs = socket.socketpair()
-            undo.enter_context(ours).setblocking(False)
-            with theirs, captured_output(self._folder(key[0]) / f"worker-{key[1]}.log", MAX_LOG_BYTES) as output:
+            control_socket, worker_end = socket.socketpair()
+            undo.enter_context(control_socket).setblocking(False)
+            plan = slot.oom_history.plan(spec_hash)
+            spec_path = self._spec_path(slot_id.deployment_id, spec_hash)
+            log_path = self._folder(slot_id.deployment_id) / f"worker-{slot_id.number}.log"
+            with worker_end, captured_output(log_path, MAX_LOG_BYTES) as output:
                 child = spawn(
-                    self._command(
-                        self._spec_path(key[0], spec_hash),
-                        key[1],
-                        theirs.fileno(),
-                        slot.oom_history.plan(spec_hash),
-                    ),
+                    self._command(spec_path, slot_id.number, worker_end.fileno(), plan),
                     env=self._environment,
                     stdout=subprocess.DEVNULL,
                     stderr=output,
-                    pass_fds=[theirs.fileno()],
-                    cgroup_procs=None if group is None else group.processes,
+                    pass_fds=[worker_end.fileno()],
+                    cgroup_procs=None if group is None else group.procs_file,
                 )
             undo.callback(child.stop, 0)
-            kills = self._kills_in_own_group if group is None else OomKillCounter(self._clock, group.kills)
             process = WorkerProcess(
                 spec_hash=spec_hash,
                 child=child,
-                probe=ours,
-                on_heartbeat=lambda beat: slot.on_heartbeat(process, beat),
+                control_socket=control_socket,
+                on_heartbeat=lambda heartbeat: slot.on_heartbeat(process, heartbeat),
                 clock=self._clock,
-                kills=kills,
+                oom_kills=self._own_group_oom_kills if group is None else OomKillDetector(self._clock, group.kills),
                 group=group,
             )
             undo.callback(process.close)
             undo.callback(self._unwatch, process)
-            self._selector.register(process.probe, selectors.EVENT_READ, process)
+            self._selector.register(process.control_socket, selectors.EVENT_READ, process)
             self._selector.register(process.pidfd, selectors.EVENT_READ, process)
             undo.pop_all()
         return process
 
     def _new_group(self, undo: contextlib.ExitStack) -> WorkerGroup | None:
-        """Create the control group of a worker; it is removed when the start fails. Raises OSError."""
+        """Create the control group of a worker. Raises OSError.
+
+        `undo` removes the group when the start fails.
+        """
         if self._groups is None:
             return None
         group = self._groups.create(self._memory_limit)
@@ -433,31 +465,35 @@ class ProcessOrchestrator:
         return group
 
     def _unwatch(self, process: WorkerProcess) -> None:
-        for fileobj in (process.probe, process.pidfd):
+        for fileobj in (process.control_socket, process.pidfd):
             with contextlib.suppress(KeyError):
                 self._selector.unregister(fileobj)
 
     def _stop_all(self) -> None:
         """Stop all workers in parallel when the controller ends.
 
-        Together they have STOP_GRACE_S seconds.
+        Workers that still run after STOP_GRACE_S seconds are killed.
         """
         with self._lock:
-            both = [(slot, managed) for _, slot in self._all_slots() for managed in (slot.worker, slot.successor)]
-            running = [(slot, managed, managed.process.child) for slot, managed in both if managed.process is not None]
+            running = [
+                (slot, managed, managed.process.child)
+                for _, slot in self._all_slots()
+                for managed in slot.processes
+                if managed.process is not None
+            ]
             for _, _, child in running:
                 child.send(signal.SIGTERM)
             deadline = self._clock() + STOP_GRACE_S
             for slot, managed, child in running:
                 self._reap(slot, managed, child.stop(max(0.0, deadline - self._clock())), deadline)
             self._remove_groups()
-        for end in (self._selector, self._wake_in, self._wake_out):
-            end.close()
+        for resource in (self._selector, self._wake_sender, self._wake_receiver):
+            resource.close()
 
     def _remove_groups(self) -> None:
         """Wait until the children of the workers have ended, and remove the groups.
 
-        The children die with the workers.
+        The kernel ends the children when their worker has ended.
         """
         deadline = time.monotonic() + GROUP_REMOVAL_TIMEOUT_S
         while self._groups is not None and not self._groups.sweep() and time.monotonic() < deadline:

@@ -8,18 +8,23 @@ from datetime import UTC, datetime
 
 from headwater.backoff import Backoff
 from headwater.model.deployment import LogLine, Status, WorkerStatus
-from headwater.model.worker_spec import FENCED_STATUS, Heartbeat
+from headwater.model.worker_protocol import FENCED_STATUS, Heartbeat
 from headwater.orchestrators.oom_history import OomHistory
 from headwater.orchestrators.worker_process import QUIET_AFTER_S, STUCK_AFTER_S, WorkerProcess
 
 CRASH_LOOP_DEATHS = 2
+"""After this many deaths without a commit, a slot is reported as CRASH_LOOP_BACK_OFF."""
 MAX_PENDING_LINES = 1000
+"""The number of log lines that a slot keeps until the controller takes them."""
 OOM_REPORTED_FOR_S = 900.0
 """How long a restarted worker is reported as killed for memory."""
-OVER_LIMIT_REASON = "killed for memory: with its scripts' process it needed more than worker_memory_mb allows"
+OVER_LIMIT_REASON = (
+    "killed for memory: the worker and the process of its scripts together needed more memory than worker_memory_mb "
+    "allows"
+)
 SCRIPTS_KILLED_MESSAGE = (
-    "The kernel killed the scripts' process for memory: with its worker it needed more than worker_memory_mb allows. "
-    "The worker has started a new process for its scripts."
+    "The kernel killed the process of the scripts for memory: the process and its worker together needed more memory "
+    "than worker_memory_mb allows. The worker has started a new process for its scripts."
 )
 QUIET_REASON = (
     f"The worker has made no progress for more than {QUIET_AFTER_S:.0f} s. "
@@ -29,15 +34,17 @@ QUIET_REASON = (
 
 @dataclass(slots=True, kw_only=True)
 class ManagedProcess:
-    """The wanted spec and the running process: of a slot's worker, or of its successor.
+    """One of the two processes of a slot, the worker or its successor, with its wanted spec.
 
     Attributes:
-        spec_hash: The wanted spec; None when no process should run.
+        spec_hash: The hash of the wanted spec; None when no process should run.
         process: The process, if one runs. It may still run another spec than the wanted one.
-        deaths: The number of deaths with this spec, without those caused by records that have already killed workers
-            with the previous spec.
+        deaths: The number of deaths with this spec. A death is not counted when the records that caused it have already
+            killed workers with the previous spec.
         deaths_in_a_row: The number of deaths since the last commit.
         restart_at: The earliest time of the next start, in monotonic seconds.
+        reason: Why the last process ended or could not be started, or the reason in the last heartbeat.
+        backoff: The delays between starts.
         oom_killed_at: When a process was last killed for memory, in monotonic seconds.
         was_oom_killed: Whether the last process was killed for memory.
         is_fenced: Whether another worker has fenced the last process.
@@ -76,10 +83,13 @@ class ManagedProcess:
             self.backoff.reset()
             self.deaths_in_a_row = 0
 
-    def died(self, reason: str, now: float, *, counts_for_spec: bool = True) -> None:
+    def record_death(self, reason: str, now: float, *, counts_for_spec: bool = True) -> None:
         """Record an unexpected end or a failed start, and delay the next start.
 
-        `counts_for_spec` says whether the death counts in `deaths`.
+        Args:
+            reason: Why the process ended or could not be started.
+            now: The time of the death, in monotonic seconds.
+            counts_for_spec: Whether the death counts in `deaths`.
         """
         self.deaths += counts_for_spec
         self.deaths_in_a_row += 1
@@ -92,7 +102,12 @@ class Slot:
     """One worker slot. All methods are called under the orchestrator's lock.
 
     Attributes:
+        name: The name of the worker.
+        worker: The process that is or should be a member of the consumer group.
+        successor: The process that is being prepared to take over from the worker.
         deaths: The number of deaths of the slot's workers since the slot was created.
+        oom_history: The out-of-memory kills of the slot's workers.
+        created_at: When the slot was created.
         lines: Log lines that the controller has not taken yet.
     """
 
@@ -114,13 +129,17 @@ class Slot:
     @property
     def is_empty(self) -> bool:
         """Whether no process runs in this slot, and none should."""
-        both = (self.worker, self.successor)
-        return all(managed.spec_hash is None and managed.process is None for managed in both)
+        return all(managed.spec_hash is None and managed.process is None for managed in self.processes)
+
+    @property
+    def processes(self) -> tuple[ManagedProcess, ManagedProcess]:
+        """The worker and the successor."""
+        return self.worker, self.successor
 
     @property
     def spec_hashes(self) -> Iterator[str]:
-        """The spec hashes of all processes that run in this slot or should."""
-        for managed in (self.worker, self.successor):
+        """The spec hashes of all processes that run in this slot or should run in it."""
+        for managed in self.processes:
             if managed.spec_hash is not None:
                 yield managed.spec_hash
             if managed.process is not None:
@@ -141,26 +160,29 @@ class Slot:
         self.worker.set_wanted_spec(self.successor.spec_hash)
 
     def promote(self) -> bool:
-        """Make the successor the worker when the worker has ended and the specs are equal."""
+        """Make the successor the worker, if the worker has ended and the successor is wanted.
+
+        Returns whether the successor is the worker now.
+        """
         process = self.successor.process
         if process is None or process.stop_deadline is not None or self.worker.process is not None:
             return False
         if not self.successor.runs_wanted_spec or process.spec_hash != self.worker.spec_hash:
-            return False  # it belongs to a later replacement, or must stop
+            return False  # the successor belongs to a later replacement, or must stop
         self.worker, self.successor = self.successor, ManagedProcess()
         return True
 
     def clear_dead_successor(self) -> None:
         """Clear a successor that died during the hand-over.
 
-        The slot then starts a worker with its spec instead.
+        The slot then starts a worker with the same spec.
         """
         if self.successor.process is None and self.successor.spec_hash == self.worker.spec_hash:
             self.successor.set_wanted_spec(None)
 
     def on_heartbeat(self, process: WorkerProcess, heartbeat: Heartbeat) -> None:
         """Process a heartbeat of the worker or the successor, and keep its log lines."""
-        for managed in (self.worker, self.successor):
+        for managed in self.processes:
             if managed.process is process:
                 managed.on_heartbeat(heartbeat)
         if self.worker.process is process and heartbeat.isolation is not None:
@@ -170,30 +192,33 @@ class Slot:
             for line in heartbeat.logs
         )
 
-    def ended(self, managed: ManagedProcess, status: int, now: float) -> None:
-        """Record the end of a process."""
+    def record_exit(self, managed: ManagedProcess, exit_status: int, now: float) -> None:
+        """Record the end of a process. When the orchestrator has not stopped it, record a death."""
         process = managed.process
         assert process is not None
         managed.process = None
-        managed.is_fenced = status == FENCED_STATUS
+        managed.is_fenced = exit_status == FENCED_STATUS
         managed.was_oom_killed = False
         process.close()
         if process.stop_deadline is not None:
             return
         if process.was_killed_stuck:
-            self.died(managed, f"killed: it made no progress for {STUCK_AFTER_S:.0f} s", now)
-        elif status == -signal.SIGKILL and (process.was_killed_over_limit or process.kills.is_recent):
+            self.record_death(managed, f"killed: it made no progress for {STUCK_AFTER_S:.0f} s", now)
+        elif exit_status == -signal.SIGKILL and (process.was_killed_over_limit or process.oom_kills.is_recent):
             managed.oom_killed_at, managed.was_oom_killed = now, True
             is_known = managed is self.worker and self.oom_history.record_kill(
                 process.spec_hash, process.heartbeat, now
             )
-            self.died(managed, _describe_oom(process), now, counts_for_spec=not is_known)
+            self.record_death(managed, _describe_oom_kill(process), now, counts_for_spec=not is_known)
         else:
-            self.died(managed, _describe(status, process.reason), now)
+            self.record_death(managed, _describe_exit(exit_status, process.reason), now)
 
-    def died(self, managed: ManagedProcess, reason: str, now: float, *, counts_for_spec: bool = True) -> None:
-        """Record an unexpected end of a process, or a failed start. See ManagedProcess.died."""
-        managed.died(reason, now, counts_for_spec=counts_for_spec)
+    def record_death(self, managed: ManagedProcess, reason: str, now: float, *, counts_for_spec: bool = True) -> None:
+        """Record and log an unexpected end of a process or a failed start.
+
+        ManagedProcess.record_death has the same arguments.
+        """
+        managed.record_death(reason, now, counts_for_spec=counts_for_spec)
         self.deaths += managed is self.worker
         self.log("error", reason)
 
@@ -205,44 +230,45 @@ class Slot:
 
     def status(self, managed: ManagedProcess, now: float) -> WorkerStatus:
         """Return the status of the worker or the successor, as `deploy/stats` shows it."""
-        state, process = _state(managed), managed.process
-        reported = process.heartbeat.state if process is not None and process.heartbeat is not None else ""
-        quiet = state is Status.RUNNING and process is not None and process.is_quiet and reported != "waiting"
+        status, process = _status(managed), managed.process
+        reported_state = process.heartbeat.state if process is not None and process.heartbeat is not None else ""
+        is_waiting, is_running = reported_state == "waiting", status is Status.RUNNING
+        is_quiet = is_running and process is not None and process.is_quiet and not is_waiting
         return WorkerStatus(
             name=self.name,
-            status=state,
-            is_ready=state is Status.RUNNING and reported == "ready" and not quiet,
-            is_crash_looping=state is Status.CRASH_LOOP_BACK_OFF,
+            status=status,
+            is_ready=is_running and reported_state == "ready" and not is_quiet,
+            is_crash_looping=status is Status.CRASH_LOOP_BACK_OFF,
             is_oom_killed=managed.oom_killed_at is not None and now - managed.oom_killed_at < OOM_REPORTED_FOR_S,
             restart_count=self.deaths,
             start_time=process.start_time if process is not None else self.created_at,
-            reason=QUIET_REASON if quiet else (process.reason if process is not None else "") or managed.reason,
+            reason=QUIET_REASON if is_quiet else (process.reason if process is not None else "") or managed.reason,
             spec_hash=managed.spec_hash or "",
             deaths=managed.deaths,
-            waits=reported == "waiting",
+            waits=is_waiting,
         )
 
 
-def _state(managed: ManagedProcess) -> Status:
+def _status(managed: ManagedProcess) -> Status:
     if managed.process is None:
         if managed.deaths_in_a_row >= CRASH_LOOP_DEATHS:
             return Status.CRASH_LOOP_BACK_OFF
         return Status.OOM_KILLED if managed.was_oom_killed else Status.PENDING
     if managed.process.stop_deadline is not None or not managed.runs_wanted_spec:
         return Status.TERMINATING
-    reported = managed.process.heartbeat
-    if reported is not None and reported.state == "crashing":
+    heartbeat = managed.process.heartbeat
+    if heartbeat is not None and heartbeat.state == "crashing":
         return Status.CRASH_LOOP_BACK_OFF
-    return Status.PENDING if reported is None else Status.RUNNING
+    return Status.PENDING if heartbeat is None else Status.RUNNING
 
 
-def _describe_oom(process: WorkerProcess) -> str:
+def _describe_oom_kill(process: WorkerProcess) -> str:
     if process.was_killed_over_limit:
         return OVER_LIMIT_REASON
-    return "killed for memory by the kernel: the machine, or the control group of this process, has too little"
+    return "killed for memory by the kernel: the machine, or the control group of the controller, has too little memory"
 
 
-def _describe(status: int, last_reason: str) -> str:
-    """Return why a worker ended, from its wait status and the last reason that it reported."""
-    ended = f"killed by {signal.Signals(-status).name}" if status < 0 else f"ended with status {status}"
-    return f"{ended}; its last report: {last_reason}" if last_reason else ended
+def _describe_exit(exit_status: int, last_reason: str) -> str:
+    """Return why a worker ended, from its exit status and the last reason that it reported."""
+    end = f"killed by {signal.Signals(-exit_status).name}" if exit_status < 0 else f"ended with status {exit_status}"
+    return f"{end}; its last report: {last_reason}" if last_reason else end

@@ -1,4 +1,4 @@
-"""One worker process of the process orchestrator, and the socket pair between the two."""
+"""A worker process, and the socket pair between the worker and the process orchestrator."""
 
 import contextlib
 import os
@@ -10,12 +10,12 @@ from datetime import UTC, datetime
 from pydantic import ValidationError
 
 from headwater.children import Child
-from headwater.model.worker_spec import Heartbeat
+from headwater.model.worker_protocol import Heartbeat
 from headwater.orchestrators.cgroups import WorkerGroup
-from headwater.orchestrators.memory_usage import OomKillCounter
+from headwater.orchestrators.memory_usage import OomKillDetector
 
 MAX_HEARTBEAT_BYTES = 1 << 20
-
+"""A longer heartbeat is discarded."""
 QUIET_AFTER_S = 3.0
 """A worker without progress for this time is reported as not ready. A batch normally takes less than 0.25 s."""
 STUCK_AFTER_S = 60.0
@@ -31,24 +31,30 @@ class WorkerProcess:
 
     Attributes:
         spec_hash: The hash of the spec that the process runs.
-        probe: This end of the socket pair. The worker writes heartbeats to it, and reads JOIN and LEAVE from it.
-        on_heartbeat: Called with each heartbeat.
+        child: The process.
+        control_socket: The orchestrator's end of the socket pair. The worker sends heartbeats to it. The orchestrator
+            sends JOIN and LEAVE.
+        on_heartbeat: Is called with each heartbeat.
         clock: Returns monotonic seconds.
-        kills: The out-of-memory kills in the control group of the process.
+        oom_kills: Detects the out-of-memory kills in the control group of the process.
         group: The process's own control group, if it has one.
-        reason: The reason in the last heartbeat; empty when it has none.
-        stop_deadline: When the process must have ended after SIGTERM, in monotonic seconds; None without SIGTERM.
-        was_killed_over_limit: Whether the orchestrator killed it because it used too much memory.
-        was_killed_stuck: Whether the orchestrator killed it because it made no progress.
-        last_progress_at: When it last made progress, or sent a heartbeat in another state than "ready".
+        heartbeat: The last heartbeat; None before the first one.
+        reason: The reason in the last heartbeat; empty when the heartbeat has none.
+        stop_deadline: When the process must have ended after SIGTERM, in monotonic seconds; None before SIGTERM.
+        was_killed_over_limit: Whether the orchestrator or the kernel killed the process because it used more memory
+            than its limit.
+        was_killed_stuck: Whether the orchestrator killed the process because it made no progress.
+        last_progress_at: When the process last made progress, or sent a heartbeat in another state than "ready".
+        pidfd: A file descriptor that becomes readable when the process ends.
+        start_time: When the process was started.
     """
 
     spec_hash: str
     child: Child
-    probe: socket.socket
+    control_socket: socket.socket
     on_heartbeat: Callable[[Heartbeat], None]
     clock: Callable[[], float]
-    kills: OomKillCounter
+    oom_kills: OomKillDetector
     group: WorkerGroup | None = None
     heartbeat: Heartbeat | None = None
     reason: str = ""
@@ -72,12 +78,12 @@ class WorkerProcess:
 
     @property
     def is_quiet(self) -> bool:
-        """Whether the process had no progress for QUIET_AFTER_S seconds, without a reason."""
+        """Whether the process reported "ready" without progress for QUIET_AFTER_S seconds."""
         return self.clock() - self.last_progress_at >= QUIET_AFTER_S
 
     @property
     def is_stuck(self) -> bool:
-        """Whether the process had no progress for STUCK_AFTER_S seconds, without a reason."""
+        """Whether the process reported "ready" without progress for STUCK_AFTER_S seconds."""
         return self.clock() - self.last_progress_at >= STUCK_AFTER_S
 
     def send(self, message: bytes) -> None:
@@ -86,7 +92,7 @@ class WorkerProcess:
         Errors are ignored, because the process may just have died.
         """
         with contextlib.suppress(OSError):
-            self.probe.send(message)
+            self.control_socket.send(message)
 
     def read_heartbeats(self) -> bool:
         """Read the heartbeats that have arrived.
@@ -94,7 +100,7 @@ class WorkerProcess:
         Returns False when the worker has closed the socket.
         """
         try:
-            data = self.probe.recv(1 << 16)
+            data = self.control_socket.recv(1 << 16)
         except BlockingIOError:
             return True
         except ConnectionResetError:
@@ -105,13 +111,13 @@ class WorkerProcess:
     def read_last_heartbeats(self) -> None:
         """Read the remaining heartbeats of a worker that has ended."""
         with contextlib.suppress(BlockingIOError, ConnectionResetError):
-            while data := self.probe.recv(1 << 16):
+            while data := self.control_socket.recv(1 << 16):
                 self._read_lines(data)
 
     def _read_lines(self, data: bytes) -> None:
-        """Read the heartbeats in some bytes, one per line.
+        """Process received bytes, which contain one heartbeat per line.
 
-        The rest of the last line may still arrive.
+        An incomplete last line is kept until the rest of the line arrives.
         """
         *lines, self._partial_line = (self._partial_line + data).split(b"\n")
         for line in lines:
@@ -132,5 +138,5 @@ class WorkerProcess:
 
     def close(self) -> None:
         """Close the file descriptors."""
-        self.probe.close()
+        self.control_socket.close()
         os.close(self.pidfd)

@@ -19,6 +19,7 @@ from headwater.model.price.quoted_state import (
     read_unsettled,
     settle,
 )
+from headwater.model.price.state import TokenState
 from headwater.model.price.tick import quote_key, time_of
 from headwater.stores.protocols.prices import PriceStore
 from headwater.stores.quote_history_reader import read_histories
@@ -32,7 +33,7 @@ SETTLE_AFTER_MS = QUOTE_WINDOW_MS + MINUTE_MS
 SETTLE_EVERY_MS = MINUTE_MS
 """The minimum time between two settlements of the ticks of a token."""
 CHECK_EVERY_MS = 10_000
-"""How often to check which tokens are due, when no due token is left over from the last check."""
+"""How often to check which tokens are due, unless more tokens were due at the last check than one write settles."""
 MAX_AGE_MS = 24 * HOUR_MS
 """A quoted tick that is older at its arrival is left out: the history of a quote token is only a little longer."""
 MAX_UNSETTLED_BYTES = 4 << 20
@@ -56,42 +57,57 @@ class QuotedWrite:
     unpriced: int = 0
 
     @property
+    def settled_states(self) -> dict[bytes, TokenState]:
+        """By key, the state of the settled ticks."""
+        return {key: result.state for key, result in self.settled.items()}
+
+    @property
+    def encoded_states(self) -> dict[bytes, bytes]:
+        """By key, the stored form of the settled ticks and of the ticks that remain unsettled."""
+        return {key: result.stored.encode() for key, result in self.settled.items()}
+
+    @property
     def unsettled_keys(self) -> Collection[bytes]:
-        """The keys that have unsettled ticks after the write."""
+        """The keys to add to the store's list of keys with unsettled ticks.
+
+        A key of which only a part of the ticks is settled is in that list already.
+        """
         return self.tails.keys()
 
     @property
     def settled_keys(self) -> Collection[bytes]:
-        """The keys that have no unsettled ticks after the write."""
-        return [key for key, settled in self.settled.items() if not settled.stored.unsettled]
+        """The keys to remove from that list, because the write settles all of their ticks."""
+        return [key for key, result in self.settled.items() if not result.stored.unsettled]
 
 
 class QuotedTicks:
     """The quoted ticks of one partition. Times are in ms since the epoch.
 
-    The store knows which keys have unsettled ticks; this object knows since when.
+    The store knows which keys have unsettled ticks; this object knows when the oldest of these ticks arrived.
     """
 
     def __init__(self, store: PriceStore, partition: int) -> None:
-        """Read from the store which keys have unsettled ticks. Raises SetStoreUnavailable."""
+        """Read from the store which keys have unsettled ticks. Raises RedisUnavailable."""
         self._store = store
         self._partition = partition
-        self._since = dict.fromkeys(store.unsettled(partition), 0)
-        self._check_at = 0
+        self._oldest_arrivals = dict.fromkeys(store.unsettled(partition), 0)
+        """By key: when its oldest unsettled tick arrived; 0 when that is unknown or the key must be settled at once."""
+        self._next_check = 0
 
-    def due(self, now: int) -> list[bytes]:
-        """Return the keys whose ticks must be settled with the next write."""
-        if now < self._check_at:
+    def check_due(self, now: int) -> list[bytes]:
+        """Return the keys to settle with the next write, and schedule the next check."""
+        if now < self._next_check:
             return []
         limit = now - SETTLE_AFTER_MS - SETTLE_EVERY_MS
-        due = [*islice((key for key, since in self._since.items() if since <= limit), MAX_SETTLED_AT_ONCE)]
-        self._check_at = now + CHECK_EVERY_MS if len(due) < MAX_SETTLED_AT_ONCE else 0
+        due_keys = (key for key, arrival in self._oldest_arrivals.items() if arrival <= limit)
+        due = [*islice(due_keys, MAX_SETTLED_AT_ONCE)]
+        self._next_check = now + CHECK_EVERY_MS if len(due) < MAX_SETTLED_AT_ONCE else 0
         return due
 
     def prepare(self, ticks: Mapping[bytes, Sequence[bytes]], due: Sequence[bytes], now: int) -> QuotedWrite:
         """Return the write that adds new ticks and settles the keys that are due.
 
-        Raises SetStoreUnavailable.
+        Raises RedisUnavailable.
         """
         write = QuotedWrite()
         for key, values in ticks.items():
@@ -103,34 +119,35 @@ class QuotedTicks:
             self._settle(due, write, now)
         return write
 
-    def written(self, write: QuotedWrite, sizes: Mapping[bytes, int], now: int) -> None:
+    def on_written(self, write: QuotedWrite, tail_sizes: Mapping[bytes, int], now: int) -> None:
         """Update the schedule after a successful write.
 
-        `sizes` has the size of each tail that was appended to.
+        `tail_sizes` has the size of each tail that was appended to.
         """
         for key in write.tails:
-            self._since.setdefault(key, now)
-            if sizes[key] > MAX_UNSETTLED_BYTES:
-                self._since[key] = self._check_at = 0
-        for key, settled in write.settled.items():
-            since = oldest_arrival(settled.stored.unsettled)
-            if since is None:
-                self._since.pop(key, None)
+            self._oldest_arrivals.setdefault(key, now)
+            if tail_sizes[key] > MAX_UNSETTLED_BYTES:
+                self._oldest_arrivals[key] = self._next_check = 0
+        for key, result in write.settled.items():
+            arrival = oldest_arrival(result.stored.unsettled)
+            if arrival is None:
+                self._oldest_arrivals.pop(key, None)
             else:
-                self._since[key] = since
+                self._oldest_arrivals[key] = arrival
 
     def _settle(self, due: Sequence[bytes], write: QuotedWrite, now: int) -> None:
-        found = self._store.read(self._partition, due)
+        """Settle the stored ticks of keys, and the new ticks that the write would append."""
+        stored = self._store.read(self._partition, due)
         states = {
             key: QuotedState.decode(state, (tail or b"") + write.tails.pop(key, b""))
-            for key, (state, tail) in zip(due, found, strict=True)
+            for key, (state, tail) in zip(due, stored, strict=True)
         }
         unsettled = {key: read_unsettled(state.unsettled) for key, state in states.items()}
         histories = read_histories(self._store, unsettled, now)
         for key, state in states.items():
             until = now if len(state.unsettled) > MAX_UNSETTLED_BYTES else now - SETTLE_AFTER_MS
-            of_key = {group.quote: histories[quote_key(key, group.quote)] for group in unsettled[key]}
-            write.settled[key] = settled = settle(state, of_key, until, now)
-            write.unpriced += settled.unpriced
-            if settled.unpriced:
-                log.info("quoted ticks without a quote price", token=key.decode(), count=settled.unpriced)
+            histories_by_quote = {group.quote: histories[quote_key(key, group.quote)] for group in unsettled[key]}
+            write.settled[key] = result = settle(state, histories_by_quote, until, now)
+            write.unpriced += result.unpriced
+            if result.unpriced:
+                log.info("quoted ticks without a quote price", token=key.decode(), count=result.unpriced)

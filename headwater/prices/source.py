@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 import structlog
 
-from headwater.model.price.tick import TICKS_TOPIC, ticks_of
+from headwater.model.access import KafkaAccess
+from headwater.model.price.tick import TICKS_TOPIC, select_well_formed
 from headwater.model.record import RecordBatch
-from headwater.model.worker_spec import KafkaAccess
 from headwater.sources.base import Positions
 from headwater.sources.kafka import KafkaSource
 
@@ -17,8 +17,11 @@ GROUP = "headwater.prices"
 
 
 def ticks_source(access: KafkaAccess, starts: Callable[[list[int], str], Positions]) -> KafkaSource:
-    """Return a source of ticks that starts at the positions from `starts` (see KafkaSource)."""
-    return KafkaSource(access, TICKS_TOPIC, GROUP, starts=starts)
+    """Return a source of ticks.
+
+    For the partitions that are assigned to it, it starts at the positions that `starts` returns (see KafkaSource).
+    """
+    return KafkaSource(access, TICKS_TOPIC, GROUP, read_starts=starts)
 
 
 def only_ticks(batch: RecordBatch) -> RecordBatch:
@@ -26,7 +29,7 @@ def only_ticks(batch: RecordBatch) -> RecordBatch:
 
     Other programs may write to the topic, too.
     """
-    ticks = ticks_of(batch)
+    ticks = select_well_formed(batch)
     if ticks is batch:
         return batch
     log.warning("records that are not ticks are left out", topic=batch.topic, count=len(batch) - len(ticks))

@@ -1,7 +1,7 @@
 """The prices worker: the engine's loop, with a delivery that writes price states.
 
-A transform folds the ticks. Positions are stored together with the price states. They are also committed to Kafka, but
-only for its consumer lag.
+A transform collects the ticks, and each commit writes them. Positions are stored together with the price states. They
+are also committed to Kafka, but only for its consumer lag.
 """
 
 import time
@@ -9,40 +9,40 @@ from collections.abc import Callable, Iterable
 from functools import partial
 
 from headwater.engine.delivery import UNLIMITED, Backpressure
+from headwater.engine.in_flight_batch import InFlightBatch
 from headwater.engine.metrics.pipeline_metrics import PipelineMetrics
-from headwater.engine.pipeline import InFlightBatch
 from headwater.engine.worker import Worker
-from headwater.model.record import Failure, Outcome, RecordBatch
-from headwater.prices.fold import PriceFold
+from headwater.model.record import Failure, RecordBatch, TransformResult
+from headwater.prices.price_writer import PriceWriter
 from headwater.sources.base import Positions, Source
 from headwater.transforms.base import DeferredBatch, PendingBatch
 
-CHECKPOINT_S = 0.5
+COMMIT_INTERVAL_S = 0.5
 """Seconds between writes. A price is about this old when a reader asks for it, or older when writes are slow."""
 PAUSE_PER_WRITE = 2
 """The pause after a write, as a multiple of the write's duration: ticks of a token are cheaper when written together.
 The pause ends early when FLUSH_AT_TICKS are in memory."""
 IDLE_POLL_S = 0.1
-"""The timeout of a poll of the source. A write that is due waits for it at most."""
+"""The timeout of a poll of the source. A write that is due waits at most this long for the poll."""
 FLUSH_AT_TICKS = 250_000
 """A write is due when this number of ticks is in memory."""
 
 
-class FoldTransform:
-    """Implements Transform: folds the ticks of a batch. Its output is empty."""
+class TickCollector:
+    """Implements Transform: hands the ticks to the price writer. Its output is empty."""
 
     uid = "prices"
 
-    def __init__(self, fold: PriceFold) -> None:
-        self._fold = fold
+    def __init__(self, writer: PriceWriter) -> None:
+        self._writer = writer
 
     def start(self, batch: RecordBatch) -> PendingBatch:
         """See Transform."""
-        return DeferredBatch(partial(self._fold_batch, batch))
+        return DeferredBatch(partial(self._collect, batch))
 
-    def _fold_batch(self, batch: RecordBatch) -> Outcome:
-        self._fold.fold(batch)
-        return Outcome(RecordBatch.empty(batch.topic))
+    def _collect(self, batch: RecordBatch) -> TransformResult:
+        self._writer.add(batch)
+        return TransformResult(RecordBatch.empty(batch.topic))
 
     def close(self) -> None:
         """See Transform."""
@@ -51,9 +51,9 @@ class FoldTransform:
 class PriceDelivery:
     """Implements Delivery: writes positions together with the states that include their ticks."""
 
-    def __init__(self, fold: PriceFold, clock: Callable[[], float] = time.monotonic) -> None:
-        self.checkpoint_s = CHECKPOINT_S
-        self._fold = fold
+    def __init__(self, writer: PriceWriter, clock: Callable[[], float] = time.monotonic) -> None:
+        self.commit_interval_s = COMMIT_INTERVAL_S
+        self._writer = writer
         self._clock = clock
         self._has_failed = False
 
@@ -61,16 +61,27 @@ class PriceDelivery:
         """Do nothing: the source connects to Kafka, and the first write connects to the store."""
 
     def start(self, timeout_s: float) -> None:
-        """Do nothing: the source acquires each partition when it is assigned."""
+        """Do nothing: at each assignment the source calls `PriceWriter.acquire_partitions`."""
 
     def deliver(self, in_flight: InFlightBatch) -> tuple[int, list[Failure]]:
-        """Do nothing: FoldTransform has folded the ticks already."""
+        """Do nothing: the TickCollector has handed the ticks to the price writer already."""
         in_flight.exclude_dropped()
         return 0, []
 
     def backpressure(self) -> Backpressure:
-        """Bound the ticks in memory, unless a write has failed: `checkpoint_s` retries it."""
-        return Backpressure(UNLIMITED if self._has_failed else max(0, FLUSH_AT_TICKS - self._fold.ticks_in_memory))
+        """Bound the ticks in memory, unless a write has failed.
+
+        The next commit after `commit_interval_s` repeats a failed write.
+        """
+        return Backpressure(UNLIMITED if self._has_failed else max(0, FLUSH_AT_TICKS - self._writer.ticks_in_memory))
+
+    def outstanding(self) -> int:
+        """Return 0: no record waits for acknowledgements."""
+        return 0
+
+    def take_rejections(self) -> list[str]:
+        """Return nothing: no record is sent to Kafka, so none is rejected."""
+        return []
 
     def flush(self, timeout_s: float) -> int:  # noqa: ARG002 - no records wait for acknowledgements
         return 0
@@ -81,21 +92,21 @@ class PriceDelivery:
         The worker commits the positions to Kafka, too.
         """
         began, self._has_failed = self._clock(), True
-        self._fold.store(positions)
+        self._writer.write(positions)
         self._has_failed = False
-        self.checkpoint_s = max(CHECKPOINT_S, PAUSE_PER_WRITE * (self._clock() - began))
+        self.commit_interval_s = max(COMMIT_INTERVAL_S, PAUSE_PER_WRITE * (self._clock() - began))
 
     def recover(self) -> bool:
         """Return False: no record is sent to Kafka, so none is rejected."""
         return False
 
-    def forget(self, partitions: Iterable[int]) -> None:
-        self._fold.forget(partitions)
+    def on_revoked(self, partitions: Iterable[int]) -> None:
+        self._writer.forget(partitions)
 
     def close(self) -> None:
         """Do nothing: the caller closes the store."""
 
 
-def prices_worker(source: Source, fold: PriceFold, metrics: PipelineMetrics) -> Worker:
-    """Return a worker that folds the ticks of a source."""
-    return Worker(source, [FoldTransform(fold)], PriceDelivery(fold), metrics, idle_poll_s=IDLE_POLL_S)
+def prices_worker(source: Source, writer: PriceWriter, metrics: PipelineMetrics) -> Worker:
+    """Return a worker that writes the ticks of a source to the price store."""
+    return Worker(source, [TickCollector(writer)], PriceDelivery(writer), metrics, idle_poll_s=IDLE_POLL_S)

@@ -1,4 +1,7 @@
-"""Reads and shifts the event times of records, and paces them, for `headwater replay`."""
+"""Reads and changes the event times of records, for `headwater replay`.
+
+Records can also be paced by these times.
+"""
 
 import re
 import time
@@ -8,16 +11,13 @@ from typing import Any, Final
 
 import msgspec
 
-from headwater.model.timestamps import to_epoch_ms
+from headwater.model.timestamps import to_epoch_ms, units_per_second
 
 Clock = Callable[[], float]
 """Returns the seconds since the epoch."""
 
 _ISO: Final = re.compile(r"(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d)(\.\d+)?( ?UTC|Z|[+-]\d\d:?\d\d)?", re.ASCII)
-_PER_SECOND: Final = ((10**11, 1), (10**14, 10**3), (10**17, 10**6))
-"""(limit, units per second): a number below the limit counts these units since the epoch, a larger one nanoseconds."""
-
-_NO_TIME: Final = (msgspec.DecodeError, ValueError, OverflowError, RecursionError)
+_NO_TIME_ERRORS: Final = (msgspec.DecodeError, ValueError, OverflowError, RecursionError)
 
 _encode: Final = msgspec.json.encode
 
@@ -25,7 +25,7 @@ _encode: Final = msgspec.json.encode
 class EventTimes:
     """Reads and rewrites the event time in the member `field` of records.
 
-    A rewritten time keeps its form: unit, number of digits and zone.
+    A rewritten time keeps its form, which is its unit, its number of digits and its zone.
     """
 
     def __init__(self, field: str) -> None:
@@ -38,11 +38,11 @@ class EventTimes:
     def event_time(self, record: bytes) -> float | None:
         """Return the event time of a record in seconds since the epoch.
 
-        Returns None without a time in a known form.
+        Returns None if the record has no time in a known form.
         """
         try:
             at = to_epoch_ms(self._decode(record).at)
-        except _NO_TIME:
+        except _NO_TIME_ERRORS:
             return None
         return None if at is None else at / 1000
 
@@ -51,26 +51,30 @@ class EventTimes:
         return max(filter(None, map(self.event_time, records)), default=None)
 
     def stamped_now(self, records: Iterable[bytes], clock: Clock = time.time) -> Iterator[bytes]:
-        """Replace each record's event time by the time at which the record is consumed."""
+        """Replace each record's event time by the time at which the record is yielded."""
         for record in records:
             yield self._rewritten(record, lambda at: _now_like(at, clock()))
 
     def shifted(self, records: Iterable[bytes], seconds: int | None, clock: Clock = time.time) -> Iterator[bytes]:
-        """Shift all times by `seconds`; None shifts the first record to the present.
+        """Shift all times by `seconds`; None shifts all records so that the first one is now.
 
         Shifts are whole seconds, so intervals and fractions of a second are preserved exactly.
         """
         for record in records:
             if seconds is None and (first := self.event_time(record)) is not None:
                 seconds = int((clock() - first) // 1)
-            by = seconds or 0
-            yield self._rewritten(record, lambda at: _shifted(at, by))  # noqa: B023  # called at once
+            shift_s = seconds or 0
+            yield self._rewritten(record, lambda at: _shifted(at, shift_s))  # noqa: B023  # called at once
 
-    def _rewritten(self, record: bytes, move: Callable[[Any], Any]) -> bytes:
+    def _rewritten(self, record: bytes, change: Callable[[Any], Any]) -> bytes:
+        """Return the record with its time changed by a function.
+
+        The function returns None for a time of an unknown form.
+        """
         members = self._members(record)
         try:
-            at = move(msgspec.json.decode(members.get(self._field, b"null")))
-        except _NO_TIME:
+            at = change(msgspec.json.decode(members.get(self._field, b"null")))
+        except _NO_TIME_ERRORS:
             at = None
         if at is None:
             self.records_without_time += 1
@@ -110,11 +114,11 @@ def _shifted(at: Any, seconds: int) -> Any:
     if isinstance(at, str) and (parts := _ISO.fullmatch(at)):
         moved = datetime.fromisoformat(parts[1]) + timedelta(seconds=seconds)
         return moved.isoformat(parts[1][10]) + at[len(parts[1]) :]
-    return at + seconds * _per_second(at) if _is_number(at) else None
+    return at + seconds * units_per_second(at) if _is_number(at) else None
 
 
 def _now_like(at: Any, now: float) -> Any:
-    """Return the present in the form of another time; None for an unknown form.
+    """Return the current time in the form of another time; None for an unknown form.
 
     Raises ValueError, OverflowError.
     """
@@ -126,7 +130,7 @@ def _now_like(at: Any, now: float) -> Any:
         return local.isoformat(whole[10], "seconds") + ("." + digits if digits else "") + zone
     if not _is_number(at):
         return None
-    moved = now * _per_second(at)
+    moved = now * units_per_second(at)
     return int(moved) if isinstance(at, int) else moved
 
 
@@ -138,7 +142,3 @@ def _offset(zone: str) -> timedelta:
 
 def _is_number(at: Any) -> bool:
     return isinstance(at, int | float) and not isinstance(at, bool)
-
-
-def _per_second(at: float) -> int:
-    return next((units for limit, units in _PER_SECOND if abs(at) < limit), 10**9)

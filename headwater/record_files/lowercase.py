@@ -1,4 +1,4 @@
-"""Converts members of records to lower case, such as addresses with EIP-55 checksums."""
+"""Converts members of records to lower case, for example addresses with EIP-55 checksums."""
 
 import re
 import string
@@ -31,7 +31,7 @@ def lowercase(names: Collection[str]) -> Callable[[bytes], bytes]:
 def _may_have_capitals(record: bytes) -> bool:
     """Test quickly for capitals.
 
-    Returns False for most records, whose only capitals are those of one RFC 3339 time.
+    Returns False for most records, whose only capitals are the T and the Z of one RFC 3339 time.
     """
     capitals = record.translate(None, _ALL_BUT_CAPITALS)
     if capitals == b"TZ":

@@ -27,7 +27,10 @@ _DAMAGE_ERRORS: Final = (*DAMAGE_ERRORS, csv.Error)
 
 
 class _Object(msgspec.Struct):
-    """Any JSON object. Its decoder checks the syntax of all members, and stores none of them."""
+    """A JSON object.
+
+    The decoder of this class checks the syntax of all members, and stores none of them.
+    """
 
 
 _check = msgspec.json.Decoder(_Object).decode
@@ -45,20 +48,30 @@ def read_lines(path: Path) -> Iterator[bytes]:
                 yield text
 
 
+def read_content(path: Path) -> bytes:
+    """Return the non-empty lines of a file, decompressed and without a byte order mark.
+
+    Raises SetupError when the file can't be read.
+    """
+    return b"\n".join(read_lines(path))
+
+
 @dataclass(slots=True)
 class RecordFile:
-    """The records of a file as JSON. Each iteration reads the file from its beginning.
+    """Iterates over the records of a file as JSON.
+
+    Each iteration reads the file from its beginning.
 
     Attributes:
         path: The path; `-` is standard input.
         format: A name of FORMATS; empty to derive it from the path.
         entity: The entity of the stream, which determines the types of columns.
-        check: Whether to yield only valid records. An invalid record raises SetupError, or with `skip_bad` is skipped
+        check: Whether to yield only valid records. An invalid record raises SetupError; with `skip_bad` it is skipped,
             and counted in `skipped`.
         skip_bad: Whether to skip records that can't be read.
         dialect: The delimiter and the null texts of CSV and TSV.
         skipped: The number of skipped records of the last iteration.
-        warning: A warning about the file, set after it was read to its end.
+        warning: A warning about the file, which is set after the file was read to its end.
     """
 
     path: Path
@@ -113,8 +126,8 @@ class RecordFile:
     def _handle_bad_record(self, number: int, fault: str) -> None:
         """Count a record that is skipped. Raises SetupError when bad records are not skipped."""
         if not self.skip_bad:
-            place = self._reader.number_unit if self._reader else "record"
-            raise SetupError(f"{_name(self.path)}, {place} {number}: {fault}.")
+            unit = self._reader.number_unit if self._reader else "record"
+            raise SetupError(f"{_name(self.path)}, {unit} {number}: {fault}.")
         self.skipped += 1
 
 
@@ -139,7 +152,7 @@ def _name(path: Path) -> str:
 
 
 def _problem(record: bytes) -> str | None:
-    """Return why a line is not a valid record; None for a valid one."""
+    """Return why a line is not a valid record; None for a valid record."""
     if len(record) > MAX_OUTPUT_BYTES:
         return f"it has {len(record)} bytes; at most {MAX_OUTPUT_BYTES} are allowed"
     try:

@@ -9,7 +9,7 @@ of a pipeline writes plain digits.
 import re
 
 _MARK = b"e0"
-_TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|(?<=[0-9])e0(?=[,}\]])', re.DOTALL)
+_STRING_OR_MARK = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|(?<=[0-9])e0(?=[,}\]])', re.DOTALL)
 """A JSON string, or a mark. A mark stands after a digit and before `,`, `}` or `]`."""
 _MARK_PREFIX = b" "
 
@@ -20,7 +20,7 @@ def is_marked(record: bytes) -> bool:
 
 
 def any_marked(text: bytes) -> bool:
-    """Return whether any line of a text of records contains marked BigInts."""
+    """Return whether any record in a text with a record per line contains marked BigInts."""
     return text.startswith(_MARK_PREFIX) or b"\n" + _MARK_PREFIX in text
 
 
@@ -28,4 +28,4 @@ def remove_marks(record: bytes) -> bytes:
     """Return the record without marks: plain digits, as the last script writes them."""
     if not is_marked(record):
         return record
-    return _TOKEN.sub(lambda token: b"" if token[0] == _MARK else token[0], record.lstrip(_MARK_PREFIX))
+    return _STRING_OR_MARK.sub(lambda match: b"" if match[0] == _MARK else match[0], record.lstrip(_MARK_PREFIX))

@@ -1,4 +1,4 @@
-"""Starts a sandboxed child, verifies its restrictions, exchanges frames, and kills it."""
+"""Starts a sandboxed child, verifies its restrictions, and exchanges frames with it."""
 
 import select
 import signal
@@ -17,7 +17,7 @@ from headwater.sandbox import frames
 from headwater.sandbox.deno_command import DenoCommand
 from headwater.sandbox.frames import Channel, ChannelClosed, Frame, Kind, ProtocolError
 from headwater.sandbox.loadable_script import LoadableScript
-from headwater.sandbox.results import ScriptError, parse_error
+from headwater.sandbox.results import ScriptFailure, parse_error
 from headwater.sandbox.seccomp_notify import SeccompListener
 
 log = structlog.get_logger(__name__)
@@ -33,7 +33,7 @@ _POLL_INTERVAL_S = 0.1
 _PAGE_BYTES = 4096
 _EXIT_TIMEOUT_S = 1.0
 _KILL_TIMEOUT_S = 30.0
-_LAUNCH = "import sys; sys.path.insert(0, sys.argv.pop(1)); from launcher.__main__ import main; main()"
+_RUN_LAUNCHER = "import sys; sys.path.insert(0, sys.argv.pop(1)); from launcher.__main__ import main; main()"
 
 
 class ChildExited(Exception):
@@ -49,7 +49,12 @@ class ChildExited(Exception):
 
 
 class SandboxedChild:
-    """A running Deno process under seccomp and Landlock. Used by one thread at a time."""
+    """A running Deno process under seccomp and Landlock. Used by one thread at a time.
+
+    Attributes:
+        pid: The process id.
+        loaded_realms: The numbers of the realms in which a script is loaded.
+    """
 
     def __init__(self, process: children.Child, channel: Channel) -> None:
         self._process = process
@@ -57,85 +62,85 @@ class SandboxedChild:
         # Linux names the CPU clock of a process by its id: clock_getcpuclockid(3).
         self._cpu_clock = (~process.pid << 3) | 2
         self.pid = process.pid
-        self.scripts: set[int] = set()
+        self.loaded_realms: set[int] = set()
 
     @classmethod
-    def start(cls, engine: DenoCommand, timeout_s: float = START_TIMEOUT_S) -> "SandboxedChild":
+    def start(cls, command: DenoCommand, timeout_s: float = START_TIMEOUT_S) -> "SandboxedChild":
         """Start a sandboxed child, and return after its HELLO frame. Raises SandboxFailed."""
-        channel, theirs = frames.pair()
-        ours, launch_channel = socket.socketpair()
-        with ours, theirs, launch_channel:
+        channel, child_end = frames.open_pair()
+        launch_socket, launcher_end = socket.socketpair()
+        with launch_socket, child_end, launcher_end:
             try:
-                process = _spawn(engine, theirs, launch_channel)
+                process = _spawn(command, child_end, launcher_end)
             except OSError as error:
                 channel.close()
                 raise SandboxFailed(f"The sandbox did not start: {error}") from error
-            theirs.close()
-            launch_channel.close()
+            child_end.close()
+            launcher_end.close()
             child = cls(process, channel)
             try:
-                ours.settimeout(timeout_s)
-                child._complete_start(_receive_listener(ours), time.monotonic() + timeout_s)
+                launch_socket.settimeout(timeout_s)
+                child._complete_start(_receive_listener(launch_socket), time.monotonic() + timeout_s)
             except (ChildExited, ProtocolError, OSError, SandboxFailed) as error:
                 child.kill()
                 raise SandboxFailed(f"The sandbox did not start: {error}") from error
         return child
 
-    def _complete_start(self, listener: SeccompListener, end: float) -> None:
+    def _complete_start(self, listener: SeccompListener, deadline: float) -> None:
         """Serve the seccomp listener until HELLO, close it, and verify all threads.
 
         Each thread must be restricted.
         """
         try:
-            self._await_hello(listener, end)
+            self._await_hello(listener, deadline)
         finally:
             listener.close()
         _check_threads(self.pid)
         if listener.refused:
-            log.info("the engine made system calls that the sandbox refuses", calls=sorted(listener.refused))
+            log.info("Deno made system calls that the sandbox refuses", calls=sorted(listener.refused))
 
-    def _await_hello(self, listener: SeccompListener, end: float) -> None:
+    def _await_hello(self, listener: SeccompListener, deadline: float) -> None:
         poll = select.poll()
         poll.register(listener.fileno(), select.POLLIN)
         poll.register(self._channel.fileno(), select.POLLIN)
         while True:
-            ready = dict(poll.poll(max(0.0, end - time.monotonic()) * 1000))
+            ready = dict(poll.poll(max(0.0, deadline - time.monotonic()) * 1000))
             if not ready:
-                raise SandboxFailed(f"no answer in time{_refused_calls(listener)}")
+                raise SandboxFailed(f"Deno sent no frame in time{_refused_calls(listener)}")
             if ready.get(listener.fileno(), 0) & select.POLLIN:
                 listener.handle_next_call()
             elif self._channel.fileno() in ready:
                 break
         try:
             frame = self.receive()
-        except ChildExited as died:
-            raise SandboxFailed(f"the engine ended while starting ({died}){_refused_calls(listener)}") from died
+        except ChildExited as exited:
+            raise SandboxFailed(f"Deno ended during its start ({exited}){_refused_calls(listener)}") from exited
         if frame != (Kind.HELLO, b""):
-            raise SandboxFailed("the engine did not say hello")
+            raise SandboxFailed("the first frame of Deno is not HELLO")
 
-    def load(self, number: int, script: LoadableScript) -> ScriptError | None:
-        """Load a script under a number, in place of the script that had this number.
+    def load(self, realm_number: int, script: LoadableScript) -> ScriptFailure | None:
+        """Load a script into a new realm, which replaces the realm that had this number.
 
-        Returns the error if the script is refused, else None. Raises ChildExited.
+        Returns why the script can't be loaded, or None. Raises ChildExited.
         """
         cpu_before_s = self.cpu_s()
-        self.send(Kind.LOAD, struct.pack("<H?", number, script.keeps_state) + script.text.encode())
+        self.send(Kind.LOAD, struct.pack("<H?", realm_number, script.keeps_state) + script.text.encode())
         try:
             frame = self._await_answer(cpu_before_s)
-            error = None if frame.kind == Kind.LOADED else parse_error(frame.payload)
+            failure = None if frame.kind == Kind.LOADED else parse_error(frame.payload)
         except ProtocolError:
             raise ChildExited(self.kill()) from None
         except TimeoutError:
             self.kill()
-            return ScriptError("Timeout", "the top level of the script ran for more than 1 s")
-        if error is None:
-            self.scripts.add(number)
-        return error
+            return ScriptFailure("Timeout", "the top level of the script ran for more than 1 s")
+        if failure is None:
+            self.loaded_realms.add(realm_number)
+        return failure
 
-    def strip_types(self, text: str) -> str | ScriptError:
-        """Return the text without TypeScript types, or the error if it can't be parsed.
+    def strip_types(self, text: str) -> str | ScriptFailure:
+        """Return the text without TypeScript types, or why the text can't be parsed.
 
-        Returns "" if the text already compiles as JavaScript. Only a child that validates scripts can do this. Raises
+        Returns "" if the text compiles as JavaScript. Only a child that validates scripts can do this. Raises
         ChildExited.
         """
         cpu_before_s = self.cpu_s()
@@ -147,18 +152,18 @@ class SandboxedChild:
             raise ChildExited(self.kill()) from None
         except TimeoutError:
             self.kill()
-            return ScriptError("Timeout", "reading it takes more than a second")
+            return ScriptFailure("Timeout", "the script takes more than a second to parse")
 
     def _await_answer(self, cpu_before_s: float) -> Frame:
         """Wait for the answer to LOAD or STRIP, and return it.
 
         Raises ChildExited, ProtocolError, and TimeoutError when the child used more than LOAD_CPU_S of CPU time.
         """
-        end = time.monotonic() + LOAD_TIMEOUT_S
+        deadline = time.monotonic() + LOAD_TIMEOUT_S
         while (frame := self.receive()) is None:
             if self.cpu_s() - cpu_before_s > LOAD_CPU_S:
                 raise TimeoutError
-            if time.monotonic() > end:
+            if time.monotonic() > deadline:
                 raise ChildExited(self.kill())
             self._channel.wait(_POLL_INTERVAL_S)
         return frame
@@ -202,7 +207,7 @@ class SandboxedChild:
             return 0
         return int(pages) * _PAGE_BYTES
 
-    def alive(self) -> bool:
+    def is_alive(self) -> bool:
         """Return whether the process runs."""
         return self._process.poll() is None
 
@@ -212,42 +217,42 @@ class SandboxedChild:
         self._process.send(signal.SIGKILL)
         status = self._process.wait(_KILL_TIMEOUT_S)
         if status is None:
-            raise SandboxFailed(f"The sandbox process {self.pid} does not end.")
+            raise SandboxFailed(f"The sandbox process {self.pid} has not ended {_KILL_TIMEOUT_S:.0f} s after SIGKILL.")
         return status
 
     def _exit_status(self) -> int:
         """Return the exit status of a child that closed its socket.
 
-        It is given a moment to exit by itself, so that the status tells the cause; then it is killed.
+        The child gets a moment to exit by itself, so that the status shows the cause; then it is killed.
         """
         self._channel.close()
         status = self._process.wait(_EXIT_TIMEOUT_S)
         return self.kill() if status is None else status
 
 
-def _spawn(engine: DenoCommand, theirs: socket.socket, launch_channel: socket.socket) -> children.Child:
-    number = launch_channel.fileno()
-    mode = "jit" if engine.jit else "jitless"
-    maps = "maps" if engine.validates else "no-maps"
-    launcher = [sys.executable, "-I", "-S", "-c", _LAUNCH, str(Path(__file__).parent)]
+def _spawn(command: DenoCommand, child_end: socket.socket, launcher_end: socket.socket) -> children.Child:
+    descriptor = launcher_end.fileno()
+    mode = "jit" if command.jit else "jitless"
+    maps = "maps" if command.validates else "no-maps"
+    launcher = [sys.executable, "-I", "-S", "-c", _RUN_LAUNCHER, str(Path(__file__).parent)]
     return children.spawn(
-        [*launcher, str(number), str(engine.data_bytes), mode, maps, *engine.argv],
+        [*launcher, str(descriptor), str(command.data_bytes), mode, maps, *command.argv],
         env={},
-        stdin=theirs.fileno(),
-        stdout=theirs.fileno(),
+        stdin=child_end.fileno(),
+        stdout=child_end.fileno(),
         stderr=subprocess.DEVNULL,
-        pass_fds=(number,),
+        pass_fds=(descriptor,),
     )
 
 
-def _receive_listener(channel: socket.socket) -> SeccompListener:
+def _receive_listener(launch_socket: socket.socket) -> SeccompListener:
     """Receive the seccomp listener from the launcher.
 
     Raises SandboxFailed with the launcher's error message.
     """
-    message, descriptors, _, _ = socket.recv_fds(channel, 4096, 1, socket.MSG_CMSG_CLOEXEC)
+    message, descriptors, _, _ = socket.recv_fds(launch_socket, 4096, 1, socket.MSG_CMSG_CLOEXEC)
     if message != b"L" or not descriptors:
-        raise SandboxFailed(message[1:].decode(errors="replace") or "the launcher ended")
+        raise SandboxFailed(message[1:].decode(errors="replace") or "the launcher ended without a message")
     return SeccompListener(descriptors[0])
 
 
@@ -263,4 +268,4 @@ def _check_threads(pid: int) -> None:
     for task in Path(f"/proc/{pid}/task").iterdir():
         status = dict(line.split(":", 1) for line in (task / "status").read_text().splitlines() if ":" in line)
         if status["Seccomp"].strip() != "2" or status["NoNewPrivs"].strip() != "1":
-            raise SandboxFailed("a thread of the engine is not locked")
+            raise SandboxFailed("a thread of Deno runs without the seccomp filter")

@@ -3,13 +3,19 @@
 from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 
+import structlog
+
 from headwater.errors import SandboxFailed
 from headwater.sandbox.child import ChildExited, SandboxedChild
 from headwater.sandbox.deno_command import DenoCommand
+from headwater.sandbox.invalid_script import invalid_script
 from headwater.sandbox.loadable_script import LoadableScript
-from headwater.sandbox.script_refusal import script_refused
+
+log = structlog.get_logger(__name__)
 
 _START_ATTEMPTS = 3
+_LOAD_ATTEMPTS = 5
+"""The number of children that try to load a script within the time limit before a start fails."""
 
 
 class ChildStarter:
@@ -18,8 +24,8 @@ class ChildStarter:
     With `keep_spare`, the next child is started as soon as one is taken, so that a replacement is ready.
     """
 
-    def __init__(self, engine: DenoCommand, *, keep_spare: bool) -> None:
-        self._engine = engine
+    def __init__(self, command: DenoCommand, *, keep_spare: bool) -> None:
+        self._command = command
         self._keep_spare = keep_spare
         self._executor = ThreadPoolExecutor(1, "sandbox-start")
         self._starting: Future[SandboxedChild] | None = None
@@ -32,7 +38,7 @@ class ChildStarter:
         """
         starting = self._starting
         if starting is None or not starting.done():
-            self._start(scripts)
+            self._start_next(scripts)
             return None
         self._starting = None
         try:
@@ -44,14 +50,14 @@ class ChildStarter:
             self._failures = 0
             raise
         self._failures = 0
-        if self._keep_spare or not child.alive():
-            self._start(scripts)
-        if child.alive():
+        if self._keep_spare or not child.is_alive():
+            self._start_next(scripts)
+        if child.is_alive():
             return child
         child.kill()
         return None
 
-    def ready(self) -> bool:
+    def is_ready(self) -> bool:
         """Return whether a started child can be taken."""
         return self._starting is not None and self._starting.done()
 
@@ -67,20 +73,34 @@ class ChildStarter:
             self._starting.result().kill()
         self._starting = None
 
-    def _start(self, scripts: Mapping[int, LoadableScript]) -> None:
+    def _start_next(self, scripts: Mapping[int, LoadableScript]) -> None:
         if self._starting is None:
-            self._starting = self._executor.submit(_start, self._engine, dict(scripts))
+            self._starting = self._executor.submit(_start_child, self._command, dict(scripts))
 
 
-def _start(engine: DenoCommand, scripts: Mapping[int, LoadableScript]) -> SandboxedChild:
-    """Start a child, and load these scripts in it. Raises SandboxFailed."""
-    child = SandboxedChild.start(engine)
+def _start_child(command: DenoCommand, scripts: Mapping[int, LoadableScript]) -> SandboxedChild:
+    """Start a child, and load these scripts in it. Raises SandboxFailed.
+
+    The scripts were loaded before. So a timeout means only that the machine is busy, and another child tries.
+    """
+    for _ in range(_LOAD_ATTEMPTS):
+        child = SandboxedChild.start(command)
+        if _load(child, scripts):
+            return child
+        log.warning("a script was not loaded in time; another child tries")
+    raise SandboxFailed(f"The top level of a script took more than 1 s in {_LOAD_ATTEMPTS} children in a row.")
+
+
+def _load(child: SandboxedChild, scripts: Mapping[int, LoadableScript]) -> bool:
+    """Load scripts. Returns False when a script is not loaded in time; then the child is dead."""
     try:
         for number, script in scripts.items():
-            error = child.load(number, script)
-            if error is not None:
+            failure = child.load(number, script)
+            if failure is not None:
                 child.kill()
-                raise SandboxFailed(f"A script that was accepted before is refused: {script_refused(error).detail}")
-    except ChildExited as died:
-        raise SandboxFailed(f"The sandbox ended while it loaded a script ({died}).") from died
-    return child
+                if failure.error == "Timeout":
+                    return False
+                raise SandboxFailed(f"A script that was accepted before is refused: {invalid_script(failure).detail}")
+    except ChildExited as exited:
+        raise SandboxFailed(f"The sandbox ended while it loaded a script ({exited}).") from exited
+    return True

@@ -1,4 +1,4 @@
-"""The command line with which the JavaScript engine Deno runs our harness."""
+"""The command line with which Deno runs the harness."""
 
 import base64
 import json
@@ -28,7 +28,7 @@ _FLAGS = (
     "--node-modules-dir=none",
 )
 _V8_FLAGS = f"--single-threaded,--max-old-space-size={HEAP_MB},--max-semi-space-size=16"
-"""The semi-space has 16 MB, because objects of a batch die young.
+"""The semi-space, which contains young objects, has 16 MB, because most objects of a batch die young.
 
 With 8 MB a script takes 5 % more CPU time; with 32 MB the child takes 50 MB more memory.
 """
@@ -43,8 +43,8 @@ class DenoCommand:
     Attributes:
         argv: The command line.
         data_bytes: The limit RLIMIT_DATA. With the JIT, V8 reserves 512 MB of address space for code, which counts
-            against it.
-        jit: Whether V8 compiles to machine code.
+            against this limit.
+        jit: Whether V8 compiles scripts to machine code.
         validates: Whether the child validates scripts before they are saved. Such a child strips TypeScript types and
             refuses a script whose top level reads the time or a random number.
     """
@@ -57,7 +57,7 @@ class DenoCommand:
 
 @cache
 def deno_command(*, jit: bool, validates: bool = False) -> DenoCommand:
-    """Return the command that runs Deno with our harness as its main module.
+    """Return the command that runs Deno with the harness as its main module.
 
     Raises SandboxFailed when the deno wheel contains no executable.
     """
@@ -72,7 +72,7 @@ def deno_command(*, jit: bool, validates: bool = False) -> DenoCommand:
 
 
 def _main_module(*, validates: bool) -> str:
-    """Return the harness as a data: URL, so that the sandbox needs no access to our files."""
+    """Return the harness as a data: URL, so that Deno needs no access to Headwater's files."""
     stripper = _IMPORT_STRIPPER if validates else _NO_STRIPPER
     sources = json.dumps({name: _code(name) for name in _SOURCES})
     text = f"{stripper}\nconst SOURCES = {sources};\n" + _code("main")

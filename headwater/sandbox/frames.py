@@ -1,7 +1,8 @@
-"""Frames between the parent and its child: type (u8), length (u32, little-endian), payload.
+"""Frames between the parent and its child.
 
-The child is not trusted. The length of a frame is checked before its payload is read, and file descriptors that the
-child attaches are never received.
+A frame is its type (u8), the length of the payload (u32, little-endian), and the payload. The child is not trusted. The
+length of a frame is checked before its payload is read, and file descriptors that the child attaches are never
+received.
 """
 
 import enum
@@ -16,29 +17,32 @@ MAX_FRAME_BYTES = 64 << 20
 SOCKET_BUFFER_BYTES = 4 << 20
 _HEADER = struct.Struct("<BI")
 _MAX_PARTS = 4
-"""The most parts of one frame: the frame header, and for BATCH the batch header, the columns and the records."""
+"""The most parts of one frame. A BATCH has a frame header, a batch header, the columns, and the records."""
 
 
 class Kind(enum.IntEnum):
-    """Types of frames. The first word of each comment names the sender."""
+    """The types of frames. The first word of each comment names the sender.
+
+    harness/main.js has the same numbers.
+    """
 
     HELLO = 0  # child: started
-    # parent: script number (u16), flags (u8), time limit in ms (u16); then lines: columns, long integers, records
+    # parent: realm number (u16), flags (u8), time limit in ms (u16); then lines: columns, long integers, records
     BATCH = 1
-    KEYS = 2  # child: [name, [value, …], …] as JSON
+    QUESTIONS = 2  # child: [dataset name, [value, …], …] as JSON
     RESULTS = 3  # child: a line per record; SUMMARY follows
-    ANSWERS = 4  # parent: a line per name, "?" or a digit per value
-    LOAD = 5  # parent: script number (u16), whether the script keeps state (u8), source text
+    ANSWERS = 4  # parent, to QUESTIONS: a line per dataset name, "?" for an unknown name or a digit per value
+    LOAD = 5  # parent: realm number (u16), whether the script keeps state (u8), source text
     LOADED = 6  # child: the script is ready
-    TRACE = 7  # child: number of the record that it starts to process
-    REFUSED = 8  # child: an error line: the script can't be loaded
-    BROKEN = 9  # child: the harness itself failed
-    # child: a question as in KEYS. The script blocks until REPLY; no other frame is in flight meanwhile.
-    ASK = 10
-    REPLY = 11  # parent: the answer to ASK, as in ANSWERS
+    TRACE = 7  # child: the index in its segment of the record that the child processes now
+    LOAD_FAILED = 8  # child: why the script can't be loaded, as an error line
+    HARNESS_ERROR = 9  # child: an error of the harness itself
+    # child: one question, in the form of QUESTIONS. The script blocks until SYNC_ANSWER; nothing else is in flight.
+    SYNC_QUESTION = 10
+    SYNC_ANSWER = 11  # parent: the answer to SYNC_QUESTION, in the form of ANSWERS
     SUMMARY = 12  # child: log lines, and a line that counts them and the records of RESULTS
-    STRIP = 20  # parent, only to a child that validates scripts: a text that does not compile as a script
-    STRIPPED = 21  # child: the text without the types of TypeScript; empty when it is a script
+    STRIP = 20  # parent, only to a child that validates scripts: a text whose TypeScript types are to be stripped
+    STRIPPED = 21  # child: the text without types; empty when the text compiles as JavaScript
 
 
 class Frame(NamedTuple):
@@ -81,11 +85,11 @@ class Channel:
     def send(self, kind: Kind, *parts: bytes | memoryview) -> None:
         """Queue one frame, and send as much as the socket accepts.
 
-        Raises ChannelClosed, ProtocolError. At most one earlier frame may still be partly unsent. If a second frame is
-        unsent too, the child replied to a frame that it never read.
+        Raises ChannelClosed, and ProtocolError when more than one earlier frame is not sent completely: then the child
+        has answered a frame that it never read.
         """
         if len(self._outgoing) > _MAX_PARTS:
-            raise ProtocolError("the child replied to a frame that it has not read")
+            raise ProtocolError("the child answered a frame that it has not read")
         header = _HEADER.pack(kind, sum(map(len, parts)))
         self._outgoing += [memoryview(part) for part in (header, *parts)]
         self.flush()
@@ -143,9 +147,12 @@ class Channel:
         return True
 
 
-def pair() -> tuple[Channel, socket.socket]:
-    """Return a connected pair: the parent's end, and the child's standard input and output."""
-    ours, theirs = socket.socketpair()
-    for end in (ours, theirs):
+def open_pair() -> tuple[Channel, socket.socket]:
+    """Return the parent's channel, and the connected socket of the child.
+
+    The socket is the child's standard input and output.
+    """
+    parent_end, child_end = socket.socketpair()
+    for end in (parent_end, child_end):
         end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SOCKET_BUFFER_BYTES)
-    return Channel(ours), theirs
+    return Channel(parent_end), child_end

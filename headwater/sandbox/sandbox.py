@@ -3,31 +3,26 @@
 import time
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor, wait
-from dataclasses import KW_ONLY, dataclass
+from concurrent.futures import ThreadPoolExecutor, wait
 from types import TracebackType
 
 import structlog
 
-from headwater.errors import HeadwaterError, SandboxFailed, ScriptRefused
+from headwater.errors import HeadwaterError, InvalidScript, SandboxFailed
 from headwater.model.record import RecordBatch
 from headwater.sandbox.child import ChildExited, SandboxedChild
 from headwater.sandbox.child_starter import ChildStarter
 from headwater.sandbox.deno_command import DenoCommand, deno_command
+from headwater.sandbox.dry_runs import DRY_RUN_REALM_BIT, DryRunScheduler
 from headwater.sandbox.frames import Frame, Kind, ProtocolError
+from headwater.sandbox.in_flight_segment import InFlightSegment
+from headwater.sandbox.invalid_script import invalid_script
 from headwater.sandbox.loadable_script import LoadableScript
-from headwater.sandbox.rehearsals import REHEARSAL_REALM_BIT, Rehearsals
-from headwater.sandbox.results import ScriptError, parse_question, parse_results, parse_row
-from headwater.sandbox.script_batch import REHEARSE_FLAG, ChildDeath, Mode, ScriptBatch, Segment
-from headwater.sandbox.script_refusal import script_refused
+from headwater.sandbox.membership import LookupFunction
+from headwater.sandbox.results import ScriptFailure, parse_questions, parse_results, parse_trace
+from headwater.sandbox.script_batch import ChildDeath, Mode, ScriptBatch, Segment
 
 log = structlog.get_logger(__name__)
-
-MembershipQuery = list[tuple[str, list[str]]]
-"""Dataset names, and for each name the values to look up, as the script wrote them."""
-MembershipResult = list[list[bool] | None]
-"""For each name of a query, whether each value is a member; None for an unknown dataset."""
-LookupFunction = Callable[[MembershipQuery], MembershipResult]
 
 KILL_GRACE_S = 0.5
 """Grace period after a time limit. A child that V8 has not interrupted by then is killed."""
@@ -45,57 +40,26 @@ STATEFUL_PENALTY_S = 60.0
 """After a record of a stateful script was interrupted, its segments have the normal time limit for this long."""
 MAX_IN_FLIGHT_SEGMENTS = 2
 """The most segments in flight: the child runs one while the parent looks up values or reads results of another."""
-_MAX_QUESTIONS = 64
+_MAX_QUESTION_FRAMES = 64
 _MAX_SYNC_QUESTIONS = 200_000
 """The most synchronous questions of one segment. An honest script reaches its time limit long before."""
-_DIGITS = bytes.maketrans(b"\0\1", b"01")
-_PAUSE_S = 1.0
+_LOAD_ATTEMPTS = 2
+_MEMBERSHIP_DIGITS = bytes.maketrans(b"\0\1", b"01")
+_MAX_WAIT_S = 1.0
+"""How long one wait for an event lasts at most."""
+_MIN_WAIT_S = 0.05
+"""How long the wait for a frame lasts at least when the running segment is overdue."""
 _INTERRUPT_POLL_S = 0.05
 """The interval at which the parent checks whether V8 interrupted a script that waits for an answer."""
-
-
-@dataclass(slots=True, eq=False)
-class _InFlightSegment:
-    """A segment that was sent to the child and is not finished.
-
-    Attributes:
-        limit_s: The time after which V8 interrupts a step of the segment. A step ends at a question or at the results.
-        began_s: The clock when the last step could begin, plus the time that the script spent waiting for answers.
-        cpu_s: The child's CPU time at `began_s`.
-        traced: The index in the segment of the running record, from the last TRACE frame.
-        results: The frame RESULTS, until SUMMARY arrives.
-        batched_questions: The number of KEYS frames, which the child sends between passes.
-        sync_questions: The number of ASK frames, for whose answers the script blocked.
-        query: The query of the question that is not answered yet.
-        query_frame: The payload of the ASK frame for which the script blocks.
-        asked_at_s: The clock when the script began to block.
-        lookup: The lookup that is running.
-        rehearsed: Whether the child rehearses the segment first.
-    """
-
-    script_batch: ScriptBatch
-    segment: Segment
-    limit_s: float
-    _: KW_ONLY
-    began_s: float = 0.0
-    cpu_s: float = 0.0
-    traced: int | None = None
-    results: bytes = b""
-    batched_questions: int = 0
-    sync_questions: int = 0
-    query: MembershipQuery | None = None
-    query_frame: bytes = b""
-    asked_at_s: float = 0.0
-    lookup: Future[MembershipResult] | None = None
-    rehearsed: bool = False
 
 
 class Sandbox:
     """Runs scripts over batches in a child process, which is replaced when it dies.
 
     A worker has one sandbox for all its v8 transforms. One thread uses the sandbox; lookups and child starts run on
-    threads that the sandbox owns. The child sends one reply for each segment and each answer, in the order in which
-    they were sent. The parent answers questions in the order in which they arrived.
+    threads that the sandbox owns. The child answers each segment, and each ANSWERS frame, with results or a question.
+    It sends these in the order of the frames that they answer. The parent answers questions in the order in which they
+    arrived.
 
     Attributes:
         crash_events: The number of batches during which a child died; a batch counts once.
@@ -106,30 +70,36 @@ class Sandbox:
         *,
         jit: bool = False,
         spare: bool = True,
-        engine: DenoCommand | None = None,
+        command: DenoCommand | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._starter = ChildStarter(engine or deno_command(jit=jit), keep_spare=spare)
+        self._starter = ChildStarter(command or deno_command(jit=jit), keep_spare=spare)
         self._clock = clock
         self._lookup_executor = ThreadPoolExecutor(1, "sandbox-lookup")
         self._scripts: dict[int, LoadableScript] = {}
         self._lookup_functions: dict[int, LookupFunction] = {}
         self._batches: deque[ScriptBatch] = deque()
-        self._running: deque[_InFlightSegment] = deque()
-        self._awaiting_lookup: deque[_InFlightSegment] = deque()
-        self._blocked_on_answer: _InFlightSegment | None = None
+        self._running: deque[InFlightSegment] = deque()
+        """The segments that the child runs, one after the other. The child runs the first one now."""
+        self._awaiting_lookup: deque[InFlightSegment] = deque()
+        """The segments that wait for the answers to a QUESTIONS frame."""
+        self._blocked_on_answer: InFlightSegment | None = None
+        """The running segment, while its script blocks for the answer to a SYNC_QUESTION frame."""
         self._interrupted_at_s: dict[int, float] = {}
-        self._rehearsals = Rehearsals()
+        """By script number: the clock when V8 last interrupted the script."""
+        self._dry_runs = DryRunScheduler()
         self._pending_error: HeadwaterError | None = None
         self._recycled_at_s = clock()
-        self._measured_at_s, self._is_large = float("-inf"), False
+        self._memory_checked_at_s, self._child_is_large = float("-inf"), False
         self.crash_events = 0
         self._child: SandboxedChild | None = None
 
     def __enter__(self) -> "Sandbox":
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
         self.close()
 
     @property
@@ -140,23 +110,22 @@ class Sandbox:
     def add(self, script: str, lookup: LookupFunction) -> int:
         """Load a script, and return its number for `submit`.
 
-        `lookup` answers the script's queries, on another thread. Blocks while the child starts and the script's top
-        level runs. Raises ScriptRefused, SandboxFailed.
+        Blocks while the child starts and the script's top level runs. Raises InvalidScript, SandboxFailed.
         """
         assert not self._batches, "scripts are added before batches run"
-        number, loadable = len(self._scripts), LoadableScript.of(script)
-        self._load_new_script(number, loadable)
-        self._scripts[number] = loadable
-        self._lookup_functions[number] = lookup
-        return number
+        script_number, loadable = len(self._scripts), LoadableScript.of(script)
+        self._load_new_script(script_number, loadable)
+        self._scripts[script_number] = loadable
+        self._lookup_functions[script_number] = lookup
+        return script_number
 
-    def submit(self, number: int, batch: RecordBatch, *, output_to_script: bool = False) -> ScriptBatch:
+    def submit(self, script_number: int, batch: RecordBatch, *, feeds_script: bool = False) -> ScriptBatch:
         """Queue a batch for a script. Batches finish in the order in which they are submitted.
 
-        With `output_to_script`, the outputs go to another script, so BigInts are marked (see bigint_marks.py).
+        With `feeds_script`, the outputs go to another script, so BigInts are marked (see bigint_marks.py).
         """
         script_batch = ScriptBatch(
-            batch, number, output_to_script=output_to_script, keeps_state=self._scripts[number].keeps_state
+            batch, script_number, feeds_script=feeds_script, keeps_state=self._scripts[script_number].keeps_state
         )
         self._batches.append(script_batch)
         self.step()
@@ -180,7 +149,7 @@ class Sandbox:
     def wait(self, script_batch: ScriptBatch) -> None:
         """Block until the batch is finished.
 
-        Raises SandboxFailed, or the error of a lookup; then call `wait` again.
+        Raises SandboxFailed, or the error of a lookup. After an error, call `wait` again.
         """
         while not script_batch.finished:
             self.step()
@@ -188,12 +157,25 @@ class Sandbox:
                 error, self._pending_error = self._pending_error, None
                 raise error
             if not script_batch.finished:
-                self.wait_for_event(_PAUSE_S)
+                self.wait_for_event(_MAX_WAIT_S)
 
-    def strip_types(self, text: str) -> str | ScriptError:
-        """Return the text without TypeScript types, or the error if it can't be parsed.
+    def wait_for_event(self, timeout_s: float) -> None:
+        """Wait at most `timeout_s` for a child to start, a lookup to end, or a frame to arrive."""
+        if self._child is None:
+            self._starter.wait(timeout_s)
+        elif self._blocked_on_answer is not None and self._blocked_on_answer.lookup is not None:
+            wait([self._blocked_on_answer.lookup], min(timeout_s, _INTERRUPT_POLL_S))
+        elif self._running:
+            running = self._running[0]
+            left_s = running.run_began_s + running.limit_s + KILL_GRACE_S - self._clock()
+            self._child.wait(min(timeout_s, max(_MIN_WAIT_S, left_s)))
+        elif self._awaiting_lookup and self._awaiting_lookup[0].lookup is not None:
+            wait([self._awaiting_lookup[0].lookup], timeout_s)
 
-        Returns "" if the text already compiles as JavaScript. Only a sandbox that validates scripts can do this. Raises
+    def strip_types(self, text: str) -> str | ScriptFailure:
+        """Return the text without TypeScript types, or why the text can't be parsed.
+
+        Returns "" if the text compiles as JavaScript. Only a sandbox that validates scripts can do this. Raises
         SandboxFailed.
         """
         assert not self._batches, "types are stripped before batches run"
@@ -201,7 +183,7 @@ class Sandbox:
             return self._ready_child().strip_types(text)
         except ChildExited:
             self._child = None
-            return ScriptError("SandboxCrash", "it is nested too deeply, or takes too much memory to read")
+            return ScriptFailure("SandboxCrash", "the script is nested too deeply, or takes too much memory to parse")
 
     def close(self) -> None:
         """Kill the children. Unfinished batches are abandoned."""
@@ -217,103 +199,106 @@ class Sandbox:
     # ---- One step. Each method returns True if it made progress. ----
 
     def _advance(self) -> bool:
-        if self._child is None and not self._take_child():
+        if self._child is None and not self._obtain_child():
             return False
         assert self._child is not None
         try:
             child = self._child
             return (
-                self._send_next_segment(child)
+                self._finish_first_batch(child)
+                or self._send_next_segment(child)
                 or self._answer_blocked_script(child)
-                or self._answer_batched_question(child)
+                or self._answer_questions(child)
                 or self._receive_frame(child)
             )
         except ChildExited as exited:
             self._handle_child_death(ChildDeath(exited.status))
         except ProtocolError as error:
             log.error("the sandbox violated its protocol and is killed", reason=str(error))
-            self._handle_child_death(ChildDeath(self._child.kill(), broken=True))
+            self._handle_child_death(ChildDeath(self._child.kill(), violated_protocol=True))
         return True
 
-    def _all_in_flight(self) -> list[_InFlightSegment]:
+    def _all_in_flight(self) -> list[InFlightSegment]:
         return [*self._running, *self._awaiting_lookup]
 
-    def _send_next_segment(self, child: SandboxedChild) -> bool:
-        """Finish the first batch, or send the next segment."""
+    def _finish_first_batch(self, child: SandboxedChild) -> bool:
+        """Finish the first batch when it has no more segments."""
         first = self._batches[0]
-        if first.pending is None and all(in_flight.script_batch is not first for in_flight in self._all_in_flight()):
-            first.finished = True
-            self._batches.popleft()
-            self._recycle(child)
-            return True
-        script_batch = next((script_batch for script_batch in self._batches if script_batch.pending is not None), first)
-        segment = script_batch.pending
-        if segment is None or not self._has_room(child, script_batch, segment):
+        if first.pending is not None or any(in_flight.script_batch is first for in_flight in self._all_in_flight()):
             return False
-        rehearsed = (
-            script_batch.keeps_state
-            and segment.mode is Mode.WHOLE
-            and self._should_rehearse(child, script_batch, segment)
-        )
-        realm = (
-            self._measuring_realm(child, script_batch.script) if segment.mode is Mode.MEASURED else script_batch.script
-        )
-        script_batch.mark_started(segment)
-        flags, limit_ms = (
-            segment.mode.flag | script_batch.flags | rehearsed * REHEARSE_FLAG,
-            self._limit_ms(script_batch, segment),
-        )
-        head = realm.to_bytes(2, "little") + bytes([flags]) + limit_ms.to_bytes(2, "little")
-        in_flight = _InFlightSegment(script_batch, segment, limit_ms / 1000, rehearsed=rehearsed)
-        self._send(child, in_flight, Kind.BATCH, head, *script_batch.payload(segment))
+        first.finished = True
+        self._batches.popleft()
+        self._recycle(child)
         return True
 
-    def _should_rehearse(self, child: SandboxedChild, script_batch: ScriptBatch, segment: Segment) -> bool:
-        """Decide whether the child rehearses a segment, and load the rehearsal realm for it.
+    def _send_next_segment(self, child: SandboxedChild) -> bool:
+        """Send the next segment, if there is one and if it may be sent now."""
+        script_batch = next((script_batch for script_batch in self._batches if script_batch.pending is not None), None)
+        if script_batch is None:
+            return False
+        segment = script_batch.pending
+        assert segment is not None
+        if not self._has_room(child, script_batch, segment):
+            return False
+        has_dry_run = self._prepare_dry_run(child, script_batch, segment)
+        realm_number = self._prepare_realm(child, script_batch, segment)
+        script_batch.mark_sent(segment)
+        limit_ms = self._limit_ms(script_batch, segment)
+        in_flight = InFlightSegment(script_batch, segment, limit_ms, has_dry_run=has_dry_run)
+        self._send(child, in_flight, Kind.BATCH, in_flight.binary_header(realm_number), *script_batch.payload(segment))
+        return True
+
+    def _prepare_dry_run(self, child: SandboxedChild, script_batch: ScriptBatch, segment: Segment) -> bool:
+        """Load the realm for a dry run, and return True, if the segment gets a dry run.
 
         Raises ChildExited.
         """
-        script = script_batch.script
-        if not self._rehearsals.are_due(script, len(segment.rows)):
+        script_number = script_batch.script_number
+        if not script_batch.keeps_state or segment.mode is not Mode.WHOLE:
             return False
-        return self._load_rehearsal_realm(child, script, reload=self._rehearsals.needs_new_realm(script))
+        if not self._dry_runs.count_segment(script_number, len(segment.rows)):
+            return False
+        return self._load_dry_run_realm(child, script_number, reload=self._dry_runs.count_dry_run(script_number))
 
-    def _measuring_realm(self, child: SandboxedChild, script: int) -> int:
-        """Return the number of the realm in which a slow record is measured again.
+    def _prepare_realm(self, child: SandboxedChild, script_batch: ScriptBatch, segment: Segment) -> int:
+        """Return the number of the realm in which a segment runs. Raises ChildExited.
 
-        Raises ChildExited. It is the rehearsal realm, or, if that can't be loaded, the script's own realm after a
-        reload, which resets its state.
+        A slow record is measured in the realm for dry runs. If that realm can't be loaded, the record is measured in
+        the script's own realm, which is reloaded and so loses its state.
         """
-        if self._load_rehearsal_realm(child, script, reload=False):
-            return script | REHEARSAL_REALM_BIT
-        self._reload(child, script)
-        return script
+        script_number = script_batch.script_number
+        if segment.mode is not Mode.MEASURED:
+            return script_number
+        if self._load_dry_run_realm(child, script_number, reload=False):
+            return script_number | DRY_RUN_REALM_BIT
+        self._reload(child, script_number)
+        return script_number
 
-    def _load_rehearsal_realm(self, child: SandboxedChild, script: int, *, reload: bool) -> bool:
-        """Load the rehearsal realm if it is not loaded; with `reload`, load it again.
+    def _load_dry_run_realm(self, child: SandboxedChild, script_number: int, *, reload: bool) -> bool:
+        """Load the realm for dry runs if it is not loaded; with `reload`, load it again.
 
         Returns False when its top level fails. Raises ChildExited.
         """
-        number = script | REHEARSAL_REALM_BIT
-        if number in child.scripts and not reload:
+        realm_number = script_number | DRY_RUN_REALM_BIT
+        if realm_number in child.loaded_realms and not reload:
             return True
         try:
-            error = child.load(number, self._scripts[script])
+            failure = child.load(realm_number, self._scripts[script_number])
         except ChildExited:
-            self._rehearsals.record_failure(script)
+            self._dry_runs.on_failed(script_number)
             raise
-        if error is not None:
-            self._rehearsals.record_failure(script)
-        return error is None
+        if failure is not None:
+            self._dry_runs.on_failed(script_number)
+        return failure is None
 
     def _limit_ms(self, script_batch: ScriptBatch, segment: Segment) -> int:
         """Return the time after which V8 interrupts a segment.
 
         An interrupted script loses its state. A segment of a stateful script ends by itself, between two records,
-        before its time limit. Only on a busy machine does it fail to, so it gets a longer limit. After an interruption
-        it has the normal limit for a while, because another slow record would delay all others again.
+        before the normal time limit. It exceeds the limit only on a busy machine, so its limit is longer. After an
+        interruption it has the normal limit for a while, because another slow record would delay all others again.
         """
-        interrupted_at_s = self._interrupted_at_s.get(script_batch.script, float("-inf"))
+        interrupted_at_s = self._interrupted_at_s.get(script_batch.script_number, float("-inf"))
         if (
             segment.mode is Mode.WHOLE
             and script_batch.keeps_state
@@ -327,24 +312,24 @@ class Sandbox:
 
         A suspected record is sent only if nothing else is in flight.
         """
-        others = self._all_in_flight()
-        if not others:
+        all_in_flight = self._all_in_flight()
+        if not all_in_flight:
             return True
-        shared = self._can_overlap(script_batch, segment) and all(
-            self._can_overlap(other.script_batch, other.segment) for other in others
+        can_overlap = self._can_overlap(script_batch, segment) and all(
+            self._can_overlap(in_flight.script_batch, in_flight.segment) for in_flight in all_in_flight
         )
-        return shared and len(others) < MAX_IN_FLIGHT_SEGMENTS and not self._should_recycle(child)
+        return can_overlap and len(all_in_flight) < MAX_IN_FLIGHT_SEGMENTS and not self._should_recycle(child)
 
     @staticmethod
     def _can_overlap(script_batch: ScriptBatch, segment: Segment) -> bool:
         """Return whether another segment may be in flight beside this one.
 
-        This segment must not wait for answers.
+        Returns False for a segment whose script blocks on answers.
         """
         return segment.mode is Mode.WHOLE and not script_batch.keeps_state
 
     def _send(
-        self, child: SandboxedChild, in_flight: _InFlightSegment, kind: Kind, *payload: bytes | memoryview
+        self, child: SandboxedChild, in_flight: InFlightSegment, kind: Kind, *payload: bytes | memoryview
     ) -> None:
         in_flight.traced = None
         self._running.append(in_flight)
@@ -353,9 +338,9 @@ class Sandbox:
         child.send(kind, *payload)
 
     def _start_clocks(self, child: SandboxedChild) -> None:
-        """Start the clocks of the first segment in the queue, because the child begins with it now."""
+        """Start the clocks of the first segment in the queue, which the child begins to run."""
         if self._running:
-            self._running[0].began_s, self._running[0].cpu_s = self._clock(), child.cpu_s()
+            self._running[0].run_began_s, self._running[0].cpu_before_s = self._clock(), child.cpu_s()
 
     def _receive_frame(self, child: SandboxedChild) -> bool:
         if not self._running:
@@ -366,51 +351,51 @@ class Sandbox:
         self._handle_frame(child, self._running[0], frame)
         return True
 
-    def _handle_frame(self, child: SandboxedChild, in_flight: _InFlightSegment, frame: Frame) -> None:
+    def _handle_frame(self, child: SandboxedChild, in_flight: InFlightSegment, frame: Frame) -> None:
         match frame.kind:
             case Kind.TRACE:
-                first = 0 if in_flight.traced is None else in_flight.traced + 1
-                in_flight.traced = parse_row(frame.payload, range(first, len(in_flight.segment.rows)))
-            case Kind.KEYS:
-                in_flight.batched_questions += 1
-                if in_flight.batched_questions > _MAX_QUESTIONS:
+                next_index = 0 if in_flight.traced is None else in_flight.traced + 1
+                in_flight.traced = parse_trace(frame.payload, range(next_index, len(in_flight.segment.rows)))
+            case Kind.QUESTIONS:
+                in_flight.question_frames += 1
+                if in_flight.question_frames > _MAX_QUESTION_FRAMES:
                     raise ProtocolError("the script asked too many questions in one segment")
-                in_flight.query = parse_question(frame.payload)
+                in_flight.query = parse_questions(frame.payload)
                 self._awaiting_lookup.append(self._running.popleft())
                 self._start_clocks(child)
-            case Kind.ASK:
+            case Kind.SYNC_QUESTION:
                 in_flight.sync_questions += 1
                 if in_flight.sync_questions > _MAX_SYNC_QUESTIONS:
                     raise ProtocolError("the script asked too many questions in one segment")
-                in_flight.query, in_flight.asked_at_s = parse_question(frame.payload), self._clock()
-                in_flight.query_frame = frame.payload
+                in_flight.query, in_flight.blocked_at_s = parse_questions(frame.payload), self._clock()
+                in_flight.sync_question = frame.payload
                 self._blocked_on_answer = in_flight
             case Kind.RESULTS:
                 self._blocked_on_answer = None  # V8 interrupted the script before it read its answer.
                 in_flight.results = frame.payload
             case Kind.SUMMARY:
-                self._finish(child, in_flight, frame.payload)
-            case Kind.BROKEN:
+                self._finish_segment(child, in_flight, frame.payload)
+            case Kind.HARNESS_ERROR:
                 raise ProtocolError(frame.payload.decode(errors="replace"))
             case _:
                 raise ProtocolError(f"the child sent a frame of the unexpected type {frame.kind}")
 
-    def _finish(self, child: SandboxedChild, in_flight: _InFlightSegment, summary: bytes) -> None:
-        cpu_s = child.cpu_s() - in_flight.cpu_s
+    def _finish_segment(self, child: SandboxedChild, in_flight: InFlightSegment, summary: bytes) -> None:
+        cpu_s = child.cpu_s() - in_flight.cpu_before_s
         results = parse_results(in_flight.results, summary, len(in_flight.segment.rows))
         if results.interrupted:
-            self._interrupted_at_s[in_flight.script_batch.script] = self._clock()
-        must_reload = in_flight.script_batch.take_results(in_flight.segment, results, cpu_s)
-        # Only now: if parsing fails, this segment must still be the first in the queue, because the first gets the
-        # blame.
+            self._interrupted_at_s[in_flight.script_number] = self._clock()
+        must_reload = in_flight.script_batch.apply_results(in_flight.segment, results, cpu_s)
+        # The segment remains the first in the queue until its results are parsed, because a protocol error is blamed on
+        # the first segment.
         self._running.popleft()
-        if in_flight.rehearsed:
-            self._rehearsals.record_questions(in_flight.script_batch.script, questions=in_flight.batched_questions)
+        if in_flight.has_dry_run:
+            self._dry_runs.on_finished(in_flight.script_number, has_asked=in_flight.question_frames > 0)
         self._start_clocks(child)
         if must_reload:
-            self._reset_realm(child, in_flight.script_batch.script)
+            self._reset_realm(child, in_flight.script_number)
 
-    def _answer_batched_question(self, child: SandboxedChild) -> bool:
+    def _answer_questions(self, child: SandboxedChild) -> bool:
         if not self._awaiting_lookup:
             return False
         in_flight = self._awaiting_lookup[0]
@@ -429,52 +414,55 @@ class Sandbox:
         in_flight = self._blocked_on_answer
         if in_flight is None:
             return False
-        answers = in_flight.script_batch.cached_replies.get(in_flight.query_frame)
-        if answers is None:
+        answer = in_flight.script_batch.cached_answers.get(in_flight.sync_question)
+        if answer is None:
             try:
-                answers = self._look_up(in_flight)
+                answer = self._look_up(in_flight)
             except HeadwaterError:
                 self._kill_and_requeue(child)
                 raise
-            if answers is None:
+            if answer is None:
                 return False
-            in_flight.script_batch.cache_reply(in_flight.query_frame, answers)
+            in_flight.script_batch.cache_answer(in_flight.sync_question, answer)
         self._blocked_on_answer = None
-        in_flight.began_s += self._clock() - in_flight.asked_at_s
-        child.send(Kind.REPLY, answers)
+        in_flight.run_began_s += self._clock() - in_flight.blocked_at_s
+        child.send(Kind.SYNC_ANSWER, answer)
         return True
 
-    def _look_up(self, in_flight: _InFlightSegment) -> bytes | None:
-        """Return the payload of the frame that answers a question; None until the lookup is done.
+    def _look_up(self, in_flight: InFlightSegment) -> bytes | None:
+        """Return the payload of the frame that answers the query; None until the lookup is done.
 
         Raises the error of the lookup.
         """
         assert in_flight.query is not None
         if in_flight.lookup is None:
             in_flight.lookup = self._lookup_executor.submit(
-                self._lookup_functions[in_flight.script_batch.script], in_flight.query
+                self._lookup_functions[in_flight.script_number], in_flight.query
             )
         if not in_flight.lookup.done():
             return None
-        answered, in_flight.lookup = in_flight.lookup, None
-        return b"\n".join(b"?" if part is None else bytes(part).translate(_DIGITS) for part in answered.result())
+        lookup, in_flight.lookup = in_flight.lookup, None
+        return b"\n".join(
+            b"?" if are_members is None else bytes(are_members).translate(_MEMBERSHIP_DIGITS)
+            for are_members in lookup.result()
+        )
 
     def _kill_and_requeue(self, child: SandboxedChild) -> None:
-        """Kill the child, and requeue its segments. No record is blamed."""
+        """Kill the child, and requeue its segments without blame of any record."""
         child.kill()
-        for in_flight in reversed(self._drop_child()):
+        for in_flight in reversed(self._take_in_flight()):
             in_flight.script_batch.requeue(in_flight.segment)
 
     # ---- time and death ----
 
-    def _kill_if_overdue(self, child: SandboxedChild, in_flight: _InFlightSegment) -> bool:
+    def _kill_if_overdue(self, child: SandboxedChild, in_flight: InFlightSegment) -> bool:
         if self._blocked_on_answer is not None:
             return False
         limit_s = in_flight.limit_s
-        elapsed_s = self._clock() - in_flight.began_s
+        elapsed_s = self._clock() - in_flight.run_began_s
         if elapsed_s < limit_s + KILL_GRACE_S:
             return False
-        cpu_s = child.cpu_s() - in_flight.cpu_s
+        cpu_s = child.cpu_s() - in_flight.cpu_before_s
         if cpu_s < limit_s and elapsed_s < CPU_STARVATION_TIMEOUT_S:
             return False
         self._handle_child_death(ChildDeath(child.kill(), overdue=True, cpu_s=cpu_s))
@@ -485,19 +473,21 @@ class Sandbox:
 
         The segment that ran is split; all other segments are requeued and run in another child.
         """
-        lost = self._drop_child()
-        for in_flight in lost[1:]:
+        lost = self._take_in_flight()
+        if not lost:
+            return
+        running, *waiting = lost
+        for in_flight in waiting:
             in_flight.script_batch.requeue(in_flight.segment)
-        for in_flight in lost[:1]:
-            if not in_flight.script_batch.crashed:
-                in_flight.script_batch.crashed = True
-                self.crash_events += 1
-            if in_flight.rehearsed:
-                self._rehearsals.record_failure(in_flight.script_batch.script)
-            in_flight.script_batch.take_death(in_flight.segment, death, in_flight.traced)
+        if not running.script_batch.crashed:
+            running.script_batch.crashed = True
+            self.crash_events += 1
+        if running.has_dry_run:
+            self._dry_runs.on_failed(running.script_number)
+        running.script_batch.apply_death(running.segment, death, running.traced)
 
-    def _drop_child(self) -> list[_InFlightSegment]:
-        """Drop the child, and return the segments that were in flight."""
+    def _take_in_flight(self) -> list[InFlightSegment]:
+        """Forget the dead child, and return the segments that were in flight in it."""
         lost, self._child, self._blocked_on_answer = self._all_in_flight(), None, None
         self._running.clear()
         self._awaiting_lookup.clear()
@@ -508,14 +498,17 @@ class Sandbox:
 
     # ---- children and scripts ----
 
-    def _take_child(self) -> bool:
-        """Take a child from the starter. Returns False while none is ready."""
+    def _obtain_child(self) -> bool:
+        """Take a child from the starter, and load missing scripts in it.
+
+        Returns False while no child is ready.
+        """
         child = self._starter.take(self._scripts)
         if child is None:
             return False
         if self._load_missing_scripts(child):
             self._child = child
-            self._measured_at_s, self._is_large = float("-inf"), False
+            self._memory_checked_at_s, self._child_is_large = float("-inf"), False
         return True
 
     def _load_missing_scripts(self, child: SandboxedChild) -> bool:
@@ -524,46 +517,51 @@ class Sandbox:
         Returns False when the child dies.
         """
         try:
-            for number in self._scripts:
-                if number not in child.scripts:
-                    self._reload(child, number)
+            for script_number in self._scripts:
+                if script_number not in child.loaded_realms:
+                    self._reload(child, script_number)
         except ChildExited:
             return False
         return True
 
     def _ready_child(self) -> SandboxedChild:
+        """Return a child that runs. Blocks while it starts. Raises SandboxFailed."""
+        if self._child is not None and not self._child.is_alive():
+            self._child = None
         while self._child is None:
-            if not self._take_child():
-                self._starter.wait(_PAUSE_S)
+            if not self._obtain_child():
+                self._starter.wait(_MAX_WAIT_S)
         return self._child
 
-    def _load_new_script(self, number: int, script: LoadableScript) -> None:
-        """Load a new script. If the child dies twice while loading it, the script is refused."""
-        exited: ChildExited | None = None
-        for _ in range(2):
-            try:
-                return self._load(self._ready_child(), number, script)
-            except ChildExited as error:
-                exited, self._child = error, None
-        raise ScriptRefused(f"The script can't be loaded: its top level ends its process ({exited}).")
+    def _load_new_script(self, script_number: int, script: LoadableScript) -> None:
+        """Load a new script.
 
-    def _reload(self, child: SandboxedChild, number: int) -> None:
+        Raises InvalidScript, also when two children die while they load the script, and SandboxFailed.
+        """
+        exited: ChildExited | None = None
+        for _ in range(_LOAD_ATTEMPTS):
+            try:
+                failure = self._ready_child().load(script_number, script)
+            except ChildExited as error:
+                self._child, exited = None, error
+                continue
+            if failure is not None:
+                raise invalid_script(failure)
+            return
+        raise InvalidScript(f"The script can't be loaded: its top level ends its process ({exited}).")
+
+    def _reload(self, child: SandboxedChild, script_number: int) -> None:
         """Reload a script that was accepted before. Raises ChildExited, SandboxFailed.
 
         A timeout then only means that the machine is busy, so the child is killed and another one tries.
         """
-        error = child.load(number, self._scripts[number])
-        if error is not None and error.error == "Timeout":
+        failure = child.load(script_number, self._scripts[script_number])
+        if failure is not None and failure.error == "Timeout":
             raise ChildExited(child.kill())
-        if error is not None:
-            raise SandboxFailed(f"A script that was accepted before is refused: {script_refused(error).detail}")
+        if failure is not None:
+            raise SandboxFailed(f"A script that was accepted before is refused: {invalid_script(failure).detail}")
 
-    def _load(self, child: SandboxedChild, number: int, script: LoadableScript) -> None:
-        error = child.load(number, script)
-        if error is not None:
-            raise script_refused(error)
-
-    def _reset_realm(self, child: SandboxedChild, number: int) -> None:
+    def _reset_realm(self, child: SandboxedChild, script_number: int) -> None:
         """Reset a script after an interruption, because its variables may be inconsistent.
 
         Replaces the child instead when it uses too much memory.
@@ -572,7 +570,7 @@ class Sandbox:
             child.kill()
             self._child = None
         else:
-            self._reload(child, number)
+            self._reload(child, script_number)
 
     def _recycle(self, child: SandboxedChild) -> None:
         """Replace the child by the spare one between two batches when its memory is too large.
@@ -586,22 +584,6 @@ class Sandbox:
 
     def _should_recycle(self, child: SandboxedChild) -> bool:
         now = self._clock()
-        if now - self._measured_at_s >= MEMORY_CHECK_INTERVAL_S:
-            self._measured_at_s, self._is_large = now, child.resident_bytes() > RECYCLE_ABOVE_BYTES
-        return self._is_large and now - self._recycled_at_s >= RECYCLE_INTERVAL_S and self._starter.ready()
-
-    def wait_for_event(self, timeout_s: float) -> None:
-        """Wait for what the first batch waits for: a child start, a lookup, or a frame.
-
-        Waits at most `timeout_s`.
-        """
-        if self._child is None:
-            self._starter.wait(timeout_s)
-        elif self._blocked_on_answer is not None and self._blocked_on_answer.lookup is not None:
-            wait([self._blocked_on_answer.lookup], min(timeout_s, _INTERRUPT_POLL_S))
-        elif self._running:
-            running = self._running[0]
-            left_s = running.began_s + running.limit_s + KILL_GRACE_S - self._clock()
-            self._child.wait(min(timeout_s, max(0.05, left_s)))
-        elif self._awaiting_lookup and self._awaiting_lookup[0].lookup is not None:
-            wait([self._awaiting_lookup[0].lookup], timeout_s)
+        if now - self._memory_checked_at_s >= MEMORY_CHECK_INTERVAL_S:
+            self._memory_checked_at_s, self._child_is_large = now, child.resident_bytes() > RECYCLE_ABOVE_BYTES
+        return self._child_is_large and now - self._recycled_at_s >= RECYCLE_INTERVAL_S and self._starter.is_ready()

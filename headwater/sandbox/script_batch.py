@@ -1,4 +1,4 @@
-"""The state machine of one batch: its segments, results, timeouts and crashes.
+"""The state machine of one batch, which handles results, timeouts and crashes.
 
 This module does no I/O. A batch runs as segments. A segment that times out, is too large or kills the child is split
 until the faulty record is a segment of its own. A record fails with a timeout or crash only after it ran alone, so that
@@ -19,11 +19,11 @@ from headwater.model.outputs import MAX_OUTPUT_BYTES, MAX_OUTPUTS_BYTES
 from headwater.model.record import RecordBatch, RowIndexes, find_runs
 from headwater.native import BytesColumn
 from headwater.sandbox.bigint_marks import remove_marks
-from headwater.sandbox.json_lines import ConvertedLines, long_integers, to_lines
-from headwater.sandbox.results import Results, ScriptError, parse_error
+from headwater.sandbox.json_lines import ConvertedLines, find_long_integers_by_row, to_lines
+from headwater.sandbox.results import OUTPUT_SEPARATOR, Results, ScriptFailure, parse_error
 
 SEGMENT_LIMIT_MS = 250
-"""The time limit of a segment. After an interruption the segment continues after the interrupted record."""
+"""The time limit of a segment. After an interruption, the records after the interrupted one run as a new segment."""
 LONE_RUN_LIMITS_MS = (75, 300, 1200, 2000, 10_000)
 """The time limits of the successive lone runs of a suspected record.
 
@@ -34,12 +34,16 @@ MEASUREMENT_LIMIT_MS = 1000
 CPU_LIMIT_S = 0.050
 """The CPU time that a script may use for one record."""
 MAX_SEGMENT_BYTES = 8 << 20
-REHEARSE_FLAG = 16
-"""The flag of a BATCH frame whose segment the harness rehearses first."""
-_INPUT_FROM_SCRIPT, _OUTPUT_TO_SCRIPT = 4, 8
-_MAX_SAFE = 2**53 - 1
-_RUNS_OVER_LIMIT = 2
-_MAX_KEPT_REPLIES, _MAX_KEPT_QUESTION_BYTES = 20_000, 1_000
+INPUT_FROM_SCRIPT_FLAG = 4
+"""The flag of a BATCH frame whose records another script has written."""
+FEEDS_SCRIPT_FLAG = 8
+"""The flag of a BATCH frame whose outputs go to another script."""
+DRY_RUN_FLAG = 16
+"""The flag of a BATCH frame whose segment gets a dry run first. harness/main.js has the same numbers as these flags."""
+_MAX_SAFE_INTEGER = 2**53 - 1
+_MAX_RUNS_OVER_LIMIT = 2
+"""The number of lone runs over the CPU limit after which a record fails."""
+_MAX_CACHED_ANSWERS, _MAX_CACHED_QUESTION_BYTES = 20_000, 1_000
 _MAX_CHILD_DEATHS = 2
 """The number of child deaths after which a record fails.
 
@@ -54,12 +58,12 @@ SIGKILL may come from the OOM killer, so it is counted separately.
 
 
 class Mode(enum.IntEnum):
-    """How a segment runs."""
+    """How a segment runs. The values of the first three modes are flags of BATCH frames."""
 
     WHOLE = 0
     TRACED = 1  # the child sends TRACE before it processes each record
     ALONE = 2  # one record; its script waits for the answers of `flow.contains`
-    MEASURED = 3  # one record in the rehearsal realm; only its CPU time counts, its output is discarded
+    MEASURED = 3  # one record in the realm for dry runs; only its CPU time counts, its output is discarded
 
     @property
     def is_lone(self) -> bool:
@@ -68,7 +72,7 @@ class Mode(enum.IntEnum):
 
     @property
     def flag(self) -> int:
-        """The flag of the BATCH frame, which is the same for ALONE and MEASURED."""
+        """The flag of the BATCH frame. The harness runs a MEASURED record like one that is ALONE."""
         return min(self, Mode.ALONE)
 
 
@@ -78,12 +82,12 @@ class Segment:
 
     Attributes:
         rows: The numbers of the rows.
-        mode: How they run.
+        mode: How the rows run.
         lone_runs: The number of times that the record ran alone so far.
         over_limit: The number of these runs that used too much CPU time.
         deaths: The number of child deaths that count against the record.
         oom_kills: The number of child deaths by a SIGKILL that the parent did not send.
-        first_run: Whether no run of the record has completed yet.
+        is_first_run: Whether no run of the record has completed yet. Log lines are stored only for the first run.
     """
 
     rows: Sequence[int]
@@ -92,7 +96,7 @@ class Segment:
     over_limit: int = 0
     deaths: int = 0
     oom_kills: int = 0
-    first_run: bool = True
+    is_first_run: bool = True
 
     @property
     def limit_ms(self) -> int:
@@ -103,7 +107,7 @@ class Segment:
             return SEGMENT_LIMIT_MS
         return LONE_RUN_LIMITS_MS[min(self.lone_runs - self.over_limit, len(LONE_RUN_LIMITS_MS) - 1)]
 
-    def retried(self, *, over_limit: int = 0, deaths: int = 0, oom_kills: int = 0) -> "Segment":
+    def for_retry(self, *, over_limit: int = 0, deaths: int = 0, oom_kills: int = 0) -> "Segment":
         """Return the segment for another lone run of the same record, with these counts added."""
         return replace(
             self,
@@ -121,13 +125,13 @@ class ChildDeath(NamedTuple):
     Attributes:
         status: The exit status.
         overdue: Whether the parent killed the child because it exceeded its time limit.
-        broken: Whether the parent killed the child because it violated the protocol.
+        violated_protocol: Whether the parent killed the child because it violated the protocol.
         cpu_s: The CPU time that an overdue child used for the segment.
     """
 
     status: int
     overdue: bool = False
-    broken: bool = False
+    violated_protocol: bool = False
     cpu_s: float = 0.0
 
 
@@ -136,67 +140,72 @@ class ScriptBatch:
     """One batch that a script processes, with its results so far.
 
     Attributes:
-        script: The script's number.
-        output_to_script: Whether the outputs go to another script.
+        batch: The records.
+        script_number: The script's number.
+        feeds_script: Whether the outputs go to another script.
         keeps_state: Whether the script may keep state between records. Then each record runs at most once per realm.
-        errors: The errors by row.
-        cached_replies: The answers to synchronous questions, by question; a segment that runs again does not ask again.
+        failures: By row, why its record failed.
+        logs: The lines that the script printed.
+        cached_answers: The payloads of SYNC_ANSWER frames, by the payload of the SYNC_QUESTION frame. The script may
+            ask the same question when a segment runs again.
         has_multiple_outputs: Whether any row may have more than one output.
         crashed: Whether a child died during the batch.
+        finished: Whether each row has its outputs or a failure.
     """
 
     batch: RecordBatch
-    script: int
-    output_to_script: bool = False
+    script_number: int
+    feeds_script: bool = False
     _: KW_ONLY
     keeps_state: bool = False
-    errors: dict[int, ScriptError] = field(default_factory=dict)
+    failures: dict[int, ScriptFailure] = field(default_factory=dict)
     logs: list[str] = field(default_factory=list)
-    cached_replies: dict[bytes, bytes] = field(default_factory=dict)
+    cached_answers: dict[bytes, bytes] = field(default_factory=dict)
     has_multiple_outputs: bool = False
     crashed: bool = False
     finished: bool = False
     _lines: BytesColumn = field(init=False)
+    """The records as the child receives them."""
     _long_integers: list[int | list[int]] = field(init=False)
+    """Candidates for long integers in the lines, see `find_long_integers_by_row`."""
     _complete_outputs: BytesColumn | None = None
+    """The outputs of all rows, if one segment had them all. Then `_outputs` is not used."""
     _outputs: list[bytes] = field(default_factory=list)
     _queue: deque[Segment] = field(default_factory=deque)
+    """The segments that are not in flight, in the order in which they run."""
 
     def __post_init__(self) -> None:
         self._outputs = [b""] * len(self.batch)
-        self._lines, self.errors, self._long_integers = (
+        self._lines, self.failures, self._long_integers = (
             ConvertedLines(self.batch.values, {}, []) if self.batch.for_script else to_lines(self.batch.values)
         )
         rows = range(len(self.batch))
         self._queue.extend(
-            self._split_by_size([row for row in rows if row not in self.errors] if self.errors else rows)
+            self._split_by_size([row for row in rows if row not in self.failures] if self.failures else rows)
         )
 
     @property
     def outputs(self) -> BytesColumn:
-        """For each row b"" (dropped), one record, or several records separated by tabs."""
+        """For each row b"" (dropped), or its outputs with OUTPUT_SEPARATOR between them."""
         return BytesColumn.of(self._outputs) if self._complete_outputs is None else self._complete_outputs
 
     @property
     def flags(self) -> int:
         """The flags of the BATCH frames of all segments."""
-        return self.batch.for_script * _INPUT_FROM_SCRIPT | self.output_to_script * _OUTPUT_TO_SCRIPT
+        return self.batch.for_script * INPUT_FROM_SCRIPT_FLAG | self.feeds_script * FEEDS_SCRIPT_FLAG
 
     @property
     def pending(self) -> Segment | None:
         """The segment to run next; None when all remaining segments are in flight."""
         return self._queue[0] if self._queue else None
 
-    def cache_reply(self, question: bytes, reply: bytes) -> None:
-        """Cache the reply to a question.
+    def cache_answer(self, question: bytes, answer: bytes) -> None:
+        """Cache the answer to a question, if the question is short and few answers are cached."""
+        if len(question) <= _MAX_CACHED_QUESTION_BYTES and len(self.cached_answers) < _MAX_CACHED_ANSWERS:
+            self.cached_answers[question] = answer
 
-        The script may ask the question again when a segment runs again.
-        """
-        if len(question) <= _MAX_KEPT_QUESTION_BYTES and len(self.cached_replies) < _MAX_KEPT_REPLIES:
-            self.cached_replies[question] = reply
-
-    def mark_started(self, segment: Segment) -> None:
-        """Remove the pending segment from the queue, because it was sent to the child."""
+    def mark_sent(self, segment: Segment) -> None:
+        """Remove the pending segment from the queue, because it is sent to the child now."""
         assert segment is self._queue[0]
         self._queue.popleft()
 
@@ -208,18 +217,18 @@ class ScriptBatch:
         self._queue.appendleft(segment)
 
     def payload(self, segment: Segment) -> tuple[bytes, memoryview]:
-        """Return the payload of a BATCH frame: columns, long integers, and the records.
+        """Return the payload of a BATCH frame without the binary header.
 
-        It does not include the binary header.
+        The payload consists of the columns, the long integers, and the records.
         """
-        batch, lines, long = self.batch, self._lines, self._long_integers
+        batch, lines, long_integers = self.batch, self._lines, self._long_integers
         if len(segment.rows) < len(batch):
             rows = RowIndexes("i", segment.rows)
             batch, lines = batch.take(rows), lines.select_rows(rows)
-            long = [] if batch.for_script else long_integers(lines)
-        return _batch_header(batch, long), memoryview(lines.buffer)[:-1]
+            long_integers = [] if batch.for_script else find_long_integers_by_row(lines)
+        return _batch_header(batch, long_integers), memoryview(lines.buffer)[:-1]
 
-    def take_results(self, segment: Segment, results: Results, cpu_s: float) -> bool:
+    def apply_results(self, segment: Segment, results: Results, cpu_s: float) -> bool:
         """Apply the results of a segment. `cpu_s` is the CPU time of its last pass.
 
         Returns True when the script must be reloaded, because it was interrupted while it processed a record, or
@@ -228,23 +237,23 @@ class ScriptBatch:
         if segment.mode.is_lone:
             return self._evaluate_lone_run(segment, results, cpu_s)
         rows = segment.rows
-        self._store(rows[: results.end], results)
+        self._store(rows[: results.record_count], results)
         self.logs += results.logs
-        # A stateful script ran each record once; no record can have exceeded the limit unless the CPU time of the whole
-        # segment did.
-        slow = results.slow if not self.keeps_state or cpu_s > CPU_LIMIT_S else []
+        # A stateful script ran each record once. So a record can have exceeded the limit only if the CPU time of the
+        # whole segment did.
+        slow_indexes = results.slow_indexes if not self.keeps_state or cpu_s > CPU_LIMIT_S else []
         mode = Mode.MEASURED if self.keeps_state else Mode.ALONE
-        later = [Segment([rows[i]], mode, first_run=False) for i in slow]
-        later += [Segment([rows[i]], Mode.ALONE) for i in results.unfinished]
-        rest = rows[results.end :]
+        next_segments = [Segment([rows[index]], mode, is_first_run=False) for index in slow_indexes]
+        next_segments += [Segment([rows[index]], Mode.ALONE) for index in results.unfinished_indexes]
+        rest = rows[results.record_count :]
         if results.interrupted:
-            later += [Segment(rest[:1], Mode.ALONE), Segment(rest[1:], segment.mode)]
+            next_segments += [Segment(rest[:1], Mode.ALONE), Segment(rest[1:], segment.mode)]
         else:
-            later.append(Segment(rest, segment.mode))
-        self._push_front(later)
+            next_segments.append(Segment(rest, segment.mode))
+        self._push_front(next_segments)
         return self.keeps_state and results.interrupted
 
-    def take_death(self, segment: Segment, death: ChildDeath, traced: int | None) -> None:
+    def apply_death(self, segment: Segment, death: ChildDeath, traced: int | None) -> None:
         """Apply the death of the child during a segment.
 
         `traced` is the index in the segment of the record that was running, from the last TRACE frame.
@@ -257,7 +266,8 @@ class ScriptBatch:
         elif traced is not None and traced < len(rows):
             before, after = rows[:traced], rows[traced + 1 :]
             suspect = Segment([rows[traced]], Mode.ALONE, deaths=int(_counts_against_record(death)))
-            self._push_front([suspect, Segment(before), Segment(after, Mode.TRACED)])  # the new child is still empty
+            # The rows before ran without a crash, and the new child has free memory, so they need no trace.
+            self._push_front([suspect, Segment(before), Segment(after, Mode.TRACED)])
         else:
             half = len(rows) // 2
             self._push_front(
@@ -268,70 +278,69 @@ class ScriptBatch:
         if not results.interrupted and cpu_s <= CPU_LIMIT_S:
             if segment.mode is Mode.ALONE:
                 self._store(segment.rows, results)
-            # The log lines of a slow record were stored in its first run; do not store them twice.
-            if segment.first_run:
+            if segment.is_first_run:
                 self.logs += results.logs
             return False
-        retry = segment.retried(over_limit=int(cpu_s > CPU_LIMIT_S))
+        retry = segment.for_retry(over_limit=int(cpu_s > CPU_LIMIT_S))
         if self.keeps_state and segment.mode is Mode.ALONE and not results.interrupted:
-            return self._measure_in_rehearsal(segment, retry, results)
-        if retry.over_limit < _RUNS_OVER_LIMIT:
+            return self._measure_in_dry_run_realm(segment, retry, results)
+        if retry.over_limit < _MAX_RUNS_OVER_LIMIT:
             self._push_front([retry])
         else:
             self._fail_with_timeout(retry)
-        return segment.mode is Mode.ALONE and (self.keeps_state or retry.over_limit >= _RUNS_OVER_LIMIT)
+        return segment.mode is Mode.ALONE and (self.keeps_state or retry.over_limit >= _MAX_RUNS_OVER_LIMIT)
 
-    def _measure_in_rehearsal(self, segment: Segment, retry: Segment, results: Results) -> bool:
-        """Keep a result that used too much CPU time, and measure the record in the rehearsal realm.
+    def _measure_in_dry_run_realm(self, segment: Segment, retry: Segment, results: Results) -> bool:
+        """Keep the result of a slow run, and measure the record in the realm for dry runs.
 
         The record may have been slow only because it filled a table that later records use.
         """
         self._store(segment.rows, results)
-        if segment.first_run:
+        if segment.is_first_run:
             self.logs += results.logs
-        self._push_front([replace(retry, mode=Mode.MEASURED, over_limit=0, first_run=False)])
+        self._push_front([replace(retry, mode=Mode.MEASURED, over_limit=0, is_first_run=False)])
         return False
 
     def _evaluate_death(self, segment: Segment, death: ChildDeath) -> None:
-        retry = segment.retried(deaths=int(_counts_against_record(death)), oom_kills=int(_is_oom_kill(death)))
-        if death.broken:
-            broke = ScriptError("SandboxCrash", "the script broke its sandbox", attempts=retry.lone_runs + 1)
-            self._fail(retry.rows[0], broke)
+        retry = segment.for_retry(deaths=int(_counts_against_record(death)), oom_kills=int(_is_oom_kill(death)))
+        if death.violated_protocol:
+            failure = ScriptFailure("SandboxCrash", "the script broke its sandbox", attempts=retry.lone_runs + 1)
+            self._fail(retry.rows[0], failure)
         elif retry.deaths < _MAX_CHILD_DEATHS and retry.oom_kills < _MAX_OOM_KILLS:
             self._push_front([retry])
         elif death.overdue:
             self._fail_with_timeout(retry)
         else:
-            self._fail(retry.rows[0], _crash(death.status, retry.lone_runs + 1))
+            self._fail(retry.rows[0], _crash_failure(death.status, retry.lone_runs + 1))
 
     def _fail_with_timeout(self, segment: Segment) -> None:
         message = "the script used more than 50 ms of CPU time for this record"
-        self._fail(segment.rows[0], ScriptError("Timeout", message, attempts=segment.lone_runs + 1))
+        self._fail(segment.rows[0], ScriptFailure("Timeout", message, attempts=segment.lone_runs + 1))
 
-    def _fail(self, row: int, error: ScriptError) -> None:
-        """Store an error for a record, and drop the output of an earlier run."""
+    def _fail(self, row: int, failure: ScriptFailure) -> None:
+        """Store why a record failed, and drop the output of an earlier run."""
         if self._complete_outputs is not None:
             self._outputs, self._complete_outputs = [line or b"" for line in self._complete_outputs], None
         self._outputs[row] = b""
-        self.errors[row] = error
+        self.failures[row] = failure
 
     def _push_front(self, segments: Sequence[Segment]) -> None:
         self._queue.extendleft(segment for segment in reversed(segments) if len(segment.rows))
 
     def _store(self, rows: Sequence[int], results: Results) -> None:
         self.has_multiple_outputs |= results.has_multiple_outputs
-        if len(rows) == len(self.batch) and results.clean:
+        if len(rows) == len(self.batch) and results.all_final:
             self._complete_outputs = results.lines
-            self.errors.clear()
+            self.failures.clear()
             return
         for row, line in zip(rows, cast("Iterable[bytes]", results.lines), strict=True):
             if line.startswith(b"!"):
                 self._fail(row, parse_error(line))
-            elif len(line) > MAX_OUTPUT_BYTES and (message := _too_large(line, marked=self.output_to_script)):
-                self._fail(row, ScriptError("OutputTooLarge", message))
+            elif len(line) > MAX_OUTPUT_BYTES and (message := _size_error(line, marked=self.feeds_script)):
+                self._fail(row, ScriptFailure("OutputTooLarge", message))
             else:
                 self._outputs[row] = line
-                self.errors.pop(row, None)
+                self.failures.pop(row, None)
 
     def _split_by_size(self, rows: Sequence[int]) -> list[Segment]:
         """Split rows into segments of at most MAX_SEGMENT_BYTES.
@@ -349,13 +358,12 @@ class ScriptBatch:
         return [*segments, Segment(rows[start:])]
 
 
-def _too_large(line: bytes, *, marked: bool) -> str | None:
+def _size_error(line: bytes, *, marked: bool) -> str | None:
     """Return the error message when a record's outputs are too large, else None.
 
-    With `marked`, BigInts have marks.
+    With `marked`, BigInts have marks, which do not count.
     """
-    parts = line.split(b"\t")
-    sizes = [len(remove_marks(part) if marked else part) for part in parts]
+    sizes = [len(remove_marks(output) if marked else output) for output in line.split(OUTPUT_SEPARATOR)]
     if max(sizes) > MAX_OUTPUT_BYTES:
         return f"the returned record is larger than {MAX_OUTPUT_BYTES:,} bytes"
     if sum(sizes) > MAX_OUTPUTS_BYTES:
@@ -364,31 +372,31 @@ def _too_large(line: bytes, *, marked: bool) -> str | None:
 
 
 def _is_oom_kill(death: ChildDeath) -> bool:
-    return death.status == -signal.SIGKILL and not (death.overdue or death.broken)
+    return death.status == -signal.SIGKILL and not (death.overdue or death.violated_protocol)
 
 
 def _counts_against_record(death: ChildDeath) -> bool:
     """Return whether a death counts against the running record.
 
-    It does not when the child was starved of CPU, or when a signal came from outside.
+    Returns False when the child was starved of CPU, or when a signal came from outside.
     """
     if death.overdue:
         return death.cpu_s > CPU_LIMIT_S
     return death.status not in _EXTERNAL_SIGNALS and death.status != -signal.SIGKILL
 
 
-def _crash(status: int, attempts: int) -> ScriptError:
+def _crash_failure(status: int, attempts: int) -> ScriptFailure:
     if status == -signal.SIGKILL:
-        return ScriptError("OutOfMemory", "the system ended the script's process three times", attempts=attempts)
+        return ScriptFailure("OutOfMemory", "the system ended the script's process three times", attempts=attempts)
     cause = signal.Signals(-status).name if status < 0 else f"status {status}"
     message = f"the script ended its process ({cause}); most often it needs more than 128 MB of memory"
-    return ScriptError("SandboxCrash", message, attempts=attempts)
+    return ScriptFailure("SandboxCrash", message, attempts=attempts)
 
 
-def _batch_header(batch: RecordBatch, long: list[int | list[int]]) -> bytes:
-    """Return two lines of JSON: the record columns, and the offsets of long integers.
+def _batch_header(batch: RecordBatch, long_integers: list[int | list[int]]) -> bytes:
+    """Return two lines of JSON, with the record columns, and with the offsets of long integers.
 
-    The columns are for Date.now and Math.random. A column is written as runs of equal values. Offsets usually grow by
+    Date.now and Math.random use the columns. A column is written as runs of equal values. Offsets usually grow by
     one per row, so offset minus row number is encoded: its runs are long.
     """
     timestamps, partitions, offsets, indexes = (
@@ -399,14 +407,16 @@ def _batch_header(batch: RecordBatch, long: list[int | list[int]]) -> bytes:
         "timestamps": find_runs(timestamps),
         "partitions": find_runs(partitions),
         "offsets": find_runs(offsets - np.arange(len(offsets))),
-        "indexes": _as_text_if_large(*find_runs(indexes)),
+        "indexes": _as_strings_if_large(*find_runs(indexes)),
     }
-    return b"%b\n%b\n" % (msgspec.json.encode(columns), msgspec.json.encode([len(batch), *long]))
+    return b"%b\n%b\n" % (msgspec.json.encode(columns), msgspec.json.encode([len(batch), *long_integers]))
 
 
-def _as_text_if_large(numbers: list[int], ends: list[int]) -> tuple[list[int] | list[str], list[int]]:
-    """Return the numbers, or all of them as text when one exceeds 2^53 - 1.
+def _as_strings_if_large(numbers: list[int], ends: list[int]) -> tuple[list[int] | list[str], list[int]]:
+    """Return the numbers, or all of them as strings when one exceeds 2^53 - 1.
 
-    Their exact digits seed the record's random numbers.
+    The harness needs their exact digits, which seed a record's random numbers.
     """
-    return ([str(number) for number in numbers], ends) if max(numbers, default=0) > _MAX_SAFE else (numbers, ends)
+    if max(numbers, default=0) > _MAX_SAFE_INTEGER:
+        return [str(number) for number in numbers], ends
+    return numbers, ends

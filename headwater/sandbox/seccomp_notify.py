@@ -22,10 +22,11 @@ _ALLOWED = frozenset(NUMBERS[name] for name in ALLOWED_AT_START)
 class SeccompListener:
     """Receives the system calls that a starting child makes, and allows or refuses each.
 
-    `refused` holds the names of the refused calls.
-
-    While the listener is open, only our start-up code and Deno's runs, no user script. So
+    While the listener is open, only the start-up code of Headwater and Deno runs, and no user's script. So
     SECCOMP_USER_NOTIF_FLAG_CONTINUE is safe here.
+
+    Attributes:
+        refused: The names of the refused calls, without EXPECTED_REFUSALS.
     """
 
     def __init__(self, descriptor: int) -> None:
@@ -59,8 +60,5 @@ class SeccompListener:
         return _RESPONSE.pack(call_id, 0, -errno.EPERM, 0)
 
     def close(self) -> None:
-        """Close the listener.
-
-        Afterwards the kernel fails each call that would be reported with ENOSYS.
-        """
+        """Close the listener. From then on, each call that it would report fails with ENOSYS."""
         os.close(self._descriptor)

@@ -5,10 +5,10 @@ from typing import Literal
 
 import structlog
 
-from headwater.errors import StoreUnavailable
-from headwater.model.audit import Action, Change, actor
+from headwater.errors import DatabaseUnavailable
+from headwater.model.audit import Action, Change, current_actor
 from headwater.model.value_sets import SetId
-from headwater.stores.protocols.control import AuditLog
+from headwater.stores.protocols.audit import AuditLog
 from headwater.stores.protocols.sets import SetStore, SetWriteResult, ValuePage
 
 log = structlog.get_logger(__name__)
@@ -26,8 +26,8 @@ class AuditedSets:
     """A SetStore that records writes in the audit log.
 
     It adds an entry before the write and completes the entry afterwards. `drop` is not recorded, because the deletion
-    that calls it has its own entry. Reads pass through. Writes raise StoreUnavailable when the entry can't be stored;
-    nothing is written then.
+    that calls it has its own entry. Reads pass through. When the entry can't be stored, a write raises
+    DatabaseUnavailable and changes nothing.
     """
 
     def __init__(self, sets: SetStore, audit: AuditLog) -> None:
@@ -38,20 +38,20 @@ class AuditedSets:
         self.drop = sets.drop
         self.sweep = sets.sweep
 
-    def add(self, target: SetId, values: Sequence[str]) -> SetWriteResult:
-        return self._write("add", target, lambda: self._sets.add(target, values))
+    def add(self, set_id: SetId, values: Sequence[str]) -> SetWriteResult:
+        return self._write("add", set_id, lambda: self._sets.add(set_id, values))
 
-    def remove(self, target: SetId, values: Sequence[str]) -> SetWriteResult:
-        return self._write("remove", target, lambda: self._sets.remove(target, values))
+    def remove(self, set_id: SetId, values: Sequence[str]) -> SetWriteResult:
+        return self._write("remove", set_id, lambda: self._sets.remove(set_id, values))
 
-    def replace(self, target: SetId, values: Iterable[str]) -> SetWriteResult:
-        return self._write("replace", target, lambda: self._sets.replace(target, values))
+    def replace(self, set_id: SetId, values: Iterable[str]) -> SetWriteResult:
+        return self._write("replace", set_id, lambda: self._sets.replace(set_id, values))
 
-    def page(self, target: SetId, cursor: int | None, count: int) -> ValuePage:
-        return self._sets.page(target, cursor, count)
+    def page(self, set_id: SetId, cursor: int | None, count: int) -> ValuePage:
+        return self._sets.page(set_id, cursor, count)
 
-    def _write(self, verb: str, target: SetId, write: Callable[[], SetWriteResult]) -> SetWriteResult:
-        entry_id = self._audit.begin(Change(_ACTIONS[target.kind, verb], actor().owner, target.id))
+    def _write(self, verb: str, set_id: SetId, write: Callable[[], SetWriteResult]) -> SetWriteResult:
+        entry_id = self._audit.begin(Change(_ACTIONS[set_id.kind, verb], current_actor().owner, set_id.id))
         try:
             written = write()
         except BaseException:
@@ -63,9 +63,12 @@ class AuditedSets:
     def _complete(self, entry_id: int, state: Literal["done", "failed"], after: str = "") -> None:
         """Complete the entry.
 
-        When the database is unavailable, the entry stays pending, and the result of the write is still returned.
+        When the database is unavailable, the entry stays pending, and no error is raised.
+
+        Args:
+            after: The set after the write.
         """
         try:
             self._audit.close(entry_id, state, after)
-        except StoreUnavailable as error:
+        except DatabaseUnavailable as error:
             log.warning("an audit entry stays pending", entry=entry_id, reason=error.detail)

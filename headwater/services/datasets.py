@@ -2,21 +2,23 @@
 
 from collections.abc import Sequence
 
-from headwater.errors import NotFound, SetStoreUnavailable
+from headwater.errors import NotFound, RedisUnavailable
 from headwater.model.pagination import ListPosition
-from headwater.model.value_sets import Dataset, dataset_set, normalise_all
+from headwater.model.value_sets import Dataset, dataset_set_id, normalise_all
 from headwater.services.ids import Clock, NewId
 from headwater.services.set_values import Values, normalise_one
-from headwater.stores.protocols.control import DatasetStore
-from headwater.stores.protocols.sets import DatasetNames, SetStore, SetWriteResult, ValuePage
+from headwater.stores.protocols.datasets import DatasetNames, DatasetStore
+from headwater.stores.protocols.sets import SetStore, SetWriteResult, ValuePage
 
 
 class Datasets:
-    """A dataset has a row in the SQL database.
+    """Creates, reads, changes and deletes datasets.
 
-    Its values, and the name that scripts use, are in the set store. The state of a row is "pending" until scripts can
-    look its name up, and "deleting" until its name and values are removed. The controller's sweeper finishes creations
-    and deletions that were interrupted. All methods may block and raise StoreUnavailable and SetStoreUnavailable.
+    A dataset has a row in the SQL database. Its values, and the name by which scripts use it, are in the set store. The
+    state of the row is "pending" until scripts can look the name up, and "deleting" until the name and the values are
+    removed. The controller's sweeper finishes creations and deletions that were interrupted.
+
+    All methods may block and raise DatabaseUnavailable and RedisUnavailable.
     """
 
     def __init__(self, *, store: DatasetStore, names: DatasetNames, sets: SetStore, now: Clock, new_id: NewId) -> None:
@@ -33,7 +35,7 @@ class Datasets:
         self._store.create(dataset)
         try:
             self._names.put(owner, name, dataset.id)
-        except SetStoreUnavailable:
+        except RedisUnavailable:
             self._store.set_state(dataset.id, "deleting")
             raise
         self._store.set_state(dataset.id, "live")
@@ -46,66 +48,73 @@ class Datasets:
     def list(
         self, owner: str, names: Sequence[str] = (), after: ListPosition | None = None, limit: int | None = None
     ) -> tuple[Sequence[Dataset], ListPosition | None]:
-        """Return the owner's datasets, newest first, and the position of the next page.
+        """Return a page of the owner's datasets, newest first.
 
-        `names` restricts the result to these names. Without a limit all are returned.
+        Also returns the position after which the next page begins; None on the last page.
+
+        Args:
+            names: The names of the datasets to return; empty for all names.
+            after: The position after which this page begins; None for the first page.
+            limit: The number of datasets on a page; None for all datasets.
         """
-        found = self._store.list(owner, names)
-        rest = [dataset for dataset in found if after is None or _position(dataset).order < after.order]
-        if limit is None or len(rest) <= limit:
-            return rest, None
-        return rest[:limit], _position(rest[limit - 1])
+        datasets = [
+            dataset
+            for dataset in self._store.list(owner, names)
+            if after is None or _position(dataset).order < after.order
+        ]
+        if limit is None or len(datasets) <= limit:
+            return datasets, None
+        return datasets[:limit], _position(datasets[limit - 1])
 
-    def by_name(self, owner: str, name: str) -> Dataset:
+    def get_by_name(self, owner: str, name: str) -> Dataset:
         """Return the owner's dataset with this name. Raises NotFound."""
-        found = self._store.list(owner, [name])
-        if not found:
+        datasets = self._store.list(owner, [name])
+        if not datasets:
             raise NotFound("You have no dataset with this name. Create it with POST /api/v1/flow/datasets.")
-        return found[0]
+        return datasets[0]
 
     def delete(self, owner: str, dataset_id: str) -> None:
         """Remove a dataset, its name and its values. Raises NotFound.
 
-        A deletion that failed because a store was unavailable can be repeated.
+        When a deletion fails because a store is unavailable, it can be repeated.
         """
         dataset = self._store.removable(owner, dataset_id)
         self._store.set_state(dataset.id, "deleting")
         self._names.discard(owner, dataset.name, dataset.id)
-        self._sets.drop(dataset_set(dataset.id))
+        self._sets.drop(dataset_set_id(dataset.id))
         self._store.remove(dataset.id)
 
     def add(self, owner: str, dataset_id: str, values: Values) -> SetWriteResult:
         """Add values. Idempotent. Raises NotFound."""
         self._store.get(owner, dataset_id)
-        stored = normalise_all(values)
-        written = self._sets.add(dataset_set(dataset_id), stored)
-        self._undo_if_deleted(owner, dataset_id)
+        written = self._sets.add(dataset_set_id(dataset_id), normalise_all(values))
+        self._drop_if_deleted(owner, dataset_id)
         return written
 
     def remove(self, owner: str, dataset_id: str, values: Values) -> SetWriteResult:
         """Remove values. Idempotent. Raises NotFound."""
         self._store.get(owner, dataset_id)
-        return self._sets.remove(dataset_set(dataset_id), normalise_all(values))
+        return self._sets.remove(dataset_set_id(dataset_id), normalise_all(values))
 
     def page(self, owner: str, dataset_id: str, cursor: int | None, limit: int) -> ValuePage:
-        """One page of entries. Raises NotFound."""
+        """Return one page of values. Raises NotFound."""
         self._store.get(owner, dataset_id)
-        return self._sets.page(dataset_set(dataset_id), cursor, limit)
+        return self._sets.page(dataset_set_id(dataset_id), cursor, limit)
 
     def check(self, owner: str, dataset_id: str, value: str) -> bool:
         """Whether the normalised value is in the dataset. Raises NotFound, InvalidInput."""
         self._store.get(owner, dataset_id)
-        return self._sets.contains_many(dataset_set(dataset_id), [normalise_one(value)])[0]
+        return self._sets.contains_many(dataset_set_id(dataset_id), [normalise_one(value)])[0]
 
-    def _undo_if_deleted(self, owner: str, dataset_id: str) -> None:
-        """Drop the set again when the dataset was deleted during the write.
+    def _drop_if_deleted(self, owner: str, dataset_id: str) -> None:
+        """Drop the set when the dataset was deleted during a write.
 
-        The write may have re-created a dropped set.
+        The write may have re-created the set. Raises NotFound when the dataset was deleted.
         """
         try:
             self._store.get(owner, dataset_id)
         except NotFound:
-            self._sets.drop(dataset_set(dataset_id))
+            self._sets.drop(dataset_set_id(dataset_id))
             raise
 
 

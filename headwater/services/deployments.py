@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from headwater.errors import Conflict, DeployFailed, NotFound
-from headwater.model.deployment import Deployment, DesiredPhase, LogLine, Phase, Progress, reader_user
+from headwater.model.deployment import Deployment, DeploymentProgress, DesiredPhase, LogLine, Phase, reader_user
 from headwater.services.ids import Clock, NewId
 from headwater.services.redaction import Redact
 from headwater.stores.protocols.configurations import FlowStore
@@ -15,7 +15,7 @@ from headwater.stores.protocols.deployments import DeploymentStore
 class Login:
     """The Kafka login of a reader of outputs.
 
-    Both members are None when the operator has configured no login.
+    The user name and the password are None when the operator has configured no login.
     """
 
     username: str | None
@@ -24,10 +24,10 @@ class Login:
 
 @dataclass(frozen=True, slots=True)
 class KafkaEndpoint:
-    """How users connect to Kafka: part of each deployment's response body.
+    """How users connect to Kafka, which is a part of each deployment's response body.
 
     Attributes:
-        shared_login: The login of all readers, where the operator of Kafka manages its users; None where each
+        shared_login: The login of all readers, where the operator manages the users of Kafka; None where each
             deployment has a login of its own.
     """
 
@@ -45,11 +45,12 @@ class Deployments:
     """Starts, stops and reads deployments.
 
     No method waits for the controller: callers poll `progress` and test it with `is_running`, `is_rotated` or
-    `is_gone`. All methods may raise StoreUnavailable.
+    `is_gone`. All methods may raise DatabaseUnavailable.
 
-    new_password: Returns a new random password.
-    redact: Removes names of the operator's systems from reasons and log lines.
-    manages_users: Whether Headwater creates the users of Kafka.
+    Args:
+        new_password: Returns a new random password.
+        redact: Removes names of the operator's systems from reasons and log lines.
+        manages_users: Whether Headwater creates the users of Kafka.
     """
 
     def __init__(
@@ -72,9 +73,12 @@ class Deployments:
         self._new_password = new_password
 
     def start(self, owner: str, config_id: str) -> Deployment:
-        """Request that the newest revision runs. Idempotent. Raises NotFound, TeardownInProgress."""
+        """Request that the newest revision runs. Idempotent.
+
+        Raises NotFound, TeardownInProgress, QuotaExceeded, StoredDataUnreadable.
+        """
         flow = self._flows.get(owner, config_id)
-        new = Deployment(
+        new_deployment = Deployment(
             id=self._new_id(),
             config_id=config_id,
             owner=owner,
@@ -86,12 +90,12 @@ class Deployments:
             worker_password=self._new_password(),
             created_at=self._now(),
         )
-        return self._store.request_deploy(owner, config_id, new)
+        return self._store.request_deploy(owner, config_id, new_deployment)
 
     def redeploy(self, owner: str, config_id: str) -> Deployment:
         """Request that the newest revision runs, when the configuration is deployed already.
 
-        Raises NotFound when it is not deployed, and TeardownInProgress.
+        Raises the errors of `start`, and NotFound when the configuration is not deployed.
         """
         return self._store.request_deploy(owner, config_id, None)
 
@@ -110,28 +114,32 @@ class Deployments:
         return self._store.request_credential_rotation(owner, config_id, self._new_password())
 
     def stop(self, owner: str, config_id: str) -> Deployment | None:
-        """Request a teardown. Returns the deployment, or None when there is none. Raises NotFound."""
+        """Request a teardown.
+
+        Returns the deployment; None when the configuration is not deployed. Raises NotFound.
+        """
         self._flows.get(owner, config_id)
         return self._store.request_teardown(config_id)
 
-    def progress(self, config_ids: Collection[str]) -> Mapping[str, Progress]:
+    def progress(self, config_ids: Collection[str]) -> Mapping[str, DeploymentProgress]:
         """Return the progress of the deployments of these configurations.
 
         Configurations that are not deployed are left out.
         """
-        found = self._store.progress(config_ids)
+        progress_by_id = self._store.progress(config_ids)
         return {
-            config_id: replace(progress, reason=self._redact(progress.reason)) for config_id, progress in found.items()
+            config_id: replace(progress, reason=self._redact(progress.reason))
+            for config_id, progress in progress_by_id.items()
         }
 
     def find(self, owner: str, config_id: str) -> Deployment | None:
-        """Return the deployment of a configuration, or None.
+        """Return the deployment of a configuration; None when it is not deployed.
 
         Raises NotFound when the configuration does not exist.
         """
         self._flows.get(owner, config_id)
-        found = self._store.active(config_id)
-        return None if found is None else self._redacted(found)
+        deployment = self._store.active(config_id)
+        return None if deployment is None else self._redacted(deployment)
 
     def get(self, owner: str, config_id: str) -> Deployment:
         """Return the deployment of a configuration. Raises NotFound, also when it is not deployed."""
@@ -153,7 +161,7 @@ class Deployments:
         return line.model_copy(update={"message": self._redact(line.message)})
 
 
-def is_running(started: Deployment, progress: Progress | None) -> bool:
+def is_running(started: Deployment, progress: DeploymentProgress | None) -> bool:
     """Whether the requested revision runs; False while the rollout is in progress.
 
     Raises DeployFailed with the controller's reason, and Conflict when the deployment was torn down meanwhile.
@@ -169,7 +177,7 @@ def is_running(started: Deployment, progress: Progress | None) -> bool:
     raise DeployFailed(progress.reason or "The workers of this revision did not become ready.")
 
 
-def is_rotated(rotated: Deployment, progress: Progress | None) -> bool:
+def is_rotated(rotated: Deployment, progress: DeploymentProgress | None) -> bool:
     """Whether Kafka knows the new password.
 
     Raises Conflict when the deployment was torn down meanwhile.
@@ -178,9 +186,9 @@ def is_rotated(rotated: Deployment, progress: Progress | None) -> bool:
         raise Conflict(
             "The deployment was torn down, and its credentials were removed. Deploy it again to get new ones."
         )
-    return progress.observed_credentials >= rotated.credentials
+    return progress.observed_credentials_version >= rotated.credentials_version
 
 
-def is_gone(stopped: Deployment, progress: Progress | None) -> bool:
-    """Whether everything that a deployment owned has been removed."""
+def is_gone(stopped: Deployment, progress: DeploymentProgress | None) -> bool:
+    """Whether a deployment and everything that belongs to it have been removed."""
     return progress is None or progress.id != stopped.id

@@ -2,30 +2,23 @@
 
 from collections.abc import Iterable
 from itertools import chain
-from typing import NamedTuple
 
 from headwater.errors import Conflict, NotFound
 from headwater.model.transforms import SET_TYPES
 from headwater.model.transforms.base import TransformIdentity
-from headwater.model.value_sets import SetId, filter_set, normalise_all
+from headwater.model.value_sets import SetId, filter_set_id, normalise_all
+from headwater.services.identities import find_by_uid, transform_not_found
 from headwater.services.set_values import Values, normalise_one, normalised_parts
-from headwater.services.uids import find, no_transform
 from headwater.stores.protocols.configurations import FlowStore
 from headwater.stores.protocols.deployments import DeploymentStore
-from headwater.stores.protocols.sets import SetStore, SetWriteResult, ValuePage
-
-
-class SetCount(NamedTuple):
-    """The number of values in a set, and the version of the set."""
-
-    values: int
-    version: int
+from headwater.stores.protocols.sets import SetCount, SetStore, SetWriteResult, ValuePage
 
 
 class Filters:
     """Reads and changes the values of filters.
 
-    All methods may block and raise StoreUnavailable and SetStoreUnavailable, and the errors of `target`.
+    All methods may block. They raise DatabaseUnavailable, RedisUnavailable, NotFound when the configuration or the
+    transform does not exist, and Conflict when the transform owns no set.
     """
 
     def __init__(self, flows: FlowStore, deployments: DeploymentStore, sets: SetStore) -> None:
@@ -33,71 +26,70 @@ class Filters:
         self._deployments = deployments
         self._sets = sets
 
-    def target(self, owner: str, config_id: str, uid: str) -> SetId:
-        """Return the id of the set of a filter in the saved or the running revision.
+    def require(self, owner: str, config_id: str, uid: str) -> None:
+        """Raise NotFound or Conflict unless the filter exists."""
+        self._set_id(owner, config_id, uid)
 
-        Raises NotFound, and Conflict when the transform owns no set.
-        """
+    def _set_id(self, owner: str, config_id: str, uid: str) -> SetId:
+        """Return the id of the set of a filter in the saved revision or in a deployed revision."""
         transform = self._find(owner, config_id, uid)
         if transform.type not in SET_TYPES:
             names = " or ".join(sorted(SET_TYPES))
             raise Conflict(f"This transform is a {transform.type}; only a {names} has filter values.")
-        return filter_set(config_id, uid)
+        return filter_set_id(config_id, uid)
 
     def _find(self, owner: str, config_id: str, uid: str) -> TransformIdentity:
-        saved = self._flows.get(owner, config_id).pipeline_config.transform_identities
-        if found := find(saved, uid):
-            return found
+        saved_config = self._flows.get(owner, config_id).pipeline_config
+        if transform := find_by_uid(saved_config.transform_identities, uid):
+            return transform
         deployment = self._deployments.active(config_id)
         for revision in deployment.revisions if deployment else ():
-            if found := find(revision.config.transform_identities, uid):
-                return found
-        raise no_transform()
+            if transform := find_by_uid(revision.config.transform_identities, uid):
+                return transform
+        raise transform_not_found()
 
     def add(self, owner: str, config_id: str, uid: str, values: Values) -> SetWriteResult:
         """Add values. Idempotent."""
-        target = self.target(owner, config_id, uid)
-        stored = normalise_all(values)
-        written = self._sets.add(target, stored)
-        self._undo_if_deleted(owner, config_id, uid)
+        written = self._sets.add(self._set_id(owner, config_id, uid), normalise_all(values))
+        self._drop_if_deleted(owner, config_id, uid)
         return written
 
     def remove(self, owner: str, config_id: str, uid: str, values: Values) -> SetWriteResult:
         """Remove values. Idempotent."""
-        return self._sets.remove(self.target(owner, config_id, uid), normalise_all(values))
+        return self._sets.remove(self._set_id(owner, config_id, uid), normalise_all(values))
 
     def replace(self, owner: str, config_id: str, uid: str, parts: Iterable[Values]) -> SetWriteResult:
         """Replace all values.
 
         When a value is invalid, or iterating the parts raises, nothing changes.
         """
-        target = self.target(owner, config_id, uid)
-        written = self._sets.replace(target, chain.from_iterable(normalised_parts(parts)))
-        self._undo_if_deleted(owner, config_id, uid)
+        set_id = self._set_id(owner, config_id, uid)
+        written = self._sets.replace(set_id, chain.from_iterable(normalised_parts(parts)))
+        self._drop_if_deleted(owner, config_id, uid)
         return written
 
     def page(self, owner: str, config_id: str, uid: str, cursor: int | None, count: int) -> ValuePage:
-        """One page of values."""
-        return self._sets.page(self.target(owner, config_id, uid), cursor, count)
+        """Return one page of values."""
+        return self._sets.page(self._set_id(owner, config_id, uid), cursor, count)
 
     def check(self, owner: str, config_id: str, uid: str, value: str) -> bool:
         """Whether the normalised value is in the filter. Raises InvalidInput."""
-        target = self.target(owner, config_id, uid)
-        return self._sets.contains_many(target, [normalise_one(value)])[0]
+        set_id = self._set_id(owner, config_id, uid)
+        return self._sets.contains_many(set_id, [normalise_one(value)])[0]
 
     def count(self, owner: str, config_id: str, uid: str) -> SetCount:
         """Return the number of values and the version of the set."""
-        return SetCount(*self._sets.count(self.target(owner, config_id, uid)))
+        return self._sets.count(self._set_id(owner, config_id, uid))
 
-    def _undo_if_deleted(self, owner: str, config_id: str, uid: str) -> None:
-        """Drop the set again when the configuration was deleted during the write.
+    def _drop_if_deleted(self, owner: str, config_id: str, uid: str) -> None:
+        """Drop the set when the configuration was deleted during a write.
 
-        The write may have re-created the set. The values of a filter that was only removed from its configuration are
-        kept for some time.
+        The write may have re-created the set. When only the transform was removed from the configuration, the values
+        are kept for some time. Raises NotFound in both cases.
         """
         try:
             self._flows.get(owner, config_id)
         except NotFound:
-            self._sets.drop(filter_set(config_id, uid))
+            self._sets.drop(filter_set_id(config_id, uid))
             raise
-        self.target(owner, config_id, uid)
+        self.require(owner, config_id, uid)

@@ -1,4 +1,4 @@
-"""What the checks of a request find."""
+"""Faults and warnings that the checks of a configuration find."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -8,7 +8,7 @@ from headwater.errors import Fault, InvalidInput
 
 @dataclass(slots=True)
 class Findings:
-    """What the checks of a pipeline have found so far.
+    """The faults, the warnings and the new sets that the checks of a request have found so far.
 
     All JSON pointers refer to the request body.
 
@@ -22,25 +22,25 @@ class Findings:
     values: dict[str, list[str]] = field(default_factory=dict)
     new_filters: list[str] = field(default_factory=list)
 
-    def refuse(self, pointer: str, detail: str) -> None:
+    def add_fault(self, pointer: str, detail: str) -> None:
         """Add a fault."""
         self.faults.append(Fault(pointer, detail))
 
-    def warn(self, pointer: str, detail: str) -> None:
+    def add_warning(self, pointer: str, detail: str) -> None:
         """Add a warning."""
         self.warnings.append(Fault(pointer, detail))
 
-    def raise_if_any(self) -> None:
+    def raise_faults(self) -> None:
         """Raise InvalidInput with all faults, if there are any."""
         if self.faults:
             raise InvalidInput("The configuration was not saved.", self.faults)
 
 
-def below(pointer: str, faults: Sequence[Fault]) -> list[Fault]:
-    """Return the faults of a part of the request as faults of the request.
+def with_prefix(prefix: str, faults: Sequence[Fault]) -> list[Fault]:
+    """Return the faults of a part of the request body as faults of the body.
 
     Args:
-        pointer: The JSON pointer of the part.
+        prefix: The JSON pointer of the part.
         faults: The faults, with pointers that are relative to the part.
     """
-    return [Fault(pointer + fault.pointer, fault.detail) for fault in faults]
+    return [Fault(prefix + fault.pointer, fault.detail) for fault in faults]

@@ -8,17 +8,17 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait
 
 from headwater.errors import (
     ConcurrentUpdate,
+    DatabaseUnavailable,
     Fault,
     NotFound,
     PreconditionFailed,
-    SetStoreUnavailable,
-    StoreUnavailable,
+    RedisUnavailable,
 )
 from headwater.model.flow import Flow, NewFlow, PipelineConfig
 from headwater.model.pagination import ListPosition, split_by_size
 from headwater.model.transforms import NewTransform
 from headwater.model.transforms.base import TransformIdentity
-from headwater.model.value_sets import SetId, filter_set
+from headwater.model.value_sets import SetId, filter_set_id
 from headwater.services.ids import Clock, NewId
 from headwater.services.pipeline_checker import CheckedPipeline, PipelineChecker
 from headwater.stores import cleanup
@@ -30,7 +30,7 @@ PAGE_SIZE = 500
 IfMatch = frozenset[int] | None
 """The revisions in the If-Match header; None allows a change of any revision."""
 
-_on_conflict = Retrying(
+_retry_on_conflict = Retrying(
     retry=retry_if_exception_type(ConcurrentUpdate),
     stop=stop_after_attempt(50),
     wait=wait_random(0, 0.05),
@@ -48,10 +48,10 @@ class SavedFlow:
 
 @dataclass(frozen=True, slots=True)
 class FlowList:
-    """Configurations, read in parts while they are iterated.
+    """Configurations that are read in parts while they are iterated.
 
     Attributes:
-        next_position: Where the next page begins; None on the last page.
+        next_position: The position after which the next page begins; None on the last page.
     """
 
     parts: Iterator[Sequence[Flow]]
@@ -71,10 +71,11 @@ class FlowStores:
 class Flows:
     """Creates, reads, changes and deletes configurations.
 
-    All methods may block on the stores and raise StoreUnavailable or SetStoreUnavailable. Methods that save also wait
-    for the sandbox and raise InvalidInput and SandboxFailed. The values of new filters are written before the revision,
-    so that a visible revision always has its values; they are removed when the save fails. Concurrent saves are
-    serialised by retrying.
+    All methods may block on the stores and raise DatabaseUnavailable or RedisUnavailable. Methods that save also wait
+    for the sandbox and raise InvalidInput and SandboxFailed.
+
+    The values of new filters are written before the revision, so that a visible revision always has its values. When
+    the save fails, the values are removed. When another request has saved a revision meanwhile, the save is repeated.
     """
 
     def __init__(self, stores: FlowStores, checker: PipelineChecker, now: Clock, new_id: NewId) -> None:
@@ -91,7 +92,7 @@ class Flows:
 
         Raises Conflict when the owner has a configuration with this external_id.
         """
-        checked = self._checker.with_compile_cache().create(sent.pipeline_config)
+        checked = self._checker.with_compile_cache().check_new(sent.pipeline_config)
         now = self._now()
         flow = Flow(
             id=self._new_id(),
@@ -115,20 +116,20 @@ class Flows:
         """
         checker = self._checker.with_compile_cache()
 
-        def changed(stored: Flow) -> tuple[Flow, CheckedPipeline]:
-            checked = checker.replace(sent.pipeline_config, stored.pipeline_config)
+        def change(stored: Flow) -> tuple[Flow, CheckedPipeline]:
+            checked = checker.check_replacement(sent.pipeline_config, stored.pipeline_config)
             external_id = sent.external_id if "external_id" in sent.model_fields_set else stored.external_id
-            saved = replace(
+            changed = replace(
                 stored,
                 name=sent.name,
                 description=sent.description,
                 tags=tuple(sent.tags),
                 external_id=external_id,
-                unreadable_members="",
+                unreadable_fields="",
             )
-            return saved, checked
+            return changed, checked
 
-        return self._change(owner, config_id, if_match, changed)
+        return self._change(owner, config_id, if_match, change)
 
     def replace_transforms(
         self, owner: str, config_id: str, sent: Sequence[NewTransform], if_match: IfMatch = None
@@ -136,7 +137,7 @@ class Flows:
         """Replace the list of transforms. Raises NotFound, PreconditionFailed."""
         checker = self._checker.with_compile_cache()
         return self._change_transforms(
-            owner, config_id, if_match, lambda stored: checker.replace_transforms(sent, stored)
+            owner, config_id, if_match, lambda stored: checker.check_transforms(sent, stored)
         )
 
     def replace_transform(
@@ -145,38 +146,38 @@ class Flows:
         """Replace one transform. Raises NotFound, also for an unknown uid, and PreconditionFailed."""
         checker = self._checker.with_compile_cache()
         return self._change_transforms(
-            owner, config_id, if_match, lambda stored: checker.replace_transform(uid, sent, stored)
+            owner, config_id, if_match, lambda stored: checker.check_transform(uid, sent, stored)
         )
 
     def _change_transforms(
         self, owner: str, config_id: str, if_match: IfMatch, check: Callable[[PipelineConfig], CheckedPipeline]
     ) -> SavedFlow:
-        def changed(stored: Flow) -> tuple[Flow, CheckedPipeline]:
+        def change(stored: Flow) -> tuple[Flow, CheckedPipeline]:
             stored.require_readable()
             return stored, check(stored.pipeline_config)
 
-        return self._change(owner, config_id, if_match, changed)
+        return self._change(owner, config_id, if_match, change)
 
     def _change(
-        self, owner: str, config_id: str, if_match: IfMatch, changed: Callable[[Flow], tuple[Flow, CheckedPipeline]]
+        self, owner: str, config_id: str, if_match: IfMatch, change: Callable[[Flow], tuple[Flow, CheckedPipeline]]
     ) -> SavedFlow:
-        """Apply `changed` to the newest revision and save the result.
+        """Apply `change` to the newest revision and save the result.
 
-        The call retries after a concurrent save.
+        Both are repeated after a concurrent save.
         """
 
         def attempt() -> SavedFlow:
             stored = self._get_matching(owner, config_id, if_match)
-            flow, checked = changed(stored)
+            flow, checked = change(stored)
             new = replace(flow, pipeline_config=checked.config, revision=stored.revision + 1, updated_at=self._now())
             return self._save(self._store.save, new, checked)
 
-        return _on_conflict(attempt)
+        return _retry_on_conflict(attempt)
 
     def _get_matching(self, owner: str, config_id: str, if_match: IfMatch) -> Flow:
-        """Return the newest revision. Raises PreconditionFailed when it does not match.
+        """Return the newest revision. Raises PreconditionFailed when If-Match does not name it.
 
-        The store rejects a save that is based on an older revision.
+        A save that is based on an older revision raises ConcurrentUpdate.
         """
         stored = self._store.get(owner, config_id)
         if if_match is not None and stored.revision not in if_match:
@@ -187,31 +188,32 @@ class Flows:
         return stored
 
     def _save(self, save: Callable[[Flow], None], flow: Flow, checked: CheckedPipeline) -> SavedFlow:
-        sets = {filter_set(flow.id, uid): values for uid, values in checked.values.items()}
-        self._unsaved_sets.begin(sets, self._now())
+        sets = {filter_set_id(flow.id, uid): values for uid, values in checked.values.items()}
+        self._unsaved_sets.add(sets, self._now())
         try:
-            for target, values in sets.items():
-                self._sets.add(target, values)
+            for set_id, values in sets.items():
+                self._sets.add(set_id, values)
             save(flow)
-        except StoreUnavailable:
-            # The outcome is unknown, so the sweeper removes the values later if the revision was not saved.
+        except DatabaseUnavailable:
+            # Whether the revision was saved is unknown. If it was not, the sweeper removes the values later.
             raise
         except Exception:
             self._drop(sets)
-            self._end_unsaved(sets)
+            self._remove_from_unsaved(sets)
             raise
-        self._end_unsaved(sets)
+        self._remove_from_unsaved(sets)
         return SavedFlow(flow, [*checked.warnings, *self._removed_filter_warnings(flow, checked)])
 
     def _removed_filter_warnings(self, flow: Flow, checked: CheckedPipeline) -> Iterator[Fault]:
-        """Yield warnings about filters that this save removes while it adds new ones.
+        """Yield a warning for each new filter when the same save removes filters.
 
         The user may have meant to change a filter.
         """
         if not checked.new_filters or not checked.removed_filters:
             return
         removed = "; ".join(
-            f"{old.uid} ({old.content}) {self._values_of(flow, old)}" for old in checked.removed_filters
+            f"{transform.uid} ({transform.content}) {self._value_count_text(flow, transform)}"
+            for transform in checked.removed_filters
         )
         for pointer in checked.new_filters:
             yield Fault(
@@ -220,35 +222,38 @@ class Flows:
                 "their values. To change a filter and keep its values, send it with its uid or its name.",
             )
 
-    def _values_of(self, flow: Flow, removed: TransformIdentity) -> str:
+    def _value_count_text(self, flow: Flow, removed: TransformIdentity) -> str:
         try:
-            return f"with {self._sets.count(filter_set(flow.id, removed.uid))[0]} values"
-        except SetStoreUnavailable as error:
+            return f"with {self._sets.count(filter_set_id(flow.id, removed.uid)).values} values"
+        except RedisUnavailable as error:
             return f"with its values ({error.detail})"
 
-    def _end_unsaved(self, sets: Iterable[SetId]) -> None:
-        with suppress(SetStoreUnavailable):  # if this fails, the sweeper ends them later
-            self._unsaved_sets.end(sets)
+    def _remove_from_unsaved(self, sets: Iterable[SetId]) -> None:
+        with suppress(RedisUnavailable):  # the sweeper repeats a removal that fails
+            self._unsaved_sets.remove(sets)
 
     def _drop(self, sets: Iterable[SetId]) -> None:
-        for target in sets:
-            self._sets.drop(target)
+        for set_id in sets:
+            self._sets.drop(set_id)
 
     def get(self, owner: str, config_id: str) -> Flow:
         """Return the newest revision. Raises NotFound."""
         return self._store.get(owner, config_id)
 
     def list(self, owner: str, after: ListPosition | None = None, limit: int | None = None) -> FlowList:
-        """Return the configurations of an owner after a list position, newest first.
+        """Return the configurations of an owner, newest first.
 
-        Without a limit, returns all of them.
+        Args:
+            after: The position after which this page begins; None for the first page.
+            limit: The number of configurations on a page; None for all configurations.
         """
         if limit is None:
-            return FlowList(self._all(owner, after), None)
+            return FlowList(self._read_all(owner, after), None)
         positions = self._store.list_positions(owner, after, limit + 1)
-        return FlowList(self._read(owner, positions[:limit]), positions[limit - 1] if len(positions) > limit else None)
+        next_position = positions[limit - 1] if len(positions) > limit else None
+        return FlowList(self._read(owner, positions[:limit]), next_position)
 
-    def _all(self, owner: str, after: ListPosition | None) -> Iterator[Sequence[Flow]]:
+    def _read_all(self, owner: str, after: ListPosition | None) -> Iterator[Sequence[Flow]]:
         while positions := self._store.list_positions(owner, after, PAGE_SIZE):
             yield from self._read(owner, positions)
             after = positions[-1]
@@ -257,29 +262,29 @@ class Flows:
         return (self._store.get_many(owner, [position.id for position in part]) for part in split_by_size(positions))
 
     def with_external_id(self, owner: str, external_id: str) -> Sequence[Flow]:
-        """Return the owner's configuration with this external_id, as a list of at most one."""
+        """Return the owner's configurations with this external_id: one or none."""
         return self._store.with_external_id(owner, external_id)
 
     def delete(self, owner: str, config_id: str, if_match: IfMatch = None) -> None:
         """Mark a configuration as deleted and request the teardown of its deployment.
 
-        `purge` removes the configuration afterwards; until then, deleting it again is not an error. Raises NotFound,
+        `purge` removes the configuration afterwards. Until then, a repeat of the deletion is no error. Raises NotFound,
         PreconditionFailed.
         """
 
         def attempt() -> None:
-            expected = None if if_match is None else self._get_matching(owner, config_id, if_match).revision
-            self._store.delete(owner, config_id, expected)
+            revision = None if if_match is None else self._get_matching(owner, config_id, if_match).revision
+            self._store.delete(owner, config_id, revision)
 
         try:
-            _on_conflict(attempt)
+            _retry_on_conflict(attempt)
         except NotFound:
             if all((flow.id, flow.owner) != (config_id, owner) for flow in self._store.deleted()):
                 raise
 
     def purge(self, config_id: str) -> None:
-        """Remove a deleted configuration that has no deployment any more, and its filter values.
+        """Remove a deleted configuration and its filter values. Idempotent.
 
-        Idempotent.
+        The configuration must have no deployment any more.
         """
         cleanup.purge_configuration(config_id, self._store, self._revisions, self._sets)

@@ -1,44 +1,42 @@
 """Claims and stored responses of requests with an Idempotency-Key."""
 
-from headwater.model.idempotency import CLAIM_TTL, REMEMBERED_FOR, Claim, StoredResponse
+from headwater.model.idempotency import CLAIM_TTL, RESPONSE_TTL, Claim, StoredResponse
 from headwater.services.ids import Clock
-from headwater.stores.protocols.control import IdempotencyStore
+from headwater.stores.protocols.idempotency import IdempotencyStore
 
 
 class IdempotencyService:
     """Claims requests and stores their responses.
 
-    All methods may block and raise StoreUnavailable.
-
-    request: The id from `idempotency_id`.
-    claimant: The id of the HTTP request that claims it.
+    All methods may block and raise DatabaseUnavailable. `idempotency_id` is the id that a request and its repeats have
+    in common, from the function of this name; `request_id` is the id of the HTTP request that claims it.
     """
 
     def __init__(self, store: IdempotencyStore, now: Clock) -> None:
         self._store = store
         self._now = now
 
-    def claim(self, request: str, claimant: str) -> Claim:
-        """Claim a request that is free or whose claim has expired.
+    def claim(self, idempotency_id: str, request_id: str) -> Claim:
+        """Claim a request that is unclaimed and has no response, or whose record has expired.
 
         Exactly one of several concurrent callers succeeds. The caller must renew the claim more often than every
         CLAIM_TTL, and then finish or release it.
         """
         now = self._now()
-        return self._store.claim(request, claimant, now, now + CLAIM_TTL)
+        return self._store.claim(idempotency_id, request_id, now, now + CLAIM_TTL)
 
-    def renew(self, request: str, claimant: str) -> None:
+    def renew(self, idempotency_id: str, request_id: str) -> None:
         """Extend the claim of a request that is still in progress."""
-        self._store.renew(request, claimant, self._now() + CLAIM_TTL)
+        self._store.renew(idempotency_id, request_id, self._now() + CLAIM_TTL)
 
-    def finish(self, request: str, claimant: str, response: StoredResponse) -> None:
+    def finish(self, idempotency_id: str, request_id: str, response: StoredResponse) -> None:
         """Store the response."""
-        self._store.finish(request, claimant, response, self._now() + REMEMBERED_FOR)
+        self._store.finish(idempotency_id, request_id, response, self._now() + RESPONSE_TTL)
 
-    def release(self, request: str, claimant: str) -> None:
+    def release(self, idempotency_id: str, request_id: str) -> None:
         """Release the claim, so that the request can be sent again."""
-        self._store.release(request, claimant)
+        self._store.release(idempotency_id, request_id)
 
     def purge(self) -> int:
-        """Remove expired entries. Returns how many were removed."""
+        """Delete the records that have expired. Returns how many were deleted."""
         return self._store.purge(self._now())

@@ -1,4 +1,7 @@
-"""Sources of times and ids. Services have both as arguments, so that tests can choose them."""
+"""The clock and the generator of ids.
+
+Services take both as arguments, so that tests can choose them.
+"""
 
 from collections.abc import Callable
 from datetime import UTC, datetime

@@ -6,11 +6,10 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 
 from headwater.errors import InvalidInput, Unauthenticated
-from headwater.model.key import DEFAULT_SCOPES, SCOPES, ApiKey, digest, generate_key, parse_key
+from headwater.model.key import DEFAULT_SCOPES, KEY_CACHE_S, SCOPES, ApiKey, digest, generate_key, parse_key
 from headwater.services.ids import Clock
-from headwater.stores.protocols.control import KeyStore
+from headwater.stores.protocols.keys import KeyStore
 
-CACHE_S = 3.0
 MAX_OWNER_CHARS = 200
 _NO_KEY_DIGEST = digest("")
 
@@ -18,9 +17,10 @@ _NO_KEY_DIGEST = digest("")
 class Keys:
     """Creates, checks, lists and revokes API keys. Thread-safe.
 
-    A valid key is cached for CACHE_S seconds; invalid keys are not cached.
+    A valid key is cached for KEY_CACHE_S seconds; invalid keys are not cached.
 
-    monotonic: Returns the seconds of a clock that never goes back.
+    Args:
+        monotonic: Returns the seconds of a clock that never goes back.
     """
 
     def __init__(self, store: KeyStore, now: Clock, monotonic: Callable[[], float]) -> None:
@@ -32,7 +32,7 @@ class Keys:
         self._lock = threading.Lock()
 
     def authenticate_cached(self, text: str) -> ApiKey | None:
-        """Return the key when a check within the last CACHE_S seconds found it valid.
+        """Return the key when a check within the last KEY_CACHE_S seconds found it valid.
 
         Never blocks, never raises.
         """
@@ -41,12 +41,12 @@ class Keys:
             return None
         key_id, secret = parsed
         checked_at, key = self._cache.get(key_id, (0.0, None))
-        if key is None or self._monotonic() - checked_at > CACHE_S:
+        if key is None or self._monotonic() - checked_at > KEY_CACHE_S:
             return None
         return self._accept(key, secret)
 
     def was_valid(self, text: str) -> bool:
-        """Whether the last check of this key in this process succeeded. Never blocks."""
+        """Whether the last check of this key in this process found it valid. Never blocks."""
         parsed = parse_key(text)
         if parsed is None:
             return False
@@ -55,29 +55,30 @@ class Keys:
         return cached is not None and hmac.compare_digest(digest(secret), cached.digest)
 
     def authenticate(self, text: str) -> ApiKey:
-        """Check a key against the store, which may block.
+        """Check a key in the database, and cache it when it is valid. May block.
 
-        Raises Unauthenticated for an invalid key, and StoreUnavailable when it could not be checked.
+        Raises Unauthenticated for an invalid key, and DatabaseUnavailable when the key could not be checked.
         """
         parsed = parse_key(text)
         if parsed is None:
             raise Unauthenticated
         key_id, secret = parsed
         checked_at = self._monotonic()
-        found = self._store.find(key_id)
-        key = self._accept(found, secret)
+        stored = self._store.find(key_id)
+        key = self._accept(stored, secret)
         if key is None:
             # A wrong secret does not mean that the cached key is invalid.
-            if found is None or found.state(self._now()) != "live":
+            if stored is None or stored.state(self._now()) != "live":
                 self._cache.pop(key_id, None)
             raise Unauthenticated
         self._cache[key_id] = (checked_at, key)
         return key
 
     def _accept(self, key: ApiKey | None, secret: str) -> ApiKey | None:
-        """Check the secret in constant time. Returns None when the key is invalid.
+        """Check the secret in constant time, and note the use of the key when it is valid.
 
-        A comparison is made even for an unknown id, so that the time does not reveal which ids exist.
+        Returns None when the key is invalid. A comparison is made even for an unknown id, so that the time does not
+        reveal which ids exist.
         """
         has_secret = hmac.compare_digest(digest(secret), key.digest if key else _NO_KEY_DIGEST)
         if key is None or not has_secret or key.state(self._now()) != "live":
@@ -87,9 +88,9 @@ class Keys:
         return key
 
     def write_last_use(self) -> None:
-        """Write the last use of the keys that were used since the last call. It may block.
+        """Write the last use of the keys that were used since the last call. May block.
 
-        Raises StoreUnavailable; the next call then writes these uses too.
+        Raises DatabaseUnavailable. The next call then also writes the uses that this call could not write.
         """
         with self._lock:
             used, self._used = self._used, {}
@@ -110,7 +111,7 @@ class Keys:
         if not 0 < len(owner.strip()) == len(owner) <= MAX_OWNER_CHARS:
             text = f"The owner's name must have 1 to {MAX_OWNER_CHARS} characters, without space at its ends."
             raise InvalidInput(text)
-        unknown = [s for s in scopes if s not in SCOPES]
+        unknown = [scope for scope in scopes if scope not in SCOPES]
         if unknown:
             raise InvalidInput(f"No such scope: {', '.join(unknown)}. Choose from {', '.join(SCOPES)}.")
         if expires_at is not None and expires_at <= self._now():
@@ -124,9 +125,9 @@ class Keys:
         return self._store.list()
 
     def revoke(self, key_id: str) -> None:
-        """Revoke a key.
+        """Revoke a key. Raises NotFound.
 
-        Other processes refuse it after CACHE_S seconds at the latest. Raises NotFound.
+        Other API processes refuse the key after KEY_CACHE_S seconds at the latest.
         """
         self._store.revoke(key_id, self._now())
         self._cache.pop(key_id, None)

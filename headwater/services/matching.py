@@ -1,4 +1,4 @@
-"""Matches the transforms of a request to the stored ones that they update: pure functions.
+"""Matches the transforms of a request to the stored transforms that they update.
 
 A filter's values belong to its uid, so a wrong match would give the values of one filter to another.
 """
@@ -11,8 +11,8 @@ from typing import Protocol
 from headwater.model.transforms.base import TransformIdentity
 
 
-class SentTransform(Protocol):
-    """The members by which a sent transform is matched.
+class MatchableTransform(Protocol):
+    """The attributes by which a sent transform is matched to a stored one.
 
     Attributes:
         content: The expression of a filter, or the script.
@@ -28,15 +28,16 @@ class SentTransform(Protocol):
     def content(self) -> str: ...
 
 
-def match(
-    sent: Sequence[SentTransform], stored: Sequence[TransformIdentity], *, by_content: bool
+def match_transforms(
+    sent: Sequence[MatchableTransform], stored: Sequence[TransformIdentity], *, by_content: bool
 ) -> list[TransformIdentity | None]:
-    """Return for each sent transform the stored one whose uid it keeps; None when it is new.
+    """Return for each sent transform the stored transform that it updates; None when it is new.
 
-    The uid decides, then the name with the type. With by_content, a sent transform is then matched to an equal stored
-    one, and otherwise it may be matched to the stored one at the same position. The caller must reject uids that are
-    unknown, sent twice, or of another type. All other matches have the same type, and no stored transform is matched
-    twice.
+    The uid decides, then the name together with the type. With by_content, a sent transform is then matched to an equal
+    stored transform, and else it may be matched to the stored transform at the same position.
+
+    The caller must refuse uids that are unknown, sent twice, or of another type. In all other matches both transforms
+    have the same type, and no stored transform is matched twice.
     """
     matching = _Matching(sent, stored)
     matching.by_uid()
@@ -44,20 +45,23 @@ def match(
     if by_content:
         matching.by_content()
         matching.by_position()
-    return matching.found
+    return matching.matches
 
 
 class _Matching:
     """The matches that were found so far.
 
-    Each rule is for the sent transforms that have no match yet.
+    Each method applies one rule to the sent transforms that have no match yet.
+
+    Attributes:
+        matches: For each sent transform, the stored transform that it is matched to; None when there is none yet.
     """
 
-    def __init__(self, sent: Sequence[SentTransform], stored: Sequence[TransformIdentity]) -> None:
+    def __init__(self, sent: Sequence[MatchableTransform], stored: Sequence[TransformIdentity]) -> None:
         self._sent = sent
         self._stored = stored
         self._matched_uids: set[str] = set()
-        self.found: list[TransformIdentity | None] = [None] * len(sent)
+        self.matches: list[TransformIdentity | None] = [None] * len(sent)
 
     def by_uid(self) -> None:
         stored_by_uid = {transform.uid: transform for transform in self._stored}
@@ -67,14 +71,14 @@ class _Matching:
 
     def by_name(self) -> None:
         for index, sent in self._unmatched():
-            same = (stored for stored in self._stored if (stored.name, stored.type) == (sent.name, sent.type))
-            if sent.name is not None and (stored := next(same, None)) and stored.uid not in self._matched_uids:
+            namesakes = (stored for stored in self._stored if (stored.name, stored.type) == (sent.name, sent.type))
+            if sent.name is not None and (stored := next(namesakes, None)) and stored.uid not in self._matched_uids:
                 self._match(index, stored)
 
     def by_content(self) -> None:
         """Match equal transforms.
 
-        Among several equal ones, it matches those at the nearest positions, in order.
+        Among several equal transforms, the transforms at the nearest positions are matched, in order.
         """
         sent_indexes: dict[tuple[str, str], list[int]] = defaultdict(list)
         for index, sent in self._unmatched():
@@ -87,32 +91,34 @@ class _Matching:
                 self._match(sent_index, self._stored[stored_index])
 
     def by_position(self) -> None:
-        """Match a transform that was edited at its position.
+        """Match transforms whose content was edited at their position.
 
-        It is matched only when no other transform equals its old or its new form.
+        Two transforms are matched only when no other transform has the content of one of them.
         """
         if len(self._sent) != len(self._stored):
             return
-        old, new = {_content_of(stored) for stored in self._stored}, {_content_of(sent) for sent in self._sent}
+        stored_contents = {_content_of(stored) for stored in self._stored}
+        sent_contents = {_content_of(sent) for sent in self._sent}
         for index, sent in self._unmatched():
             stored = self._stored[index]
-            edited = _content_of(sent) not in old and _content_of(stored) not in new
-            renamed = sent.name is not None and stored.name is not None  # different names are different transforms
-            if edited and not renamed and sent.type == stored.type and self._is_free(index):
+            is_edited = _content_of(sent) not in stored_contents and _content_of(stored) not in sent_contents
+            # by_name has matched equal names, so two transforms that both have a name here are different transforms.
+            have_names = sent.name is not None and stored.name is not None
+            if is_edited and not have_names and sent.type == stored.type and self._is_free(index):
                 self._match(index, stored)
 
-    def _unmatched(self) -> Iterator[tuple[int, SentTransform]]:
-        return ((i, sent) for i, sent in enumerate(self._sent) if sent.uid is None and self.found[i] is None)
+    def _unmatched(self) -> Iterator[tuple[int, MatchableTransform]]:
+        return ((i, sent) for i, sent in enumerate(self._sent) if sent.uid is None and self.matches[i] is None)
 
     def _is_free(self, stored_index: int) -> bool:
         return self._stored[stored_index].uid not in self._matched_uids
 
     def _match(self, index: int, stored: TransformIdentity) -> None:
-        self.found[index] = stored
+        self.matches[index] = stored
         self._matched_uids.add(stored.uid)
 
 
-def _content_of(transform: SentTransform | TransformIdentity) -> tuple[str, str]:
+def _content_of(transform: MatchableTransform | TransformIdentity) -> tuple[str, str]:
     return transform.type, transform.content
 
 

@@ -1,7 +1,7 @@
-"""Reads from a store whose results a response can do without, on separate threads.
+"""Reads values that a response can do without, on separate threads.
 
 A store that is unavailable must not block the threads that all requests share. So these reads have a small pool of
-threads, reads of the same key share one call, and no read is sent while the store is known to be unavailable.
+threads, reads of the same key share one call, and the store is not read for a while after a failed read.
 """
 
 import threading
@@ -18,29 +18,31 @@ log = structlog.get_logger(__name__)
 
 THREADS = 4
 UNAVAILABLE_FOR_S = 2.0
-"""How long a store counts as unavailable after a failed read."""
+"""How long a store is not read after a failed read."""
 
 T = TypeVar("T")
 
 
 class OptionalReads(Generic[T]):
-    """Reads from one store.
+    """Reads one kind of values from one store. Thread-safe.
 
-    Thread-safe. what: the name of the value in the log when it can't be read.
+    Args:
+        value_name: The name of the value in the log when it can't be read.
+        clock: Returns monotonic seconds.
     """
 
-    def __init__(self, what: str, clock: Callable[[], float] = time.monotonic) -> None:
-        self._what = what
+    def __init__(self, value_name: str, clock: Callable[[], float] = time.monotonic) -> None:
+        self._value_name = value_name
         self._clock = clock
         self._unavailable_until = float("-inf")
         self._lock = threading.Lock()
         self._running: dict[str, Future[T | None]] = {}
-        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix=f"read {what}")
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix=f"read {value_name}")
 
     def submit(self, key: str, read: Callable[[], T | None]) -> "Future[T | None]":
         """Start a read, or join a running read of the same key.
 
-        The result is None while the store is unavailable.
+        The result is None when the store is unavailable.
         """
         with self._lock:
             running = self._running.get(key)
@@ -53,12 +55,12 @@ class OptionalReads(Generic[T]):
             return None if self._clock() < self._unavailable_until else read()
         except Unavailable as error:
             self._unavailable_until = self._clock() + UNAVAILABLE_FOR_S
-            log.warning("an optional value of a response can't be read", value=self._what, reason=error.detail)
+            log.warning("an optional value of a response can't be read", value=self._value_name, reason=error.detail)
             return None
         finally:
             with self._lock:
                 self._running.pop(key, None)
 
     def close(self) -> None:
-        """Start no more reads; the thread of a read that runs ends with the read."""
+        """Start no more reads. The thread of a running read ends with the read."""
         self._threads.shutdown(wait=False, cancel_futures=True)

@@ -1,4 +1,4 @@
-"""Validates a pipeline beyond its schema.
+"""Checks the pipeline of a configuration beyond its schema.
 
 Streams are checked against the catalog, sinks against the operator's limits, and transforms by their types.
 """
@@ -16,12 +16,12 @@ from headwater.model.sink import DEAD_LETTER_NAME, SINK_MODELS, NewSink, NewTopi
 from headwater.model.stream import CATALOG, Chain, Entity, find_chain
 from headwater.model.transforms import SET_TYPES, NewTransform, Transform
 from headwater.model.transforms.base import TransformIdentity
-from headwater.services import uids
+from headwater.services import identities
 from headwater.services.findings import Findings
+from headwater.services.identities import PointerOf
 from headwater.services.ids import NewId
-from headwater.services.matching import match
+from headwater.services.matching import match_transforms
 from headwater.services.transform_checker import TransformChecker
-from headwater.services.uids import PointerOf
 from headwater.transforms.transform_type import TransformType, ValidateScript
 
 PIPELINE = "/pipeline_config"
@@ -29,12 +29,12 @@ PIPELINE = "/pipeline_config"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckedPipeline:
-    """A validated pipeline that can be stored. All JSON pointers refer to the request body.
+    """A checked pipeline that can be stored. All JSON pointers refer to the request body.
 
     Attributes:
-        values: The first values of new filters, by transform uid.
+        values: The initial values of new filters, by the uid of the transform.
         new_filters: The pointers of the filters that the stored revision does not have.
-        removed_filters: The filters of the stored revision that this one does not have.
+        removed_filters: The filters of the stored revision that `config` does not have.
     """
 
     config: PipelineConfig
@@ -45,9 +45,9 @@ class CheckedPipeline:
 
 
 class PipelineChecker:
-    """Validates a pipeline from a request and assigns uids to its transforms and sinks.
+    """Checks the pipeline of a request, and assigns uids to its transforms and sinks.
 
-    All methods raise InvalidInput with all faults, and SandboxFailed. They block while the sandbox compiles scripts.
+    All checks block while the sandbox compiles scripts. They raise InvalidInput with all faults, and SandboxFailed.
     """
 
     def __init__(
@@ -65,115 +65,118 @@ class PipelineChecker:
         self._sink_limits = sink_limits
 
     def with_compile_cache(self) -> "PipelineChecker":
-        """Return a checker that compiles each script once, also in a second check."""
+        """Return a checker that compiles each script only once.
+
+        A script is not compiled again when the same request is checked again.
+        """
         checker = copy.copy(self)
         checker._transforms = self._transforms.with_compile_cache()
         return checker
 
-    def create(self, sent: NewPipelineConfig) -> CheckedPipeline:
+    def check_new(self, sent: NewPipelineConfig) -> CheckedPipeline:
         """Check a new configuration.
 
         Uids in the request are ignored: they may come from a copied configuration.
         """
         without_uids = [transform.model_copy(update={"uid": None}) for transform in sent.transforms]
-        return self._pipeline(sent.model_copy(update={"transforms": without_uids}), None)
+        return self._check(sent.model_copy(update={"transforms": without_uids}), None)
 
-    def replace(self, sent: NewPipelineConfig, stored: PipelineConfig) -> CheckedPipeline:
+    def check_replacement(self, sent: NewPipelineConfig, stored: PipelineConfig) -> CheckedPipeline:
         """Check a request that replaces a stored configuration as a whole."""
-        return self._pipeline(sent, stored)
+        return self._check(sent, stored)
 
-    def replace_transforms(self, sent: Sequence[NewTransform], stored: PipelineConfig) -> CheckedPipeline:
+    def check_transforms(self, sent: Sequence[NewTransform], stored: PipelineConfig) -> CheckedPipeline:
         """Check a request that replaces the list of transforms. JSON pointers refer to the list."""
-        findings, before = Findings(), match(sent, stored.transform_identities, by_content=False)
-        transforms = self._changed_transforms(sent, before, stored, "/{}".format, findings)
-        return _checked(stored.model_copy(update={"transforms": transforms}), stored, findings)
+        findings, updated = Findings(), match_transforms(sent, stored.transform_identities, by_content=False)
+        transforms = self._changed_transforms(sent, updated, stored, "/{}".format, findings)
+        return _checked_pipeline(stored.model_copy(update={"transforms": transforms}), stored, findings)
 
-    def replace_transform(self, uid: str, sent: NewTransform, stored: PipelineConfig) -> CheckedPipeline:
+    def check_transform(self, uid: str, sent: NewTransform, stored: PipelineConfig) -> CheckedPipeline:
         """Check a request that changes one transform.
 
         JSON pointers refer to the transform. Raises NotFound.
         """
-        before = uids.find(stored.transform_identities, uid)
-        if before is None:
-            raise uids.no_transform()
+        updated = identities.find_by_uid(stored.transform_identities, uid)
+        if updated is None:
+            raise identities.transform_not_found()
         if sent.uid not in (None, uid):
             raise InvalidInput(
                 "The configuration was not saved.",
                 [Fault("/uid", "differs from the uid in the path; omit it")],
             )
-        findings, other_names = Findings(), [t.name for t in stored.transforms if t.uid != uid]
-        [changed] = self._changed_transforms([sent], [before], stored, lambda _: "", findings, other_names)
+        findings = Findings()
+        other_names = [transform.name for transform in stored.transforms if transform.uid != uid]
+        [changed] = self._changed_transforms([sent], [updated], stored, lambda _: "", findings, other_names)
         transforms = [changed if transform.uid == uid else transform for transform in stored.transforms]
-        return _checked(stored.model_copy(update={"transforms": transforms}), stored, findings)
+        return _checked_pipeline(stored.model_copy(update={"transforms": transforms}), stored, findings)
 
     def _changed_transforms(
         self,
         sent: Sequence[NewTransform],
-        before: Sequence[TransformIdentity | None],
+        updated: Sequence[TransformIdentity | None],
         stored: PipelineConfig,
-        at: PointerOf,
+        pointer_of: PointerOf,
         findings: Findings,
         other_names: Sequence[str | None] = (),
     ) -> list[Transform]:
         """Return the transforms to store for a request that changes transforms only."""
-        transforms = self._transforms.check(sent, before, at, findings, other_names)
-        findings.raise_if_any()
-        return self._transforms.compile(
-            transforms, _example(_entity_of(stored.source)), stored.transforms, at, findings
-        )
+        transforms = self._transforms.check(sent, updated, pointer_of, findings, other_names)
+        findings.raise_faults()
+        example = _example_json(_entity_of(stored.source))
+        return self._transforms.compile(transforms, example, stored.transforms, pointer_of, findings)
 
-    def _pipeline(self, sent: NewPipelineConfig, stored: PipelineConfig | None) -> CheckedPipeline:
-        findings, at = Findings(), (PIPELINE + "/transforms/{}").format
-        source, entity = self._source(sent.source, findings)
+    def _check(self, sent: NewPipelineConfig, stored: PipelineConfig | None) -> CheckedPipeline:
+        findings, pointer_of = Findings(), (PIPELINE + "/transforms/{}").format
+        source, entity = self._check_source(sent.source, findings)
         if source is not None and sent.delivery == "exactly_once":
-            self._require_kafka(source, findings)
-        before = match(sent.transforms, stored.transform_identities if stored else (), by_content=True)
+            self._check_exactly_once(source, findings)
+        updated = match_transforms(sent.transforms, stored.transform_identities if stored else (), by_content=True)
         stored_sinks = stored.sinks if stored else ()
-        sinks = [self._sink(sink, stored_sinks) for sink in sent.sinks]
+        sinks = [self._sink_with_uid(sink, stored_sinks) for sink in sent.sinks]
         findings.faults.extend(_sink_name_faults(sent.sinks))
         findings.faults.extend(_topic_faults(sent.sinks, stored_sinks, self._sink_limits))
-        transforms = self._transforms.check(sent.transforms, before, at, findings)
+        transforms = self._transforms.check(sent.transforms, updated, pointer_of, findings)
         # Compiling costs a V8 process per script, so it is done only when the configuration has no other fault.
         if source is None or entity is None or findings.faults:
             raise InvalidInput("The configuration was not saved.", findings.faults)
-        known = stored.transforms if stored and _has_same_example(stored.source, source) else []
+        compiled = stored.transforms if stored and _has_same_example(stored.source, source) else []
         config = PipelineConfig(
             source=source,
-            transforms=self._transforms.compile(transforms, _example(entity), known, at, findings),
+            transforms=self._transforms.compile(transforms, _example_json(entity), compiled, pointer_of, findings),
             sinks=sinks,
             parallelism=sent.parallelism,
             delivery=sent.delivery,
         )
-        return _checked(config, stored, findings)
+        return _checked_pipeline(config, stored, findings)
 
-    # ---- source and sinks ----
-
-    def _source(self, sent: NewSource, findings: Findings) -> tuple[Source | None, Entity | None]:
+    def _check_source(self, sent: NewSource, findings: Findings) -> tuple[Source | None, Entity | None]:
         chain = find_chain(sent.chain)
         if chain is None:
-            findings.refuse(f"{PIPELINE}/source/chain", f"is not a known chain; choose one of {_names(CATALOG)}")
+            findings.add_fault(
+                f"{PIPELINE}/source/chain", f"is not a known chain; choose one of {_joined_names(CATALOG)}"
+            )
             return None, None
         entity = chain.entity(sent.entity)
         if entity is None:
-            detail = f"is not an entity of {chain.name}; choose one of {_names(chain.entities)}"
-            findings.refuse(f"{PIPELINE}/source/entity", detail)
+            detail = f"is not an entity of {chain.name}; choose one of {_joined_names(chain.entities)}"
+            findings.add_fault(f"{PIPELINE}/source/entity", detail)
             return None, None
-        return self._bound_source(sent, chain, findings), entity
+        return self._check_binding(sent, chain, findings), entity
 
-    def _bound_source(self, sent: NewSource, chain: Chain, findings: Findings) -> Source:
+    def _check_binding(self, sent: NewSource, chain: Chain, findings: Findings) -> Source:
         if sent.type not in (None, chain.source_type):
             detail = f'is "{chain.source_type}" for {chain.name}; omit it or correct it'
-            findings.refuse(f"{PIPELINE}/source/type", detail)
-        binding = self._bindings.of(sent.chain, sent.entity, zerolag=sent.is_zerolag)
+            findings.add_fault(f"{PIPELINE}/source/type", detail)
+        binding = self._bindings.find(sent.chain, sent.entity, zerolag=sent.is_zerolag)
         if binding is None:
             detail = f"{sent.chain} {sent.entity} has no zerolag feed on this installation; use false"
-            findings.refuse(f"{PIPELINE}/source/is_zerolag", detail)
+            findings.add_fault(f"{PIPELINE}/source/is_zerolag", detail)
         if isinstance(binding, PubSubSubscription) and sent.start_at != "latest":
             detail = (
                 f"can't be chosen: {sent.chain} {sent.entity} is bound to an existing subscription, which determines "
                 "the start; omit it"
             )
-            findings.refuse(f"{PIPELINE}/source/start_at", detail)
+            findings.add_fault(f"{PIPELINE}/source/start_at", detail)
         return Source(
             type=chain.source_type,
             chain=sent.chain,
@@ -182,32 +185,37 @@ class PipelineChecker:
             start_at=sent.start_at,
         )
 
-    def _require_kafka(self, source: Source, findings: Findings) -> None:
-        if self._bindings.topic(source.chain, source.entity, zerolag=source.is_zerolag) is None:
+    def _check_exactly_once(self, source: Source, findings: Findings) -> None:
+        """Add a fault when the source is not on the Kafka cluster of the sinks."""
+        if self._bindings.own_topic(source.chain, source.entity, zerolag=source.is_zerolag) is None:
             detail = (
                 f"can't be exactly_once: {source.chain} {source.entity} is not bound to a topic of the Kafka cluster "
                 "that the sinks are on, and a transaction can't span two systems; use at_least_once"
             )
-            findings.refuse(f"{PIPELINE}/delivery", detail)
+            findings.add_fault(f"{PIPELINE}/delivery", detail)
 
-    def _sink(self, sent: NewSink, stored: Sequence[Sink]) -> Sink:
-        uid = uids.sink_uid(sent, stored) or self._new_id()
+    def _sink_with_uid(self, sent: NewSink, stored: Sequence[Sink]) -> Sink:
+        uid = identities.sink_uid(sent, stored) or self._new_id()
         model = SINK_MODELS[sent.type]
         return model(uid=uid, **sent.model_dump(include=model.model_fields.keys() - {"uid"}))
 
 
-def _checked(config: PipelineConfig, stored: PipelineConfig | None, findings: Findings) -> CheckedPipeline:
-    before = stored.transform_identities if stored else ()
+def _checked_pipeline(config: PipelineConfig, stored: PipelineConfig | None, findings: Findings) -> CheckedPipeline:
+    stored_transforms = stored.transform_identities if stored else ()
     return CheckedPipeline(
         config=config,
         warnings=findings.warnings,
         values=findings.values,
         new_filters=findings.new_filters,
-        removed_filters=[t for t in before if t.type in SET_TYPES and t.uid not in config.filter_uids],
+        removed_filters=[
+            transform
+            for transform in stored_transforms
+            if transform.type in SET_TYPES and transform.uid not in config.filter_uids
+        ],
     )
 
 
-def _example(entity: Entity) -> str:
+def _example_json(entity: Entity) -> str:
     return msgspec.json.encode(entity.example).decode()
 
 
@@ -217,9 +225,9 @@ def _has_same_example(first: Source, second: Source) -> bool:
 
 
 def _entity_of(source: Source) -> Entity:
-    """Return the entity of a source.
+    """Return the entity of a stored source.
 
-    Raises InvalidInput when the stream has been removed from the catalog since the configuration was saved.
+    Raises InvalidInput when the catalog does not have the stream any more.
     """
     chain = find_chain(source.chain)
     entity = chain.entity(source.entity) if chain else None
@@ -231,16 +239,16 @@ def _entity_of(source: Source) -> Entity:
     return entity
 
 
-def _names(items: tuple[Chain, ...] | tuple[Entity, ...]) -> str:
+def _joined_names(items: tuple[Chain, ...] | tuple[Entity, ...]) -> str:
     return ", ".join(item.name for item in items)
 
 
 def _sink_name_faults(sinks: Sequence[NewSink]) -> Iterator[Fault]:
-    """Yield the faults of duplicate sink names.
+    """Yield the faults of sink names that occur twice or are reserved.
 
-    `.` and `_` count as the same, because Kafka refuses topics whose names differ only in them.
+    `.` and `_` count as the same, because Kafka does not create topics whose names differ only in these characters.
     """
-    seen: set[str] = set()
+    folded_names: set[str] = set()
     for i, sink in enumerate(sinks):
         folded = sink.name.replace("_", ".")
         if sink.name.lower() == DEAD_LETTER_NAME:
@@ -248,43 +256,50 @@ def _sink_name_faults(sinks: Sequence[NewSink]) -> Iterator[Fault]:
                 f"{PIPELINE}/sinks/{i}/name",
                 f"{DEAD_LETTER_NAME} is the name of the dead-letter topic; rename the sink",
             )
-        elif folded in seen:
+        elif folded in folded_names:
             yield Fault(
                 f"{PIPELINE}/sinks/{i}/name",
                 "is the name of another sink (. and _ count as the same); rename one of them",
             )
-        seen.add(folded)
+        folded_names.add(folded)
 
 
 def _topic_faults(sinks: Sequence[NewSink], stored: Sequence[Sink], limits: SinkLimits) -> Iterator[Fault]:
-    """Yield the faults in topic members: numbers over a limit, and fewer partitions."""
-    before = {sink.name: sink.partitions for sink in stored if isinstance(sink, TopicSink)}
+    """Yield the faults in the members that configure topics.
+
+    A number may be over its limit, or there are fewer partitions than before.
+    """
+    stored_partitions = {sink.name: sink.partitions for sink in stored if isinstance(sink, TopicSink)}
     for i, sink in enumerate(sinks):
         if isinstance(sink, NewTopicSink):
-            yield from _over_limits(f"{PIPELINE}/sinks/{i}", sink, limits)
-            yield from _fewer_partitions(f"{PIPELINE}/sinks/{i}", sink.partitions, before.get(sink.name))
+            yield from _limit_faults(f"{PIPELINE}/sinks/{i}", sink, limits)
+            yield from _partition_faults(f"{PIPELINE}/sinks/{i}", sink.partitions, stored_partitions.get(sink.name))
 
 
-def _over_limits(pointer: str, sink: NewTopicSink, limits: SinkLimits) -> Iterator[Fault]:
+def _limit_faults(pointer: str, sink: NewTopicSink, limits: SinkLimits) -> Iterator[Fault]:
     ms_a_day = 24 * 3600 * 1000
     allowed = {
         "partitions": (limits.partitions, ""),
         "retention_ms": (limits.retention_days * ms_a_day, f" ({limits.retention_days} days)"),
         "retention_bytes": (limits.retention_bytes, " in each partition"),
     }
-    for member, (most, unit) in allowed.items():
+    for member, (maximum, unit) in allowed.items():
         value = getattr(sink, member)
-        if value is not None and value > most:
+        if value is not None and value > maximum:
             yield Fault(
                 f"{pointer}/{member}",
-                f"is {value}, and this installation allows at most {most}{unit}; use a smaller number",
+                f"is {value}, and this installation allows at most {maximum}{unit}; use a smaller number",
             )
 
 
-def _fewer_partitions(pointer: str, partitions: int | None, before: int | None) -> Iterator[Fault]:
-    if partitions is not None and before is not None and partitions < before:
+def _partition_faults(pointer: str, partitions: int | None, stored: int | None) -> Iterator[Fault]:
+    """Yield the fault of a sink with fewer partitions than before.
+
+    A sink without `partitions` is valid: its topic keeps all partitions, and gets more when the source has more.
+    """
+    if partitions is not None and stored is not None and partitions < stored:
         yield Fault(
             f"{pointer}/partitions",
-            f"is {partitions}, and the sink has {before}: Kafka can't remove partitions; keep {before} or more, or "
+            f"is {partitions}, and the sink has {stored}: Kafka can't remove partitions; keep {stored} or more, or "
             "give the sink another name, which creates another topic",
         )

@@ -9,20 +9,20 @@ from itertools import islice
 from typing import Protocol
 
 from headwater.errors import QuotaExceeded
-from headwater.model.audit import actor
-from headwater.model.quota import MEANINGS, QUOTA_NAMES, QuotaName, Reservation
+from headwater.model.audit import current_actor
+from headwater.model.quota import QUOTA_MEANINGS, QUOTA_NAMES, QuotaName, Reservation
 from headwater.model.value_sets import SetId
-from headwater.stores.protocols.control import QuotaStore, Reservations
+from headwater.stores.protocols.quotas import QuotaStore, Reservations
 from headwater.stores.protocols.sets import SetCounts, SetStore, SetWriteResult, ValuePage
 
 VALUES_PER_STEP = 50_000
 """A replace, whose number of values is not known in advance, reserves this many values at a time."""
-EXPIRES_AFTER_S = 3_600.0
-"""A reservation that has not been renewed for this long has expired: its writer has been killed."""
+RESERVATION_TTL_S = 3_600.0
+"""A reservation that has not been renewed for this long has expired, because its writer has been killed."""
 SET_VALUES: QuotaName = "set_values"
 
 
-class CountedSets(SetStore, SetCounts, Protocol):
+class CountableSets(SetStore, SetCounts, Protocol):
     """A SetStore that can count the values of several sets."""
 
 
@@ -31,12 +31,12 @@ class QuotaUsage:
     """The usage and the limit of one quota of an owner.
 
     Attributes:
-        allowed: The limit; None when there is none.
+        limit: None means no limit.
     """
 
     name: QuotaName
     used: int
-    allowed: int | None
+    limit: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,27 +48,29 @@ class QuotaStores:
     """
 
     quotas: QuotaStore
-    sets: CountedSets
+    sets: CountableSets
     reservations: Reservations
     clock: Callable[[], float] = time.time
 
 
 def quota_usage(store: QuotaStore, counts: SetCounts, owner: str) -> Sequence[QuotaUsage]:
-    """Return the usage of every quota of an owner, including unlimited ones.
+    """Return the usage of every quota of an owner, including quotas without a limit.
 
-    Raises StoreUnavailable, SetStoreUnavailable.
+    Raises DatabaseUnavailable, RedisUnavailable.
     """
-    allowed, used = store.allowed(owner), dict(store.usage(owner))
+    limits, used = store.limits(owner), dict(store.usage(owner))
     used[SET_VALUES] = sum(counts.counts(store.sets(owner)))
-    return [QuotaUsage(name, used[name], allowed[name]) for name in QUOTA_NAMES]
+    return [QuotaUsage(name, used[name], limits[name]) for name in QUOTA_NAMES]
 
 
-class QuotaSets:
-    """A SetStore that enforces the caller's quota of values, and that of all owners.
+class QuotaEnforcingSets:
+    """A SetStore that enforces the quotas of set values.
+
+    There is a quota of the caller's owner, and a quota of all owners together.
 
     A write first reserves the values that it may add, and then compares the sum of all stored values and all
-    reservations with the quota. Concurrent writes see each other's reservations, so together they never exceed the
-    quota. Close to the quota, both may be rejected although one of them would have fitted.
+    reservations with the quotas. Concurrent writes see each other's reservations, so together they never exceed a
+    quota. Close to a quota, both may raise QuotaExceeded although one of them alone would not exceed it.
     """
 
     def __init__(self, stores: QuotaStores) -> None:
@@ -79,56 +81,62 @@ class QuotaSets:
         self.counts = self._sets.counts
         self.sweep = self._sets.sweep
 
-    def add(self, target: SetId, values: Sequence[str]) -> SetWriteResult:
+    def add(self, set_id: SetId, values: Sequence[str]) -> SetWriteResult:
         """See SetStore. Raises QuotaExceeded before anything is written."""
-        if not self._is_bounded():
-            return self._sets.add(target, values)
+        if not self._has_limit():
+            return self._sets.add(set_id, values)
         distinct = list(dict.fromkeys(values))
-        with _reservation(self._stores, target) as reservation:
+        with _reservation(self._stores, set_id) as reservation:
             if not reservation.reserve(len(distinct)):
-                reservation.require(self._sets.contains_many(target, distinct).count(False))
-            return self._sets.add(target, distinct)
+                reservation.require(self._sets.contains_many(set_id, distinct).count(False))
+            return self._sets.add(set_id, distinct)
 
-    def replace(self, target: SetId, values: Iterable[str]) -> SetWriteResult:
-        """See SetStore.
+    def replace(self, set_id: SetId, values: Iterable[str]) -> SetWriteResult:
+        """See SetStore. Raises QuotaExceeded; nothing is changed then.
 
-        Repeated values in a body count each time. Raises QuotaExceeded; nothing is changed then.
+        A repeated value counts each time, because the values are not all in memory at the same time.
         """
-        if not self._is_bounded():
-            return self._sets.replace(target, values)
-        with _reservation(self._stores, target, replaced_values=self._sets.count(target)[0]) as reservation:
-            return self._sets.replace(target, reservation.reserve_all(values))
+        if not self._has_limit():
+            return self._sets.replace(set_id, values)
+        with _reservation(self._stores, set_id, replaced_values=self._sets.count(set_id).values) as reservation:
+            return self._sets.replace(set_id, reservation.reserve_all(values))
 
-    def remove(self, target: SetId, values: Sequence[str]) -> SetWriteResult:
+    def remove(self, set_id: SetId, values: Sequence[str]) -> SetWriteResult:
         """See SetStore."""
-        return self._sets.remove(target, values)
+        return self._sets.remove(set_id, values)
 
-    def page(self, target: SetId, cursor: int | None, count: int) -> ValuePage:
+    def page(self, set_id: SetId, cursor: int | None, count: int) -> ValuePage:
         """See SetStore."""
-        return self._sets.page(target, cursor, count)
+        return self._sets.page(set_id, cursor, count)
 
-    def drop(self, target: SetId) -> None:
-        """See SetStore. Reservations of values that the set contained are removed too."""
-        self._sets.drop(target)
-        if self._is_bounded():
-            written = [r.id for r in self._stores.reservations.all() if r.target == target and r.written]
-            self._stores.reservations.remove(written)
+    def drop(self, set_id: SetId) -> None:
+        """See SetStore. Also removes the reservations of values that have been written to the set."""
+        self._sets.drop(set_id)
+        if self._has_limit():
+            reservations = self._stores.reservations.all()
+            self._stores.reservations.remove(
+                [each.id for each in reservations if each.target == set_id and each.written]
+            )
 
-    def _is_bounded(self) -> bool:
+    def _has_limit(self) -> bool:
         quotas = self._stores.quotas
-        return SET_VALUES in quotas.total or quotas.allowed(actor().owner)[SET_VALUES] is not None
+        return SET_VALUES in quotas.total or quotas.limits(current_actor().owner)[SET_VALUES] is not None
 
 
 @contextmanager
 def _reservation(
-    stores: QuotaStores, target: SetId, replaced_values: int | None = None
+    stores: QuotaStores, set_id: SetId, replaced_values: int | None = None
 ) -> Iterator["_ActiveReservation"]:
-    first = Reservation(secrets.token_hex(8), actor().owner, target, 0, stores.clock() + EXPIRES_AFTER_S)
+    """Reserve values during the block, which writes the values.
+
+    When the block raises, the reservation is removed.
+    """
+    initial = Reservation(secrets.token_hex(8), current_actor().owner, set_id, 0, stores.clock() + RESERVATION_TTL_S)
     try:
-        reservation = _ActiveReservation(stores, first, replaced_values)
+        reservation = _ActiveReservation(stores, initial, replaced_values)
         yield reservation
     except BaseException:
-        stores.reservations.remove([first.id])
+        stores.reservations.remove([initial.id])
         raise
     reservation.end()
 
@@ -136,28 +144,29 @@ def _reservation(
 class _ActiveReservation:
     """The reservation of one write.
 
-    Attributes:
+    Args:
+        reservation: A reservation of no values, which is not stored yet.
         replaced_values: How many values the write replaces; None when it adds values.
     """
 
-    def __init__(self, stores: QuotaStores, first: Reservation, replaced_values: int | None) -> None:
+    def __init__(self, stores: QuotaStores, reservation: Reservation, replaced_values: int | None) -> None:
         self._stores = stores
-        self._reservation = first
+        self._reservation = reservation
         self._replaced_values = replaced_values
 
     def reserve(self, values: int) -> bool:
-        """Set the reservation to a total of `values`. Returns False when that would exceed a quota."""
+        """Reserve a total of `values` values. Returns False when they exceed a quota."""
         return self._put_and_check(values) is None
 
     def require(self, values: int) -> None:
-        """Set the reservation to a total of `values`. Raises QuotaExceeded."""
+        """Reserve a total of `values` values. Raises QuotaExceeded."""
         if excess := self._put_and_check(values):
             raise excess
 
     def reserve_all(self, values: Iterable[str]) -> Iterator[str]:
-        """Yield the values; each is reserved before it is yielded. Raises QuotaExceeded."""
-        rest, reserved = iter(values), 0
-        while part := list(islice(rest, VALUES_PER_STEP)):
+        """Yield the values, and reserve each value before it is yielded. Raises QuotaExceeded."""
+        remaining, reserved = iter(values), 0
+        while part := list(islice(remaining, VALUES_PER_STEP)):
             reserved += len(part)
             self.require(reserved)
             yield from part
@@ -165,7 +174,8 @@ class _ActiveReservation:
     def end(self) -> None:
         """Release the reservation, or mark it as written.
 
-        It is marked while the owner of the set is not recorded yet.
+        It is marked as written when the database does not record the set for its owner yet. The reservation then counts
+        until the database does.
         """
         if self._reservation.target in self._stores.quotas.sets(self._reservation.owner):
             self._stores.reservations.remove([self._reservation.id])
@@ -175,43 +185,50 @@ class _ActiveReservation:
     def _put_and_check(self, values: int) -> QuotaExceeded | None:
         """Store the reservation with a new number of values.
 
-        Return the error when that exceeds a quota.
+        Returns the error when the number exceeds a quota.
         """
-        self._reservation = replace(self._reservation, values=values, until=self._stores.clock() + EXPIRES_AFTER_S)
+        self._reservation = replace(self._reservation, values=values, until=self._stores.clock() + RESERVATION_TTL_S)
         self._stores.reservations.put(self._reservation)
         if values <= (self._replaced_values or 0):
             return None
         now = self._stores.clock()
-        others = [r for r in self._stores.reservations.all() if r.id != self._reservation.id and r.until > now]
-        return self._excess_of_owner(others) or self._excess_of_all(others)
+        other_reservations = [
+            other for other in self._stores.reservations.all() if other.id != self._reservation.id and other.until > now
+        ]
+        return self._excess_of_owner(other_reservations) or self._excess_of_all(other_reservations)
 
-    def _excess_of_owner(self, others: Sequence[Reservation]) -> QuotaExceeded | None:
+    def _excess_of_owner(self, other_reservations: Sequence[Reservation]) -> QuotaExceeded | None:
         owner = self._reservation.owner
-        allowed = self._stores.quotas.allowed(owner)[SET_VALUES]
-        if allowed is None:
+        limit = self._stores.quotas.limits(owner)[SET_VALUES]
+        if limit is None:
             return None
-        used = self._used([r for r in others if r.owner == owner], owner)
+        used = self._used([other for other in other_reservations if other.owner == owner], owner)
         wanted = used + self._reservation.values
-        text = f"You have {used:,} of {allowed:,} {MEANINGS[SET_VALUES]}, and would have {wanted:,}."
+        if wanted <= limit:
+            return None
+        text = f"You have {used:,} of {limit:,} {QUOTA_MEANINGS[SET_VALUES]}, and would have {wanted:,}."
         advice = "Remove some that you do not need, or ask the operator for more (quota set_values)."
-        return QuotaExceeded(f"Nothing was changed. {text} {advice}") if wanted > allowed else None
+        return QuotaExceeded(f"Nothing was changed. {text} {advice}")
 
-    def _excess_of_all(self, others: Sequence[Reservation]) -> QuotaExceeded | None:
-        allowed = self._stores.quotas.total.get(SET_VALUES)
-        if allowed is None or self._used(others, None) + self._reservation.values <= allowed:
+    def _excess_of_all(self, other_reservations: Sequence[Reservation]) -> QuotaExceeded | None:
+        limit = self._stores.quotas.total.get(SET_VALUES)
+        if limit is None or self._used(other_reservations, None) + self._reservation.values <= limit:
             return None
         return QuotaExceeded(
-            f"Nothing was changed. The limit for all owners together is reached: {allowed:,} {MEANINGS[SET_VALUES]}. "
-            "Ask the operator for more (quota total set_values)."
+            "Nothing was changed. The limit for all owners together is reached: "
+            f"{limit:,} {QUOTA_MEANINGS[SET_VALUES]}. Ask the operator for more (quota total set_values)."
         )
 
-    def _used(self, others: Sequence[Reservation], owner: str | None) -> int:
-        """Return the values of all sets, plus the values that other writes reserved.
+    def _used(self, other_reservations: Sequence[Reservation], owner: str | None) -> int:
+        """Return the values in the sets of an owner, plus the values that other writes reserved.
 
-        A set that is replaced is not counted.
+        The values of a set that this write replaces do not count.
+
+        Args:
+            owner: None means all owners.
         """
-        targets = set(self._stores.quotas.sets(owner))
-        reserved = sum(r.values for r in others if not (r.written and r.target in targets))
+        set_ids = set(self._stores.quotas.sets(owner))
+        reserved = sum(other.values for other in other_reservations if not (other.written and other.target in set_ids))
         if self._replaced_values is not None:
-            targets.discard(self._reservation.target)
-        return sum(self._stores.sets.counts(list(targets))) + reserved
+            set_ids.discard(self._reservation.target)
+        return sum(self._stores.sets.counts(list(set_ids))) + reserved

@@ -1,6 +1,6 @@
 """Reads the quoted ticks of tokens: the settled state, and unsettled ticks in USD.
 
-Unsettled ticks have their current prices.
+The price of an unsettled tick is computed at each read, from the current history of its quote token.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -13,7 +13,7 @@ from headwater.model.price.series import Tick
 from headwater.model.price.single_band import TokenParts
 from headwater.model.price.stats import EvaluableState
 from headwater.model.price.tick import quote_key, quoted_key
-from headwater.model.price.view import view_of
+from headwater.model.price.view import view_with_ticks
 from headwater.stores.protocols.prices import PriceStore, StoredToken
 from headwater.stores.quote_history_reader import QuoteHistoryReader
 
@@ -23,10 +23,11 @@ class QuotedToken:
     """The quoted ticks of one token.
 
     Attributes:
-        settled: The encoded state of the settled ticks; b"" when there is none.
+        settled: The encoded state of the settled ticks; b"" when there are no settled ticks.
         priced: The unsettled ticks that have a price in USD.
-        archived: The ticks of the hour one day ago that were moved from the settled state to the archive.
-        stale: The ticks whose quote price was stale.
+        archived: The ticks of the hour one day ago that were moved from the settled state to the archive; None when
+            there are none.
+        stale: The ticks that were priced with a stale price of the quote token.
     """
 
     settled: bytes
@@ -36,12 +37,15 @@ class QuotedToken:
 
     def view(self, now: int) -> EvaluableState:
         """Return the state at a time, in ms since the epoch."""
-        return view_of(self.settled, [tick for group in self.priced for tick in group.ticks()], now)
+        return view_with_ticks(self.settled, [tick for group in self.priced for tick in group.ticks()], now)
 
     @property
     def has_explicit_address(self) -> bool:
-        """Whether a tick carries the token's address, because the address is not in lower case."""
-        return any(group.mint for group in self.priced)
+        """Whether a tick has the token's address as on chain.
+
+        A tick has this address only when it is not in lower case.
+        """
+        return any(group.address for group in self.priced)
 
     @property
     def parts(self) -> TokenParts:
@@ -53,28 +57,29 @@ class QuotedToken:
 
 
 def read_quoted(
-    store: PriceStore, found: Mapping[bytes, StoredToken], hour: TimeBucket, now: int
+    store: PriceStore, stored: Mapping[bytes, StoredToken], day_ago: TimeBucket, now: int
 ) -> dict[bytes, QuotedToken]:
     """Return the quoted ticks of the tokens that have any, by token key.
 
-    hour: The hour one day before `now`, whose archived ticks are read too.
+    Args:
+        day_ago: The hour one day before `now`, whose archived ticks are read too.
 
-    Raises SetStoreUnavailable, PriceStateUnreadable.
+    Raises RedisUnavailable, PriceStateUnreadable.
     """
     states = {
         key: QuotedState.decode(token.quoted_state, token.quoted_tail)
-        for key, token in found.items()
+        for key, token in stored.items()
         if token.quoted_state or token.quoted_tail
     }
     if not states:
         return {}
     unsettled = {key: read_unsettled(state.unsettled) for key, state in states.items()}
     reader = QuoteHistoryReader(store, unsettled, now)
-    archive_keys = [*reader.archive_keys, *((quoted_key(key), hour) for key in states)]
+    archive_keys = [*reader.archive_keys, *((quoted_key(key), day_ago) for key in states)]
     archived = dict(zip(archive_keys, store.read_archived(archive_keys), strict=True))
     histories = reader.histories(archived)
     return {
-        key: _quoted_token(key, state, unsettled[key], histories, archived[quoted_key(key), hour], now)
+        key: _quoted_token(key, state, unsettled[key], histories, archived[quoted_key(key), day_ago], now)
         for key, state in states.items()
     }
 

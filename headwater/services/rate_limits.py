@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 
-from headwater.stores.protocols.control import TokenBuckets
+from headwater.stores.protocols.token_buckets import TokenBuckets
 
 CONCURRENT_UPLOADS = 5
 """The API documentation recommends this many concurrent uploads, so a burst of this size is always allowed."""
@@ -14,21 +14,24 @@ class RateDecision:
     """Whether one request is allowed, and the state of its bucket.
 
     Attributes:
-        size: Requests that are allowed per window_s.
+        limit: The number of requests that are allowed per `window_s` seconds.
     """
 
     allowed: bool
     remaining: int
-    size: int
+    limit: int
     window_s: int
     retry_after_s: int
 
 
 class RateLimits:
-    """Each API key has two token buckets, one for uploads and one for all other requests.
+    """Limits the requests of each API key.
 
-    rate: Requests per second.
-    burst: How many requests are allowed at once.
+    An API key has two token buckets: one for uploads and one for all other requests.
+
+    Args:
+        rate: The number of requests per second.
+        burst: The number of requests that are allowed at the same time.
     """
 
     def __init__(self, buckets: TokenBuckets, rate: float, burst: int) -> None:
@@ -37,14 +40,14 @@ class RateLimits:
         self._burst = burst
 
     def take(self, key_id: str, *, upload: bool) -> RateDecision:
-        """Count one request. The call may block and raises SetStoreUnavailable."""
-        size = max(self._burst, CONCURRENT_UPLOADS) if upload else self._burst
-        left = self._buckets.take(f"{key_id}:{'uploads' if upload else 'calls'}", self._rate, size)
-        wait_s = max(1, math.ceil((1 - left.tokens) / self._rate))
+        """Count one request of an API key. May block. Raises RedisUnavailable."""
+        limit = max(self._burst, CONCURRENT_UPLOADS) if upload else self._burst
+        bucket = self._buckets.take(f"{key_id}:{'uploads' if upload else 'calls'}", self._rate, limit)
+        wait_s = max(1, math.ceil((1 - bucket.tokens) / self._rate))
         return RateDecision(
-            allowed=left.taken,
-            remaining=math.floor(left.tokens),
-            size=size,
-            window_s=max(1, math.ceil(size / self._rate)),
+            allowed=bucket.taken,
+            remaining=math.floor(bucket.tokens),
+            limit=limit,
+            window_s=max(1, math.ceil(limit / self._rate)),
             retry_after_s=wait_s,
         )

@@ -6,7 +6,7 @@ from headwater.errors import Fault, InvalidInput
 from headwater.model.value_sets import MAX_VALUE_CHARS, normalise, normalise_all
 
 Values = list[str]
-"""The values of a request, as sent. A service with such a parameter raises InvalidInput for an invalid value."""
+"""Values as a request contains them. A method with such a parameter raises InvalidInput for an invalid value."""
 
 
 def normalise_one(value: str) -> str:
@@ -26,7 +26,7 @@ def normalised_parts(parts: Iterable[Values]) -> Iterator[list[str]]:
 
     Raises InvalidInput at the first invalid value.
     """
-    first = 0
+    first_index = 0
     for part in parts:
-        yield normalise_all(part, first)
-        first += len(part)
+        yield normalise_all(part, first_index)
+        first_index += len(part)

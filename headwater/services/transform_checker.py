@@ -1,6 +1,6 @@
-"""Checks and compiles the transforms in a request.
+"""Checks and compiles the transforms in a request, as the types of transforms declare.
 
-The types of transforms declare the checks. A compiled transform is ready to be stored.
+A compiled transform is ready to be stored.
 """
 
 import functools
@@ -10,17 +10,20 @@ from headwater.errors import InvalidInput
 from headwater.model.transforms import TRANSFORM_MODELS, NewTransform, Transform
 from headwater.model.transforms.base import TransformIdentity
 from headwater.model.value_sets import MAX_VALUES_PER_REQUEST, normalise_all
-from headwater.services import uids
-from headwater.services.findings import Findings, below
+from headwater.services import identities
+from headwater.services.findings import Findings, with_prefix
+from headwater.services.identities import PointerOf
 from headwater.services.ids import NewId
-from headwater.services.uids import PointerOf
 from headwater.transforms.transform_type import CompileContext, TransformType, ValidateScript
 
 
 class TransformChecker:
     """Checks and compiles transforms.
 
-    types: The code of each type of transforms.
+    Args:
+        types: The code of each type of transforms, by the name of the type.
+        validate_script: Compiles a script in the sandbox.
+        new_id: Returns the uid of a new transform.
     """
 
     def __init__(self, types: Mapping[str, TransformType], validate_script: ValidateScript, new_id: NewId) -> None:
@@ -31,76 +34,82 @@ class TransformChecker:
     def with_compile_cache(self) -> "TransformChecker":
         """Return a checker that compiles each script only once.
 
-        A script is not compiled again when a request is checked again.
+        A script is not compiled again when the same request is checked again.
         """
         return TransformChecker(self._types, functools.cache(self._validate_script), self._new_id)
 
     def check(
         self,
         sent: Sequence[NewTransform],
-        before: Sequence[TransformIdentity | None],
-        at: PointerOf,
+        updated: Sequence[TransformIdentity | None],
+        pointer_of: PointerOf,
         findings: Findings,
         other_names: Sequence[str | None] = (),
     ) -> list[Transform]:
-        """Return the transforms to compile.
+        """Check the sent transforms, and return the transforms to compile.
 
-        before: For each sent transform, the stored transform that it updates, or None.
-        other_names: The names of stored transforms that are not in the request.
+        The faults are added to `findings`.
+
+        Args:
+            updated: For each sent transform, the stored transform that it updates; None for a new transform.
+            other_names: The names of stored transforms that are not in the request.
         """
-        pairs = list(zip(sent, before, strict=True))
-        names = [uids.effective_name(*pair) for pair in pairs]
-        findings.faults.extend(uids.uid_faults(sent, before, at))
-        findings.faults.extend(uids.name_faults(names, other_names, at))
-        return [self._transform(at(i), *pair, names[i], findings) for i, pair in enumerate(pairs)]
+        pairs = list(zip(sent, updated, strict=True))
+        names = [identities.effective_name(*pair) for pair in pairs]
+        findings.faults.extend(identities.uid_faults(sent, updated, pointer_of))
+        findings.faults.extend(identities.name_faults(names, other_names, pointer_of))
+        return [self._check_one(pointer_of(i), *pair, names[i], findings) for i, pair in enumerate(pairs)]
 
     def compile(
         self,
         transforms: Sequence[Transform],
         example: str,
         stored: Sequence[Transform],
-        at: PointerOf,
+        pointer_of: PointerOf,
         findings: Findings,
     ) -> list[Transform]:
-        """Return the transforms to store. Raises InvalidInput.
+        """Compile transforms, add the warnings to `findings`, and return the transforms to store.
 
-        example: An example record of the stream, as JSON text.
-        stored: The transforms of the stored configuration, if they were compiled with this example.
+        Raises InvalidInput with the faults of all transforms.
+
+        Args:
+            example: An example record of the stream, as JSON text.
+            stored: The transforms of the stored configuration, if they were compiled with this example.
         """
         context = CompileContext(self._validate_script, example, stored)
         compiled = [self._types[transform.type].compile(transform, context) for transform in transforms]
         for i, result in enumerate(compiled):
-            findings.faults.extend(below(at(i), result.faults))
-            findings.warnings.extend(below(at(i), result.warnings))
-        findings.raise_if_any()
+            findings.faults.extend(with_prefix(pointer_of(i), result.faults))
+            findings.warnings.extend(with_prefix(pointer_of(i), result.warnings))
+        findings.raise_faults()
         return [result.config for result in compiled]
 
-    def _transform(
-        self, pointer: str, sent: NewTransform, before: TransformIdentity | None, name: str | None, findings: Findings
+    def _check_one(
+        self, pointer: str, sent: NewTransform, updated: TransformIdentity | None, name: str | None, findings: Findings
     ) -> Transform:
-        uid = before.uid if before else self._new_id()
-        findings.faults.extend(below(pointer, [*self._types[sent.type].check(sent)]))
+        uid = updated.uid if updated else self._new_id()
+        findings.faults.extend(with_prefix(pointer, [*self._types[sent.type].check(sent)]))
         if sent.owns_set:
-            _check_values(pointer, uid, sent, before, findings)
+            _check_initial_values(pointer, uid, sent, updated, findings)
         model = TRANSFORM_MODELS[sent.type]
         members = sent.model_dump(include=model.model_fields.keys() - {"uid", "name"})
         return model(uid=uid, name=name, **members)
 
 
-def _check_values(
-    pointer: str, uid: str, sent: NewTransform, before: TransformIdentity | None, findings: Findings
+def _check_initial_values(
+    pointer: str, uid: str, sent: NewTransform, updated: TransformIdentity | None, findings: Findings
 ) -> None:
-    """Check the initial values of a new transform's set.
+    """Add the initial values of a new transform's set to `findings`, after a check.
 
-    The set of a stored transform keeps its values.
+    The set of a stored transform keeps its values; initial values for it get a warning.
     """
-    values, at = sent.initial_values, f"{pointer}/set_values"
-    if before is None:
+    values, values_pointer = sent.initial_values, f"{pointer}/set_values"
+    if updated is None:
         findings.new_filters.append(pointer)
-        _add_values(at, uid, values or [], findings)
+        _add_values(values_pointer, uid, values or [], findings)
     elif values is not None:
-        findings.warn(
-            at,
+        findings.add_warning(
+            values_pointer,
             "were ignored: the filter exists and keeps its values; change them with …/transforms/{uid}/filter-values",
         )
 
@@ -108,7 +117,7 @@ def _check_values(
 def _add_values(pointer: str, uid: str, values: list[str], findings: Findings) -> None:
     if len(values) > MAX_VALUES_PER_REQUEST:
         detail = f"has {len(values)} values; send at most {MAX_VALUES_PER_REQUEST} and add the rest later"
-        findings.refuse(pointer, detail)
+        findings.add_fault(pointer, detail)
         return
     if not values:
         return
@@ -116,4 +125,4 @@ def _add_values(pointer: str, uid: str, values: list[str], findings: Findings) -
         findings.values[uid] = normalise_all(values)
     except InvalidInput as error:
         for fault in error.faults:
-            findings.refuse(pointer + fault.pointer.removeprefix("/values"), fault.detail)
+            findings.add_fault(pointer + fault.pointer.removeprefix("/values"), fault.detail)

@@ -1,6 +1,6 @@
-"""Validates a configuration like create and runs its transforms on sample records.
+"""Runs trials of configurations on sample records.
 
-Nothing is saved.
+A trial checks a configuration as create does, and runs its transforms on the records. It saves nothing.
 """
 
 import json
@@ -15,16 +15,16 @@ from headwater.model.outputs import output_index
 from headwater.model.record import RecordBatch
 from headwater.model.transforms import Transform as TransformConfig
 from headwater.model.trial import Trial, TrialRecord, TrialStep
-from headwater.model.value_sets import filter_set
+from headwater.model.value_sets import filter_set_id
 from headwater.sandbox.bigint_marks import remove_marks
 from headwater.services.ids import Clock
 from headwater.services.pipeline_checker import CheckedPipeline, PipelineChecker
-from headwater.stores.trial_sets import TrialSets
+from headwater.services.trial_sets import TrialSets
 from headwater.transforms.base import Transform, TransformContext
 from headwater.transforms.transform_type import TransformType
 
 TIME_LIMIT_S = 10.0
-"""Time limit for all samples together. An endless loop in a script takes a second or two per sample."""
+"""The time limit of all samples together. An endless loop in a script takes a second or two per sample."""
 MAX_RESPONSE_BYTES = 8 << 20
 _OVERHEAD_BYTES = 100
 """The bytes that are added to the size of each output or log line."""
@@ -35,31 +35,34 @@ OpenContext = Callable[[str], AbstractContextManager[TransformContext]]
 
 
 class _LimitReached(Exception):
-    """The time limit or the size limit of the response is reached; the message says which."""
+    """A limit of time, size or nesting is reached; the message says which."""
 
 
 @dataclass(slots=True)
 class _Budget:
+    """The time and the bytes of the response that the samples may use."""
+
     clock: Callable[[], float]
     end_s: float
-    left_bytes: int = MAX_RESPONSE_BYTES
+    remaining_bytes: int = MAX_RESPONSE_BYTES
 
     def check_time(self) -> None:
         if self.clock() >= self.end_s:
             raise _LimitReached(f"the records took more than {TIME_LIMIT_S:.0f} s in all")
 
     def spend(self, texts: Sequence[bytes | str]) -> None:
-        self.left_bytes -= sum(map(len, texts)) + _OVERHEAD_BYTES * len(texts)
-        if self.left_bytes < 0:
+        self.remaining_bytes -= sum(map(len, texts)) + _OVERHEAD_BYTES * len(texts)
+        if self.remaining_bytes < 0:
             raise _LimitReached(f"the response would be larger than {MAX_RESPONSE_BYTES >> 20} MiB")
 
 
 class Trials:
     """Runs trials of configurations.
 
-    transform_types: The code of each type of transforms.
-    now: Returns the timestamp of sample records.
-    clock: Returns monotonic seconds.
+    Args:
+        transform_types: The code of each type of transforms, by the name of the type.
+        now: Returns the timestamp of sample records.
+        clock: Returns monotonic seconds.
     """
 
     def __init__(
@@ -80,11 +83,14 @@ class Trials:
     def run(self, owner: str, sent: NewPipelineConfig, samples: Sequence[bytes]) -> Trial:
         """Check a pipeline as create does, and pass each sample through its transforms.
 
-        The samples are JSON texts. A filter tests against its `set_values`; `flow.contains` uses the owner's datasets.
-        The call blocks while the sandbox works, for TIME_LIMIT_S and the time of one record at most. Raises
-        InvalidInput, SandboxFailed, SetStoreUnavailable.
+        A filter tests against its `set_values`; `flow.contains` uses the owner's datasets. The call blocks while the
+        sandbox works, for TIME_LIMIT_S and the time of one sample at most. Raises InvalidInput, SandboxFailed,
+        RedisUnavailable.
+
+        Args:
+            samples: The sample records as JSON texts.
         """
-        checked = self._checker.with_compile_cache().create(sent)
+        checked = self._checker.with_compile_cache().check_new(sent)
         if not samples:
             return Trial(checked.warnings, [])
         with self._open_context(owner) as context:
@@ -92,14 +98,15 @@ class Trials:
             transforms = list(zip(configs, self._build(checked, context), strict=True))
             budget = _Budget(self._clock, self._clock() + TIME_LIMIT_S)
             records = [
-                self._run_sample(transforms, _batch(sample, i, self._now), budget) for i, sample in enumerate(samples)
+                self._run_sample(transforms, _batch_of(sample, i, self._now), budget)
+                for i, sample in enumerate(samples)
             ]
         return Trial(checked.warnings, records)
 
     def _build(self, checked: CheckedPipeline, context: TransformContext) -> list[Transform]:
-        values = {filter_set(context.config_id, uid): values for uid, values in checked.values.items()}
-        with_values = replace(context, sets=TrialSets(values, context.sets))
-        return build_transforms(checked.config.transforms, self._transform_types, with_values)
+        values = {filter_set_id(context.config_id, uid): values for uid, values in checked.values.items()}
+        trial_context = replace(context, sets=TrialSets(values, context.sets))
+        return build_transforms(checked.config.transforms, self._transform_types, trial_context)
 
     def _run_sample(
         self, transforms: Sequence[tuple[TransformConfig, Transform]], batch: RecordBatch, budget: _Budget
@@ -125,8 +132,8 @@ class Trials:
         return TrialRecord("error" if any(step.failures for step in steps) else "dropped", [], steps)
 
 
-def _batch(sample: bytes, number: int, now: Clock) -> RecordBatch:
-    return RecordBatch.of(_TOPIC, [sample], [None], [int(now().timestamp() * 1000)], [0], [number], [0])
+def _batch_of(sample: bytes, offset: int, now: Clock) -> RecordBatch:
+    return RecordBatch.of(_TOPIC, [sample], [None], [int(now().timestamp() * 1000)], [0], [offset], [0])
 
 
 def _count_kept(config: TransformConfig, batch: RecordBatch, outputs: RecordBatch) -> int:
@@ -141,23 +148,27 @@ def _count_kept(config: TransformConfig, batch: RecordBatch, outputs: RecordBatc
 
 
 def _to_json(batch: RecordBatch) -> list[bytes]:
-    """Return the records as JSON, also where they pass between scripts, which use another form."""
-    return [_json(remove_marks(value or b"") if batch.for_script else value) for value in batch.values]
+    """Return the records of a batch as JSON.
+
+    Between two scripts, a batch has its records in another form.
+    """
+    return [_require_json(remove_marks(value or b"") if batch.for_script else value) for value in batch.values]
 
 
-def _refuse_constant(constant: str) -> None:
+def _reject_constant(constant: str) -> None:
+    """Reject NaN and Infinity, which `json` accepts."""
     raise ValueError(f"{constant} is not JSON")
 
 
-def _json(value: bytes | None) -> bytes:
-    """Return the value after a check that it is JSON.
+def _require_json(value: bytes | None) -> bytes:
+    """Return the value, which the response contains unchanged.
 
-    It is inserted into the response unchanged. Raises SandboxFailed otherwise, which can only happen when the sandbox
-    has been compromised.
+    Raises SandboxFailed when the value is not JSON. Only a compromised sandbox returns such a value.
     """
     try:
         text = value or b""
-        json.loads(text.decode(), parse_int=len, parse_float=len, parse_constant=_refuse_constant)
+        # Any cheap function may parse the numbers, because they are not used.
+        json.loads(text.decode(), parse_int=len, parse_float=len, parse_constant=_reject_constant)
     except RecursionError:
         raise _LimitReached("a record is nested too deeply to be shown") from None
     except ValueError as error:

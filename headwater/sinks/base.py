@@ -1,52 +1,57 @@
 """Protocols of sinks, and of the producers that all sinks of a worker share."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Literal, NamedTuple, Protocol
 
 from headwater.model.record import Failure, RecordBatch
 from headwater.sinks.outputs import OutputBatch
 
 
-class RecordRejection(NamedTuple):
-    """An error of Kafka for a produced record.
+class Rejection(NamedTuple):
+    """An error for a produced record, or for the whole client of a producer.
 
-    After a rejection, no record since the last commit counts as delivered, and the producer must be replaced.
+    After a rejection, the records since the last commit may be lost, and the producer must be replaced.
 
     Attributes:
         reason: What happened, as a sentence for the user.
-        topic: The topic of the record; empty when the error is not about one record.
+        topic: The topic of the record; empty for an error of the whole client.
         output_id: The value of the record's SOURCE_HEADER.
-        scope: "record" when Kafka rejects this record every time; "batch" when Kafka rejected the batch that contained
-            the record, perhaps because of another record in it; "none" when the record is not the cause.
+        source_partition: The partition of the source record; None when it is not known.
+        cause: "record" when Kafka rejects this record every time; "batch" when Kafka rejected the batch that contained
+            the record, perhaps because of another record in it; "other" when no record is the cause.
     """
 
     reason: str
     topic: str = ""
     output_id: bytes = b""
-    scope: Literal["record", "batch", "none"] = "none"
+    source_partition: int | None = None
+    cause: Literal["record", "batch", "other"] = "other"
 
 
 class OutputWriter(Protocol):
-    """What sinks write to. Both kinds of producers implement it."""
+    """The producer that sinks write to. Both kinds of producers implement this protocol."""
 
     def produce(self, outputs: OutputBatch) -> None:
         """Queue records.
 
-        Never waits, however many there are. For each record, `size_error` must return None.
+        Never waits, however many there are. For each record, `sinks.outputs.size_error` must return None.
         """
 
 
 class Producer(OutputWriter, Protocol):
     """Sends records without a transaction.
 
-    Implementations: sinks/kafka_producer.py, and one in memory for tests.
+    Implementations: sinks/idempotent_producer.py, and one in memory for tests.
     """
 
     def connect(self, timeout_s: float) -> None:
         """Return when the broker answers and has all topics. Raises BrokerUnavailable."""
 
     def append(self, topic: str, value: bytes, key: bytes | None, partition: int) -> None:
-        """Queue one record with the current time and no headers, for single records."""
+        """Queue one record with the current time and no headers.
+
+        For callers that have no batches of records, such as a replay.
+        """
 
     def is_queue_full(self) -> bool:
         """Return whether records wait for space in the client's queue. Then do not call `produce`."""
@@ -60,8 +65,8 @@ class Producer(OutputWriter, Protocol):
         With 0, returns within a few milliseconds. Returns how many records are not acknowledged yet.
         """
 
-    def failures(self) -> list[RecordRejection]:
-        """What the broker refused since the last call."""
+    def take_rejections(self) -> list[Rejection]:
+        """Return and clear the rejections since the last call. Never waits."""
 
     def close(self) -> None:
         """Discard the queued records and close the client."""
@@ -87,24 +92,29 @@ class TransactionalProducer(OutputWriter, Protocol):
     def pending_records(self) -> int:
         """Return how many records wait for `commit`."""
 
-    def forget(self, partitions: Iterable[int]) -> None:
+    def pending_bytes(self) -> int:
+        """Return the size of the values that wait for `commit`, see `sinks.outputs.values_bytes`."""
+
+    def drop_partitions(self, partitions: Collection[int]) -> None:
         """Drop pending records whose source records are from these partitions.
 
-        See `OutputBatch.without`.
+        See `OutputBatch.without_sources`.
         """
 
     def commit(self, positions: Mapping[int, int], group_metadata: Callable[[], object]) -> None:
         """Write all records and the positions, if any, in one transaction.
 
         Args:
+            positions: The positions of the source.
             group_metadata: `Source.group_metadata`.
 
         Raises DeliveryFailed when it is unknown whether the transaction was committed. Then use a new producer: its
-        `init_transactions` completes or aborts the transaction. `failures` returns the records that Kafka rejected.
+        `init_transactions` completes or aborts the transaction. `take_rejections` returns the records that Kafka
+        rejected.
         """
 
-    def failures(self) -> list[RecordRejection]:
-        """What the broker refused since the last call."""
+    def take_rejections(self) -> list[Rejection]:
+        """Return and clear the rejections since the last call. Never waits."""
 
     def close(self) -> None:
         """Drop the records, abort an open transaction, and close the client."""
@@ -122,7 +132,7 @@ class Sink(Protocol):
         """The topic that the sink writes to."""
 
     def send(self, batch: RecordBatch, producer: OutputWriter) -> list[Failure]:
-        """Queue a batch in order.
+        """Produce a batch in order.
 
-        Return the records that can't be sent, for example because they are too large.
+        Returns a failure for each record that can't be sent, for example because it is too large.
         """

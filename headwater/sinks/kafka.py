@@ -74,18 +74,18 @@ class KafkaSink:
 
     def _failures(self, batch: RecordBatch) -> list[Failure]:
         """Return the records that the topic can't take, each once, in order."""
-        failures = self._without_key(batch) + self._too_large(batch)
+        failures = self._records_without_key(batch) + self._too_large_records(batch)
         return [failure for _, failure in sorted({f.row: f for f in failures}.items())]
 
-    def _without_key(self, batch: RecordBatch) -> list[Failure]:
+    def _records_without_key(self, batch: RecordBatch) -> list[Failure]:
         if not self._is_compacted or batch.keys.min_size >= 0:
             return []
         return [Failure(row, "NoKey", NO_KEY, self.name) for row, size in enumerate(batch.keys.sizes) if size < 0]
 
-    def _too_large(self, batch: RecordBatch) -> list[Failure]:
+    def _too_large_records(self, batch: RecordBatch) -> list[Failure]:
         """Return the records that are too large.
 
-        Check each record only when the largest ones may be too large.
+        Each record is checked only if the largest value and the largest key together might be too large.
         """
         if batch.values.max_size + batch.keys.max_size <= MAX_OUTPUT_BYTES:
             return []

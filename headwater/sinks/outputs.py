@@ -1,4 +1,4 @@
-"""Output records: batches of them, their ids, timestamps and maximum size."""
+"""Batches of output records, their ids, timestamps and maximum size."""
 
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from headwater.model.outputs import MAX_OUTPUT_BYTES
+from headwater.model.outputs import MAX_OUTPUT_BYTES, MAX_RECORD_BYTES
 from headwater.model.record import (
     Headers,
     Int64Column,
@@ -21,12 +21,10 @@ from headwater.native.librdkafka import HeaderColumn, OutputIdColumn
 
 SOURCE_HEADER = "headwater-src"
 CONFIG_HEADER = "headwater-cfg"
-MAX_RECORD_BYTES = 1_040_000
-"""The maximum size of key, value and headers together. The topics allow 1,048,588 bytes with Kafka's framing."""
-
 MAX_TIMESTAMP_AGE_MS = 3_600_000
+"""How old the timestamp of a record may be. The current time replaces an older timestamp."""
 MAX_TIMESTAMP_AHEAD_MS = 600_000
-"""How far the timestamp of a record may differ from the current time before the current time replaces it."""
+"""How far ahead of the current time the timestamp of a record may be. The current time replaces a later timestamp."""
 
 
 def output_timestamps(
@@ -36,7 +34,7 @@ def output_timestamps(
 
     An output has the timestamp of its source record, or the current time when that timestamp is older than `max_age_ms`
     or more than MAX_TIMESTAMP_AHEAD_MS ahead. Kafka's retention uses the timestamp, so it would delete outputs with old
-    timestamps within minutes. And Kafka rejects timestamps that are more than an hour ahead
+    timestamps within minutes. Kafka rejects timestamps that are more than an hour ahead
     (`message.timestamp.after.max.ms`).
     """
     now_ms = int(now() * 1000)
@@ -48,9 +46,9 @@ def output_timestamps(
 
 
 def output_ids(batch: RecordBatch, source_ids: SourceIds = position_ids) -> list[bytes]:
-    """Return SOURCE_HEADER for each row: the id of the source record, and the output's index.
+    """Return the output id of each row: the id of its source record, and the output's index.
 
-    Consumers drop repeats after a failure by this id.
+    It is the value of the header SOURCE_HEADER, by which consumers recognise repeated records after a failure.
     """
     ids = source_ids(batch)
     if not any(batch.indexes):  # fast path: in most batches all indexes are 0
@@ -59,7 +57,7 @@ def output_ids(batch: RecordBatch, source_ids: SourceIds = position_ids) -> list
 
 
 def output_id_column(batch: RecordBatch, source_ids: SourceIds = position_ids) -> BytesColumn | OutputIdColumn:
-    """Return the values of SOURCE_HEADER as a header column."""
+    """Return the output ids as a header column."""
     if source_ids is position_ids:
         return OutputIdColumn(batch.topic, batch.partitions, batch.offsets, batch.indexes)
     return BytesColumn.of(output_ids(batch, source_ids))
@@ -81,8 +79,12 @@ class OutputBatch:
     """Output records for one topic, as columns of the same length. Immutable.
 
     Attributes:
-        timestamps: In ms since the epoch; 0 means the current time.
-        headers: Header columns. The one named SOURCE_HEADER has the output ids, see `output_ids`.
+        topic: The topic to which the records are written.
+        values: The values.
+        keys: The keys.
+        partitions: The partitions of the topic.
+        timestamps: The timestamps in ms since the epoch; 0 means the current time.
+        headers: Header columns. The column named SOURCE_HEADER has the output ids, see `output_ids`.
     """
 
     topic: str
@@ -103,19 +105,23 @@ class OutputBatch:
         ids: Sequence[bytes] = (),
         headers: Headers | None = None,
     ) -> "OutputBatch":
-        """Return a batch with these values.
+        """Return a batch with these columns.
 
         Args:
-            ids: The output ids.
+            topic: The topic of the batch.
+            values: The value of each record.
+            keys: The key of each record.
+            partitions: The partition of each record.
+            timestamps: The timestamp of each record.
+            ids: The output id of each record.
             headers: Further headers, the same for each record.
         """
-        texts = BytesColumn.of(values)
-        columns = [HeaderColumn(name, BytesColumn.of([value] * len(texts))) for name, value in headers or []]
+        value_column = BytesColumn.of(values)
+        columns = [HeaderColumn(name, BytesColumn.of([value] * len(value_column))) for name, value in headers or []]
         if ids:
             columns.append(HeaderColumn(SOURCE_HEADER, BytesColumn.of(ids)))
-        return cls(
-            topic, texts, BytesColumn.of(keys), Int64Column("q", partitions), Int64Column("q", timestamps), columns
-        )
+        integers = Int64Column("q", partitions), Int64Column("q", timestamps)
+        return cls(topic, value_column, BytesColumn.of(keys), *integers, columns)
 
     def __len__(self) -> int:
         return len(self.values)
@@ -130,13 +136,13 @@ class OutputBatch:
         pairs = [(name, _header_value(values, row)) for name, values in self.headers]
         return [(name, value) for name, value in pairs if value is not None]
 
-    def without(self, partitions: Collection[int]) -> "OutputBatch":
+    def without_sources(self, partitions: Collection[int]) -> "OutputBatch":
         """Return the outputs whose source records are not from these partitions.
 
         A batch without SOURCE_HEADER is returned unchanged: a sink without this header writes records that may be
         repeated without effect. If the output ids do not contain positions, the output's own partition counts as that
-        of its source record. This would be wrong for Pub/Sub, whose delivery is at least once and never calls this
-        method.
+        of its source record. This occurs in tests only: exactly-once delivery calls this method, and needs a source in
+        Kafka, whose output ids contain positions.
         """
         ids = self.ids
         if ids is None:
@@ -151,6 +157,15 @@ class OutputBatch:
             timestamps=take_int64(self.timestamps, rows),
             headers=[HeaderColumn(name, _header_rows(values, rows)) for name, values in self.headers],
         )
+
+
+def values_bytes(batches: Iterable[OutputBatch]) -> int:
+    """Return the size of the values of batches in bytes.
+
+    The batches of several sinks can share their values, which then count once.
+    """
+    columns = {id(outputs.values): outputs.values for outputs in batches}
+    return sum(len(column.buffer) for column in columns.values())
 
 
 def _header_value(values: BytesColumn | OutputIdColumn, row: int) -> bytes | None:

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable
 
-from headwater.model.price.tick import TICKS_TOPIC, BadTick, partition_of, to_topic
+from headwater.model.price.tick import TICKS_TOPIC, BadTick, encode_tick, partition_of
 from headwater.model.record import Failure, RecordBatch, SourceIds
 from headwater.model.worker_spec import SinkSpec
 from headwater.sinks.base import OutputWriter
@@ -13,26 +13,28 @@ from headwater.sinks.outputs import OutputBatch, output_timestamps
 class PricesSink:
     """Implements sinks.base.Sink. A record that can't be converted to a tick is a failure.
 
-    now: seconds since the epoch.
+    Args:
+        name: The name of the sink.
+        clock: Returns the seconds since the epoch.
     """
 
     topic = TICKS_TOPIC
 
-    def __init__(self, name: str, now: Callable[[], float] = time.time) -> None:
+    def __init__(self, name: str, clock: Callable[[], float] = time.time) -> None:
         self.name = name
-        self._now = now
+        self._clock = clock
 
     def send(self, batch: RecordBatch, producer: OutputWriter) -> list[Failure]:
         ticks: list[bytes] = []
         keys: list[bytes] = []
         times: list[int] = []
         failures: list[Failure] = []
-        now = int(self._now() * 1000)
+        now_ms = int(self._clock() * 1000)
         for row, (value, timestamp) in enumerate(zip(batch.values, output_timestamps(batch.timestamps), strict=True)):
             try:
-                key, tick = to_topic(value, now)
-            except BadTick as bad:
-                failures.append(Failure(row, bad.error, bad.message, self.name))
+                key, tick = encode_tick(value, now_ms)
+            except BadTick as error:
+                failures.append(Failure(row, error.error, error.message, self.name))
             else:
                 ticks.append(tick)
                 keys.append(key)

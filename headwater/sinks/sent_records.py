@@ -1,6 +1,6 @@
 """Remembers the output ids of unacknowledged records.
 
-A failed delivery names only a number.
+A delivery report contains only the record id.
 """
 
 from bisect import bisect
@@ -12,10 +12,10 @@ from confluent_kafka import KafkaError
 from headwater.brokers.producer import DeliveryFailure
 from headwater.native.bytes_column import BytesColumn
 from headwater.native.librdkafka import OutputIdColumn
-from headwater.sinks.base import RecordRejection
+from headwater.sinks.base import Rejection
 from headwater.sinks.outputs import OutputBatch
 
-_REJECTIONS: Final = frozenset(
+_INVALID_RECORD_ERRORS: Final = frozenset(
     {
         KafkaError.INVALID_RECORD,
         KafkaError.INVALID_TIMESTAMP,
@@ -25,17 +25,18 @@ _REJECTIONS: Final = frozenset(
 )
 """Errors for which the broker rejects a whole batch because of some of its records.
 
-The broker names invalid records (KIP-467). librdkafka 2.5 to 2.16 gives their error to all records of the batch when it
-names exactly one (`rd_kafka_dr_msgq0`).
+The broker's response names the invalid records (KIP-467). When it names exactly one, librdkafka 2.5 to 2.16 reports
+that record's error for every record of the batch (`rd_kafka_dr_msgq0`).
 """
 
-_Scope = Literal["record", "batch", "none"]
+_Cause = Literal["record", "batch", "other"]
 
 
 class SentRecords:
     """The records that were sent since the last `clear`.
 
-    one_record_per_batch: whether each record is sent in its own batch, so that a batch error identifies it.
+    Args:
+        one_record_per_batch: Whether each record is sent in its own batch, so that a batch error identifies the record.
     """
 
     def __init__(self, *, one_record_per_batch: bool) -> None:
@@ -46,7 +47,8 @@ class SentRecords:
         """Add sent records.
 
         Args:
-            first_record_id: The number that the client has given to the first of them.
+            first_record_id: The id of the first record, see LibrdkafkaProducer.new_batch.
+            outputs: The records.
         """
         self._sent.append((first_record_id, outputs.topic, outputs.ids))
 
@@ -54,16 +56,29 @@ class SentRecords:
         """Forget all records, which are acknowledged."""
         self._sent.clear()
 
-    def rejection(self, failure: DeliveryFailure) -> RecordRejection:
+    def rejection(self, failure: DeliveryFailure) -> Rejection:
         """Return the rejection that a failed delivery means for its record."""
         first_record_id, topic, ids = self._sent[bisect(self._sent, failure.record_id, key=itemgetter(0)) - 1]
         row = failure.record_id - first_record_id
-        output_id = ids.value(row) if isinstance(ids, OutputIdColumn) else (ids and ids[row]) or b""
-        text = failure.text or KafkaError(failure.code).str()
-        reason = f"Kafka rejected a record of {topic}: {text}."
-        return RecordRejection(reason, topic, output_id, self._scope(failure.code) if output_id else "none")
+        output_id = _output_id(ids, row)
+        return Rejection(
+            reason=f"Kafka rejected a record of {topic}: {failure.text or KafkaError(failure.code).str()}.",
+            topic=topic,
+            output_id=output_id,
+            source_partition=ids.partitions[row] if isinstance(ids, OutputIdColumn) else None,
+            cause=self._cause(failure.code) if output_id else "other",
+        )
 
-    def _scope(self, code: int) -> _Scope:
-        if code not in _REJECTIONS:
-            return "none"
+    def _cause(self, code: int) -> _Cause:
+        if code not in _INVALID_RECORD_ERRORS:
+            return "other"
         return "record" if self._one_record_per_batch else "batch"
+
+
+def _output_id(ids: BytesColumn | OutputIdColumn | None, row: int) -> bytes:
+    """Return the output id of a row; empty when the sink writes none."""
+    if ids is None:
+        return b""
+    if isinstance(ids, OutputIdColumn):
+        return ids.value(row)
+    return ids[row] or b""

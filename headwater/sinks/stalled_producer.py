@@ -16,14 +16,17 @@ MAX_TIMEOUT_S: Final = 160.0
 class ClusterCheck(Protocol):
     """Checks whether the cluster is healthy: it answers, and all partitions have leaders.
 
-    Implementation: brokers.topic_monitor.LeaderCheck.
+    Implementation: brokers.leader_check.LeaderCheck.
     """
 
     def start(self) -> None:
         """Send a request. Never waits."""
 
-    def result(self) -> bool | None:
-        """Return whether the cluster is healthy; None while the request is pending."""
+    def take_result(self) -> bool | None:
+        """Return whether the cluster is healthy; None while the request is pending.
+
+        When the response has arrived, the request is forgotten.
+        """
 
     def close(self) -> None:
         """Close the client that sends the requests."""
@@ -36,7 +39,9 @@ class StalledProducerDetector:
     producer. An acknowledgement sets the timeout to twice the time that the acknowledgement took, so that a worker with
     a slow connection does not replace one producer after the other.
 
-    clock: monotonic seconds.
+    Args:
+        check: Checks the cluster.
+        clock: Monotonic seconds.
     """
 
     def __init__(self, check: ClusterCheck, clock: Callable[[], float] = time.monotonic) -> None:
@@ -51,48 +56,50 @@ class StalledProducerDetector:
         self._restart(self._clock())
 
     def _restart(self, now: float) -> None:
-        """Restart the time without an acknowledgement, and close the client of the check."""
+        """Start to measure the time without an acknowledgement, and close the client of the check."""
         self._check.close()
         self._checked_at = now
         self._healthy_since: float | None = now
         """None while the last check has found the cluster unhealthy."""
         self._is_checking = self._has_result = False
 
-    def stalled_for_s(self, acknowledged: int, outstanding: int) -> float:
-        """Return how long the producer has been stalled, in seconds, or 0.
-
-        The result is 0 unless the producer must be replaced now.
+    def update(self, acknowledged: int, outstanding: int) -> float | None:
+        """Process the present counts of the producer, and check the cluster if it must be checked.
 
         Args:
             acknowledged: How many records of this producer were acknowledged so far.
             outstanding: How many of its records are not acknowledged.
+
+        Returns None, or the timeout in seconds when it has passed: the producer must be replaced now.
         """
         now = self._clock()
         if acknowledged != self._acknowledged or not outstanding:
-            self._record_progress(acknowledged, now)
-            return 0.0
-        self._read_result()
-        self._start_check(now)
-        if not self._has_result or self._healthy_since is None or now - self._healthy_since < self._timeout_s:
-            return 0.0
-        stalled_s, self._timeout_s = self._timeout_s, min(MAX_TIMEOUT_S, 2 * self._timeout_s)
-        self._restart(now)
-        return stalled_s
+            self._on_progress(acknowledged, now)
+            return None
+        self._check_cluster(now)
+        return self._on_stalled(now) if self._is_stalled(now) else None
 
-    def _record_progress(self, acknowledged: int, now: float) -> None:
+    def _on_progress(self, acknowledged: int, now: float) -> None:
         if acknowledged != self._acknowledged:
             took_s = 0.0 if self._healthy_since is None else now - self._healthy_since
             self._timeout_s = min(MAX_TIMEOUT_S, max(MIN_TIMEOUT_S, 2 * took_s))
             self._acknowledged = acknowledged
         self._restart(now)
 
-    def _read_result(self) -> None:
-        is_healthy = self._check.result() if self._is_checking else None
+    def _check_cluster(self, now: float) -> None:
+        is_healthy = self._check.take_result() if self._is_checking else None
         if is_healthy is not None:
             self._is_checking, self._has_result = False, True
             self._healthy_since = (self._healthy_since or self._checked_at) if is_healthy else None
-
-    def _start_check(self, now: float) -> None:
         if not self._is_checking and now - self._checked_at >= CHECK_INTERVAL_S:
             self._check.start()
             self._is_checking, self._checked_at = True, now
+
+    def _is_stalled(self, now: float) -> bool:
+        return self._has_result and self._healthy_since is not None and now - self._healthy_since >= self._timeout_s
+
+    def _on_stalled(self, now: float) -> float:
+        """Double the timeout, and return the timeout that has passed."""
+        timeout_s, self._timeout_s = self._timeout_s, min(MAX_TIMEOUT_S, 2 * self._timeout_s)
+        self._restart(now)
+        return timeout_s

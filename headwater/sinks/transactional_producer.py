@@ -1,14 +1,14 @@
 """The producer of exactly-once delivery, which writes in Kafka transactions.
 
-A transaction contains records and positions. A transaction is open within `commit` only, so it waits for nothing but
-Kafka. After any error that is not retriable, this producer must be replaced. The next producer with the same
-transactional id completes or aborts the transaction and gets a higher epoch, so that delayed requests can't affect a
-later transaction. (librdkafka implements version 1 of the transaction protocol, which does not distinguish consecutive
-transactions of one epoch; see KIP-890.)
+A transaction contains records and positions. A transaction is open within `commit` only, so an open transaction waits
+for nothing but Kafka. After any error that is not retriable, this producer must be replaced. The next producer with the
+same transactional id completes or aborts the transaction and gets a higher epoch, so that delayed requests can't affect
+a later transaction. (librdkafka implements version 1 of the transaction protocol, which does not distinguish
+consecutive transactions of one epoch; see KIP-890.)
 """
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final, cast
 
 from confluent_kafka import KafkaError, KafkaException
@@ -16,14 +16,12 @@ from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_fixed
 
 from headwater.brokers.client_errors import ClientErrors, broker_unavailable_error
 from headwater.brokers.client_settings import producer_settings
-from headwater.brokers.producer import DEFAULT_COMPRESSION, LibrdkafkaProducer
-from headwater.brokers.transaction_group import TransactionGroup
+from headwater.brokers.producer import NO_CODEC_OVERRIDES, LibrdkafkaProducer, TransactionGroup, require_topics
 from headwater.errors import DeliveryFailed
-from headwater.model.worker_spec import KafkaAccess
+from headwater.model.access import KafkaAccess
 from headwater.native.librdkafka import PartitionOffset
-from headwater.sinks.base import RecordRejection
-from headwater.sinks.kafka_producer import require_topics
-from headwater.sinks.outputs import MAX_RECORD_BYTES, OutputBatch
+from headwater.sinks.base import Rejection
+from headwater.sinks.outputs import OutputBatch, values_bytes
 from headwater.sinks.sent_records import SentRecords
 
 TRANSACTION_TIMEOUT_S: Final = 15.0
@@ -33,18 +31,17 @@ COMMIT_TIMEOUT_S: Final = 5.0
 """How long a transaction may take; less than half of TRANSACTION_TIMEOUT_S."""
 ABORT_TIMEOUT_S: Final = 2.0
 LINGER_MS: Final = 50.0
-"""No record waits that long, because a commit flushes. Until then, a long linger makes requests larger."""
+"""`linger.ms`: the records of a transaction are queued together, and a long linger makes their requests larger.
+
+The commit ends the wait.
+"""
 QUEUE_FULL_WAIT_S: Final = 0.02
 RETRY_DELAY_S: Final = 0.02
 
 _SETTINGS: Final[dict[str, Any]] = {
-    # librdkafka's limit includes framing; `size_error` checks the effective limit.
-    "message.max.bytes": MAX_RECORD_BYTES + 4_000,
     "queue.buffering.max.messages": 100_000,
     "transaction.timeout.ms": int(TRANSACTION_TIMEOUT_S * 1000),
     "delivery.timeout.ms": 10_000,  # librdkafka allows no more than the transaction's timeout
-    # Each acknowledgement ends a wait within `commit_transaction`, which otherwise checks every 10 ms.
-    "delivery.report.only.error": False,
 }
 
 
@@ -56,8 +53,9 @@ class TransactionalKafkaProducer:
         topics: The topics that the producer writes to.
         source_topic: The topic whose positions `commit` stores.
         transactional_id: The transactional id. A new producer with this id fences the previous one.
-        codecs: The compression by topic.
-        one_record_per_batch: Whether to send each record in its own batch, so that a rejected batch identifies it.
+        codecs: The compression codec by topic, where it differs from that of the settings.
+        one_record_per_batch: Whether to send each record in its own batch, so that a rejected batch identifies the
+            record.
     """
 
     def __init__(
@@ -67,7 +65,7 @@ class TransactionalKafkaProducer:
         *,
         source_topic: str,
         transactional_id: str,
-        codecs: Mapping[str, str] = DEFAULT_COMPRESSION,
+        codecs: Mapping[str, str] = NO_CODEC_OVERRIDES,
         one_record_per_batch: bool = False,
     ) -> None:
         self._access = access
@@ -79,7 +77,7 @@ class TransactionalKafkaProducer:
         settings |= {"transactional.id": transactional_id, "batch.num.messages": 1 if one_record_per_batch else 10_000}
         self._client = LibrdkafkaProducer(settings, codecs)
         self._sent = SentRecords(one_record_per_batch=one_record_per_batch)
-        self._rejected: list[RecordRejection] = []
+        self._rejections: list[Rejection] = []
         self._is_open = False
 
     def connect(self, timeout_s: float) -> None:
@@ -99,9 +97,11 @@ class TransactionalKafkaProducer:
     def pending_records(self) -> int:
         return sum(map(len, self._pending))
 
-    def forget(self, partitions: Iterable[int]) -> None:
-        dropped = set(partitions)
-        self._pending = [outputs.without(dropped) for outputs in self._pending]
+    def pending_bytes(self) -> int:
+        return values_bytes(self._pending)
+
+    def drop_partitions(self, partitions: Collection[int]) -> None:
+        self._pending = [outputs.without_sources(partitions) for outputs in self._pending]
 
     def commit(self, positions: Mapping[int, int], group_metadata: Callable[[], object]) -> None:
         pending, self._pending = self._pending, []
@@ -111,8 +111,8 @@ class TransactionalKafkaProducer:
         try:
             self._client.begin_transaction()
             for outputs in pending:
-                self._write(outputs, deadline)
-            self._require_queued()
+                self._enqueue(outputs, deadline)
+            self._require_no_rejections()
             if positions:
                 # The group metadata is read just before it is sent: a rebalance may change it without a callback.
                 _retry(
@@ -124,19 +124,19 @@ class TransactionalKafkaProducer:
             raise DeliveryFailed(f"Kafka rejected a transaction: {error.args[0].str()}.") from error
         self._is_open = False
 
-    def _require_queued(self) -> None:
+    def _require_no_rejections(self) -> None:
         """Raise DeliveryFailed if librdkafka has rejected a record.
 
-        It would commit the transaction without it.
+        librdkafka would commit the transaction without the rejected record.
         """
-        self._rejected = self.failures()
-        if self._rejected:
-            raise DeliveryFailed(f"Kafka rejected a transaction. {self._rejected[0].reason}")
+        self._rejections = self.take_rejections()
+        if self._rejections:
+            raise DeliveryFailed(f"Kafka rejected a transaction. {self._rejections[0].reason}")
 
-    def _write(self, outputs: OutputBatch, deadline: float) -> None:
-        """Queue all records.
+    def _enqueue(self, outputs: OutputBatch, deadline: float) -> None:
+        """Move all records into the client's queue.
 
-        Raises DeliveryFailed when the queue has no space for some of them until the deadline.
+        Raises DeliveryFailed when the queue has no space for some of the records until the deadline.
         """
         if not len(outputs):
             return
@@ -157,10 +157,10 @@ class TransactionalKafkaProducer:
         ]
         self._client.send_offsets(self._source_topic, offsets, group.group_metadata, left_s)
 
-    def failures(self) -> list[RecordRejection]:
+    def take_rejections(self) -> list[Rejection]:
         self._client.poll(0)
-        rejected, self._rejected = self._rejected, []
-        return rejected + [self._sent.rejection(failure) for failure in self._client.failures()]
+        rejections, self._rejections = self._rejections, []
+        return rejections + [self._sent.rejection(failure) for failure in self._client.take_failures()]
 
     def close(self) -> None:
         self._pending.clear()

@@ -25,7 +25,7 @@ class Gap(NamedTuple):
         )
 
 
-def no_committed_offset(topic: str) -> SourceGap:
+def no_committed_offset_error(topic: str) -> SourceGap:
     """Return the error for a consumer group without committed positions.
 
     Kafka deletes the positions of a group with the topic, and some time after the group's last member has left.
@@ -37,7 +37,7 @@ def no_committed_offset(topic: str) -> SourceGap:
     )
 
 
-def topic_recreated(topic: str) -> SourceGap:
+def topic_recreated_error(topic: str) -> SourceGap:
     """Return the error for positions of a topic that was deleted and created again."""
     return SourceGap(
         f"The topic {topic} was deleted and created again, so positions on it mean other records now. "
@@ -45,7 +45,7 @@ def topic_recreated(topic: str) -> SourceGap:
     )
 
 
-def offset_beyond_end(topic: str, partition: int, position: int, end: int) -> SourceGap:
+def offset_beyond_end_error(topic: str, partition: int, position: int, end: int) -> SourceGap:
     """Return the error for a position that is greater than the end offset of its partition."""
     return SourceGap(
         f"{topic}, partition {partition}, ends at offset {end}, and the pipeline has read up to {position}: Kafka has "
@@ -53,7 +53,7 @@ def offset_beyond_end(topic: str, partition: int, position: int, end: int) -> So
     )
 
 
-def log_truncated(topic: str, partition: int, position: int) -> SourceGap:
+def log_truncated_error(topic: str, partition: int, position: int) -> SourceGap:
     """Return the error for a log whose records before the position have changed (KIP-320)."""
     return SourceGap(
         f"{topic}, partition {partition}, was truncated before offset {position}, up to which the pipeline has read, "
@@ -63,18 +63,21 @@ def log_truncated(topic: str, partition: int, position: int) -> SourceGap:
 
 
 class RebalanceListener(Protocol):
-    """Handles rebalances of the consumer group. `Source.poll` calls it, on the same thread."""
+    """Handles rebalances of the consumer group.
 
-    def assigned(self, partitions: list[int]) -> None:
+    `Source.poll` calls its methods, on the same thread.
+    """
+
+    def on_assigned(self, partitions: list[int]) -> None:
         """Take over partitions, which this worker owns from now on."""
 
-    def revoked(self, partitions: list[int]) -> None:
+    def on_revoked(self, partitions: list[int]) -> None:
         """Finish or drop the records of these partitions, then commit.
 
-        This worker loses them after the call.
+        This worker owns the partitions until the call returns.
         """
 
-    def lost(self, partitions: list[int]) -> None:
+    def on_lost(self, partitions: list[int]) -> None:
         """Drop the records of these partitions, and do not commit.
 
         Another member may already own them.
@@ -86,16 +89,17 @@ class Source(Protocol):
 
     Implementations: sources/kafka.py, sources/pubsub.py, and some in memory for tests.
 
-    A queue (Pub/Sub) behaves differently. The worker numbers partitions and offsets itself, and the numbers are valid
-    only for its lifetime. Each worker gets all partitions when it joins, and keeps them. There are no gaps. `seek`
-    reaches back to the last commit at most, and returns records from memory. `commit` acknowledges all messages before
-    the positions; uncommitted messages are redelivered to any worker. Transactions can't contain its positions.
+    A queue (Pub/Sub) has neither partitions nor offsets, so its source behaves differently. Each worker numbers
+    partitions and offsets by itself; the numbers are valid in this worker only. The source assigns all partitions when
+    it joins, and keeps them. There are no gaps. `seek` reaches back to the last commit at most, and returns records
+    from memory. `commit` acknowledges all messages before the positions; uncommitted messages are redelivered to any
+    worker. Transactions can't contain positions of a queue.
     """
 
     def join(self, listener: RebalanceListener) -> None:
         """Join the group.
 
-        A later `poll` calls `listener.assigned`, even when no partition is left for this member.
+        A later `poll` calls `listener.on_assigned`, even when no partition is left for this member.
         """
 
     def poll(self, max_records: int, timeout_s: float) -> RecordBatch:
@@ -107,19 +111,23 @@ class Source(Protocol):
         Raises BrokerUnavailable when credentials are rejected (an outage is retried internally), SourceGap, Fenced.
         """
 
-    def gaps(self) -> list[Gap]:
+    def take_gaps(self) -> list[Gap]:
         """Return the gaps that were skipped since the last call.
 
-        The last poll returned no record from before them.
+        All records that the last poll returned come after these gaps.
         """
 
     def unreadable(self) -> Mapping[int, str]:
-        """Return the currently unreadable partitions, each with the reason as a sentence."""
+        """Return the partitions that can't be read at the moment.
+
+        The value of each partition is the reason, as a sentence.
+        """
 
     def seek(self, positions: Positions) -> None:
-        """Continue at these positions. Only for partitions of which records were returned already.
+        """Continue at these positions.
 
-        Raises Fenced when this member does not own the partitions any more.
+        `poll` must have returned records of these partitions before. Raises Fenced when this member does not own the
+        partitions any more.
         """
 
     def commit(self, positions: Positions, *, wait: bool) -> None:
@@ -132,31 +140,30 @@ class Source(Protocol):
     def committed(self) -> Positions:
         """Return the committed positions of the assigned partitions.
 
-        Waits for those of an open transaction. Raises BrokerUnavailable.
+        If an open transaction contains positions of the group, waits until it ends. Raises BrokerUnavailable.
         """
 
     def source_ids(self, batch: RecordBatch) -> list[bytes]:
         """Return the ids of the source records of a batch, see model.record.SourceIds.
 
-        Only for uncommitted records.
+        The records must not be committed yet.
         """
 
     def group_metadata(self) -> object:
-        """Return what a transaction needs to commit positions for this member.
+        """Return the metadata with which a transaction commits positions for this member.
 
-        Read it just before the commit, because it changes with each rebalance.
+        Call this just before the commit, because the metadata changes with each rebalance.
         """
 
     def restrict_to(self, partitions: Collection[int] | None) -> None:
         """Fetch and return records of these partitions only, until the next call.
 
-        None lifts the restriction. Records that were fetched from other partitions are discarded. They are fetched
-        again later, from the position after the last record that was returned. After the call, no record batch of
-        another partition is decompressed, except one that is being decompressed: its size may be the reason for the
-        restriction.
+        None lifts the restriction. Records that were fetched from other partitions are discarded, and fetched again
+        after the restriction. After the call, no record batch of another partition is decompressed, because the size
+        of a batch may be the reason for the restriction. A batch that is being decompressed already is completed.
 
         The restriction is independent of `pause`, and applies to partitions that are assigned later, too. It may be set
-        before `join`, so that nothing is fetched at first. A queue has no partitions: it ignores the call.
+        before `join`, so that nothing is fetched at first. The source of a queue ignores the call.
         """
 
     def pause(self) -> None:

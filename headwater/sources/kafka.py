@@ -11,24 +11,26 @@ from confluent_kafka import KafkaError, KafkaException
 from headwater.brokers.client_errors import ClientErrors, broker_unavailable_error, unreadable_partition_message
 from headwater.brokers.client_settings import consumer_settings
 from headwater.brokers.consumer import LibrdkafkaConsumer, Rebalance
+from headwater.brokers.producer import TransactionGroup
 from headwater.brokers.topic_id import commit_metadata, committed_topic_id
 from headwater.brokers.topic_monitor import TopicMonitor
-from headwater.brokers.transaction_group import TransactionGroup
 from headwater.errors import BrokerUnavailable, Fenced, HeadwaterError, Unavailable, WorkerError
+from headwater.model.access import KafkaAccess
 from headwater.model.record import Int64Column, RecordBatch, position_ids
-from headwater.model.worker_spec import KafkaAccess, WorkerSpec
+from headwater.model.worker_spec import WorkerSpec
 from headwater.native.librdkafka import FetchedColumns, PartitionError, PartitionOffset
 from headwater.sources.base import (
     Gap,
     Positions,
     RebalanceListener,
-    log_truncated,
-    no_committed_offset,
-    offset_beyond_end,
-    topic_recreated,
+    log_truncated_error,
+    no_committed_offset_error,
+    offset_beyond_end_error,
+    topic_recreated_error,
 )
 from headwater.sources.leader_epochs import LeaderEpochs
-from headwater.sources.stall_detector import StallDetector, StalledPartitions
+from headwater.sources.out_of_range import OutOfRangePartitions
+from headwater.sources.stalled_consumer import StalledConsumerDetector, StalledPartitions
 
 log = structlog.get_logger(__name__)
 
@@ -37,7 +39,7 @@ HOUSEKEEPING_INTERVAL_S: Final = 0.4
 """The longest wait for records between two rounds of housekeeping. Each round costs an idle worker CPU time."""
 REQUEST_TIMEOUT_S: Final = 10.0
 COMMIT_TIMEOUT_S: Final = 4.0
-"""Shorter than the time that a revocation of partitions may take."""
+"""How long a commit may take; less than the time that a revocation of partitions may take."""
 START_OFFSETS_TIMEOUT_S: Final = 30.0
 """How long to wait for committed positions: the open transaction of a worker that was killed blocks them for 25 s."""
 REJOIN_AFTER_S: Final = 8.0
@@ -74,7 +76,7 @@ _DAMAGED: Final = frozenset({KafkaError._BAD_MSG, KafkaError._BAD_COMPRESSION, K
 _LOG_TRUNCATION: Final = KafkaError(KafkaError._LOG_TRUNCATION).str()
 """Part of librdkafka's error text for an offset reset because of log truncation (KIP-320)."""
 _NO_EPOCH: Final = "No epoch found"
-"""The start of that text when the leader does not know the epoch, so that the truncation is not proven."""
+"""The start of this error text when the leader does not know the epoch, so that the truncation is not proven."""
 
 
 class KafkaSource:
@@ -85,9 +87,9 @@ class KafkaSource:
         topic: The topic to read.
         group: The consumer group.
         instance_id: The `group.instance.id` of a static member; None for a dynamic member.
-        starts: Returns start positions for partitions and the topic's id, which replace the committed positions of the
-            group. A partition without a start position, or with one beyond its end, starts at its first record. May
-            raise Unavailable, which ends the worker.
+        read_starts: Takes the partitions and the topic's id, and returns start positions that replace the committed
+            positions of the group. A partition without a start position, or with one beyond its end, starts at its
+            first record. May raise Unavailable, which ends the worker.
     """
 
     def __init__(
@@ -97,9 +99,9 @@ class KafkaSource:
         group: str,
         *,
         instance_id: str | None = None,
-        starts: Callable[[list[int], str], Positions] | None = None,
+        read_starts: Callable[[list[int], str], Positions] | None = None,
     ) -> None:
-        self._external_starts = starts
+        self._read_starts = read_starts
         self._access = access
         self._topic = topic
         self._errors = ClientErrors(access)
@@ -110,7 +112,7 @@ class KafkaSource:
         self._has_hanging_client = False
         """Whether an abandoned consumer could not be closed in time."""
         self._monitor = TopicMonitor(access, topic)
-        self._stalls = StallDetector(self._monitor)
+        self._stalls = StalledConsumerDetector(self._monitor)
         self._epochs = LeaderEpochs()
         self._topic_id = ""
         """The id of the topic that is being read; empty while it is unknown."""
@@ -120,10 +122,10 @@ class KafkaSource:
         self._assigned: set[int] = set()
         self._is_paused = False
         self._paused_partitions: set[int] = set()
-        self._excluded: set[int] = set()
-        """Partitions that `restrict_to` excluded when they were assigned, so that librdkafka does not have them yet."""
+        self._not_in_client: set[int] = set()
+        """The assigned partitions that librdkafka does not have yet, because `restrict_to` excluded them until now."""
         self._restricted_to: Collection[int] | None = None
-        self._next: Positions = {}
+        self._positions: Positions = {}
         """The next offset to read of each partition."""
         self._rebalances: list[Rebalance] = []
         self._partition_errors: list[PartitionError] = []
@@ -132,12 +134,12 @@ class KafkaSource:
         self._retrying: set[int] = set()
         """The unreadable partitions that are being read again."""
         self._retry_at = 0.0
-        self._out_of_range: dict[int, PartitionError] = {}
-        """Partitions that librdkafka does not read, because their next offset does not exist in the topic."""
-        self._retry_out_of_range_at = 0.0
+        self._out_of_range = OutOfRangePartitions()
         self._skipped_gaps: list[Gap] = []
         self._requested_commits: Positions = {}
+        """The positions whose commit was requested last."""
         self._failed_commits: Positions = {}
+        """The positions whose commit has failed; the next commit contains them."""
 
     # The consumer group
 
@@ -150,44 +152,49 @@ class KafkaSource:
         self._consumer.subscribe()
 
     def _handle_rebalances(self) -> None:
-        """Handle the rebalances that came with the last records.
+        """Handle the rebalances that happened during the last fetch.
 
-        An error in here must end the worker.
+        An error must end the worker, because the rebalance is half answered then.
         """
-        changes, self._rebalances = self._rebalances, []
-        for change in changes:
-            if change.is_assignment:
-                self._handle_assignment(change.partitions)
+        rebalances, self._rebalances = self._rebalances, []
+        for rebalance in rebalances:
+            if rebalance.is_assignment:
+                self._handle_assignment(rebalance.partitions)
             else:
-                self._handle_revocation(change.partitions, lost=change.lost)
+                self._handle_revocation(rebalance.partitions, lost=rebalance.lost)
 
     def _handle_assignment(self, partitions: list[int]) -> None:
         self._unassigned_since = None
-        starts = self._starts(partitions) if partitions else []
-        self._excluded |= {partition for partition in partitions if self._is_excluded(partition)}
-        self._consumer.assign([start for start in starts if start.partition not in self._excluded])
+        starts = self._start_positions(partitions) if partitions else []
+        self._not_in_client |= {partition for partition in partitions if self._is_excluded(partition)}
+        self._consumer.assign([start for start in starts if start.partition not in self._not_in_client])
         self._assigned.update(partitions)
         for start in starts:
-            self._next[start.partition] = start.offset
+            self._positions[start.partition] = start.offset
             self._epochs.set_start(start)
         if partitions:
             self._apply_pauses(partitions)
         if self._listener is not None:
-            self._listener.assigned(partitions)
+            self._listener.on_assigned(partitions)
 
     def _apply_pauses(self, partitions: Iterable[int]) -> None:
-        """Pause those of the partitions that must not be read now, and resume the others."""
-        given = set(partitions)
-        to_pause = {partition for partition in given if self._must_pause(partition)}
-        if included := self._excluded & given - to_pause:
-            self._excluded -= included
-            self._paused_partitions -= included
-            self._consumer.assign(self._next_offsets(included))
-        if pausing := to_pause - self._paused_partitions - self._excluded:
-            self._consumer.pause(pausing)
-        if resuming := (given & self._paused_partitions) - to_pause:
-            self._consumer.resume(self._next_offsets(resuming))
-        self._paused_partitions = (self._paused_partitions - given) | to_pause
+        """Let librdkafka read the partitions that may be read now, and pause the rest of them.
+
+        Assigns the partitions that librdkafka does not have yet.
+        """
+        unpaused = {partition for partition in partitions if not self._must_pause(partition)}
+        paused = {*partitions} - unpaused
+        to_assign = unpaused & self._not_in_client
+        to_resume = (unpaused & self._paused_partitions) - to_assign
+        to_pause = paused - self._paused_partitions - self._not_in_client
+        self._not_in_client -= to_assign
+        self._paused_partitions = (self._paused_partitions - unpaused) | paused
+        if to_assign:
+            self._consumer.assign(self._positions_with_epochs(to_assign))
+        if to_pause:
+            self._consumer.pause(to_pause)
+        if to_resume:
+            self._consumer.resume(self._positions_with_epochs(to_resume))
 
     def _must_pause(self, partition: int) -> bool:
         is_unreadable = partition in self._unreadable and partition not in self._retrying
@@ -200,28 +207,29 @@ class KafkaSource:
         if lost:
             self._unassigned_since = time.monotonic()
         if self._listener is not None:
-            (self._listener.lost if lost else self._listener.revoked)(partitions)
-        revoked = set(partitions) - self._excluded
-        if paused := self._paused_partitions & revoked:
+            (self._listener.on_lost if lost else self._listener.on_revoked)(partitions)
+        revoked_in_client = set(partitions) - self._not_in_client
+        if paused := self._paused_partitions & revoked_in_client:
             self._consumer.clear_pause(paused)
-        self._forget(partitions)
-        self._consumer.unassign(revoked)
+        self._remove(partitions)
+        self._consumer.unassign(revoked_in_client)
 
-    def _forget(self, partitions: Iterable[int]) -> None:
-        lost = set(partitions)
-        self._assigned -= lost
-        self._paused_partitions -= lost
-        self._excluded -= lost
-        self._stalls.remove(lost)
-        self._epochs.remove(lost)
+    def _remove(self, partitions: Iterable[int]) -> None:
+        """Forget partitions that this member does not own any more."""
+        removed = set(partitions)
+        self._assigned -= removed
+        self._paused_partitions -= removed
+        self._not_in_client -= removed
+        self._stalls.remove(removed)
+        self._epochs.remove(removed)
+        self._out_of_range.remove(removed)
         # The next owner of a partition finds the same gaps and reports them.
-        self._skipped_gaps = [gap for gap in self._skipped_gaps if gap.partition not in lost]
-        self._partition_errors = [error for error in self._partition_errors if error.partition not in lost]
-        for partition in lost:
+        self._skipped_gaps = [gap for gap in self._skipped_gaps if gap.partition not in removed]
+        self._partition_errors = [error for error in self._partition_errors if error.partition not in removed]
+        for partition in removed:
             self._unreadable.pop(partition, None)
-            self._out_of_range.pop(partition, None)
             self._retrying.discard(partition)
-            for positions in (self._next, self._requested_commits, self._failed_commits):
+            for positions in (self._positions, self._requested_commits, self._failed_commits):
                 positions.pop(partition, None)
 
     def _replace_consumer(self, reason: str) -> None:
@@ -252,13 +260,15 @@ class KafkaSource:
 
     # Start positions
 
-    def _starts(self, partitions: list[int]) -> list[PartitionOffset]:
-        """Return where to start.
+    def _start_positions(self, partitions: list[int]) -> list[PartitionOffset]:
+        """Return where to start reading these partitions.
 
         A partition without a position is new, and starts at its first record.
         """
-        has_external = self._external_starts is not None
-        starts = self._read_external_starts(partitions) if has_external else self._committed_starts(partitions)
+        if self._read_starts is None:
+            starts = self._committed_starts(partitions)
+        else:
+            starts = self._external_starts(partitions, self._read_starts)
         return [starts[p] if p in starts else PartitionOffset(p, self._first_offset(p)) for p in partitions]
 
     def _first_offset(self, partition: int) -> int:
@@ -271,42 +281,46 @@ class KafkaSource:
     def _committed_starts(self, partitions: list[int]) -> dict[int, PartitionOffset]:
         """Return the committed positions of the group.
 
-        Raises SourceGap when the group has none for any partition, and WorkerError when they can't be read.
+        Raises SourceGap when the group has no position for any partition, and WorkerError when the positions can't be
+        read.
         """
         try:
-            found = self._committed(partitions, START_OFFSETS_TIMEOUT_S)
+            committed = self._read_committed(partitions, START_OFFSETS_TIMEOUT_S)
             topic = self._monitor.describe()
-            any_committed = found or self._committed(topic.partitions)
+            any_committed = committed or self._read_committed(topic.partitions)
         except BrokerUnavailable as error:
             raise WorkerError(f"The committed positions of the group can't be read. {error.detail}") from error
         if not any_committed:
-            raise no_committed_offset(self._topic)
+            raise no_committed_offset_error(self._topic)
         self._check_topic_id(topic.topic_id, {committed_topic_id(each.metadata) for each in any_committed})
-        return {each.partition: PartitionOffset(each.partition, each.offset, each.leader_epoch) for each in found}
+        return {each.partition: PartitionOffset(each.partition, each.offset, each.leader_epoch) for each in committed}
 
-    def _read_external_starts(self, partitions: list[int]) -> dict[int, PartitionOffset]:
-        """Return the positions that `starts` provides.
+    def _external_starts(
+        self, partitions: list[int], read_starts: Callable[[list[int], str], Positions]
+    ) -> dict[int, PartitionOffset]:
+        """Return the positions that `read_starts` returns.
 
-        A position beyond the end is left out: the topic has lost records, and those that are there now are new.
+        A position beyond the end is left out: the topic has lost records, and the records that it has now are new.
         """
-        assert self._external_starts is not None
         try:
             self._check_topic_id(self._monitor.describe().topic_id)
-            starts = self._external_starts(partitions, self._topic_id)
+            starts = read_starts(partitions, self._topic_id)
             return {p: PartitionOffset(p, offset) for p, offset in starts.items() if offset <= self._watermarks(p)[1]}
         except Unavailable as error:
             raise WorkerError(f"The start positions can't be read. {error.detail}") from error
 
     def _check_topic_id(self, topic_id: str, expected: Collection[str] = ()) -> None:
-        """Raise SourceGap when the positions belong to a topic with another id.
+        """Remember the id of the topic.
 
-        An empty id is unknown.
+        An empty id is unknown. Raises SourceGap when the positions belong to a topic with another id.
         """
         if topic_id and {self._topic_id, *expected} - {topic_id, ""}:
-            raise topic_recreated(self._topic)
+            raise topic_recreated_error(self._topic)
         self._topic_id = topic_id or self._topic_id
 
-    def _committed(self, partitions: Collection[int], timeout_s: float = REQUEST_TIMEOUT_S) -> list[PartitionOffset]:
+    def _read_committed(
+        self, partitions: Collection[int], timeout_s: float = REQUEST_TIMEOUT_S
+    ) -> list[PartitionOffset]:
         try:
             return self._consumer.committed(partitions, timeout_s) if partitions else []
         except KafkaException as error:
@@ -327,33 +341,42 @@ class KafkaSource:
             self._handle_rebalances()
             self._do_housekeeping()
             left_s = max(0.0, min(HOUSEKEEPING_INTERVAL_S, deadline - time.monotonic()))
-            fetched = self._consumer.receive(max_records, MAX_BATCH_BYTES, left_s)
-            self._rebalances += self._consumer.rebalances()
+            fetched = self._consumer.fetch(max_records, MAX_BATCH_BYTES, left_s)
+            self._rebalances += self._consumer.take_rebalances()
             self._partition_errors += fetched.errors
-            batch = self._batch(fetched)
+            batch = self._to_batch(fetched)
             if batch or batch.next_offsets or time.monotonic() >= deadline:
                 return batch
 
-    def _batch(self, fetched: FetchedColumns) -> RecordBatch:
-        batch = RecordBatch(self._topic, *fetched[:5], Int64Column("q", bytes(8 * len(fetched.offsets))))
+    def _to_batch(self, fetched: FetchedColumns) -> RecordBatch:
+        """Return the fetched records, and move the positions behind them."""
+        batch = RecordBatch(
+            self._topic,
+            fetched.values,
+            fetched.keys,
+            fetched.timestamps,
+            fetched.partitions,
+            fetched.offsets,
+            Int64Column("q", bytes(8 * len(fetched.offsets))),
+        )
         if batch:
             self._epochs.add(fetched)
         batch, end_offsets = self._before_damage(batch, fetched)
         last_offsets = batch.last_offsets()
-        self._next.update({partition: offset + 1 for partition, offset in last_offsets.items()})
+        self._positions.update({partition: offset + 1 for partition, offset in last_offsets.items()})
         self._mark_readable(last_offsets.keys() | end_offsets.keys())
-        self._stalls.polled(has_records=bool(last_offsets))
-        # Control records have offsets, too: the end of a transaction makes the end offset larger than that of the last
-        # record + 1.
-        batch.next_offsets = {p: end for p, end in end_offsets.items() if end > self._next.get(p, end)}
-        self._next.update(batch.next_offsets)
+        self._stalls.on_polled(has_records=bool(last_offsets))
+        # Control records have offsets, too: after the end of a transaction, the end offset of the partition is larger
+        # than the position behind its last record.
+        batch.next_offsets = {p: end for p, end in end_offsets.items() if end > self._positions.get(p, end)}
+        self._positions.update(batch.next_offsets)
         return batch
 
     @staticmethod
     def _before_damage(batch: RecordBatch, fetched: FetchedColumns) -> tuple[RecordBatch, Positions]:
-        """Return the records before damaged batches, and the end offsets of undamaged partitions.
+        """Return the records before damaged batches, and the ends of undamaged partitions.
 
-        librdkafka reports a record batch that it can't read, and continues with the records after it.
+        librdkafka reports a record batch that it can't read, and continues with the records after the batch.
         """
         damage = {each.partition: each.offset for each in reversed(fetched.errors) if each.code in _DAMAGED}
         if not damage:
@@ -388,7 +411,7 @@ class KafkaSource:
     def _handle_partition_error(self, error: PartitionError) -> None:
         if error.code == KafkaError._AUTO_OFFSET_RESET:
             if error.partition in self._assigned:
-                self._out_of_range[error.partition] = error
+                self._out_of_range.add(error)
             return
         if error.code == KafkaError._FATAL:
             raise self._to_headwater_error(self._consumer.read_fatal_error())
@@ -447,72 +470,70 @@ class KafkaSource:
             self._replace_consumer("Kafka is reachable, but the consumer gets no partitions")
 
     def _check_stalls(self) -> None:
-        reading = self._assigned - self._paused_partitions - self._unreadable.keys() - self._out_of_range.keys()
-        stalled = self._stalls.check({p: position for p, position in self._next.items() if p in reading})
+        not_read = self._paused_partitions | self._unreadable.keys() | self._out_of_range.partitions
+        stalled = self._stalls.check({partition: self._positions[partition] for partition in self._assigned - not_read})
         if stalled is not None:
             self._restart_stalled(stalled)
 
     def _restart_stalled(self, stalled: StalledPartitions) -> None:
-        if stalled.reports > 1:
+        if stalled.consecutive_reports > 1:
             self._replace_consumer(f"partitions {stalled.partitions} have records, but the consumer returns none")
             return
         log.warning("stalled partitions are fetched again", topic=self._topic, partitions=stalled.partitions)
         self._refetch(stalled.partitions)
 
     def _refetch(self, partitions: Iterable[int]) -> None:
-        """Fetch partitions again from their next offset."""
-        self._consumer.reassign(self._next_offsets(partitions))
+        """Fetch partitions again from their positions."""
+        self._consumer.reassign(self._positions_with_epochs(partitions))
         self._apply_pauses(partitions)
 
-    def _next_offsets(self, partitions: Iterable[int]) -> list[PartitionOffset]:
-        return [self._with_epoch(partition, self._next[partition]) for partition in partitions]
+    def _positions_with_epochs(self, partitions: Iterable[int]) -> list[PartitionOffset]:
+        return [self._with_epoch(partition, self._positions[partition]) for partition in partitions]
 
     def _with_epoch(self, partition: int, position: int) -> PartitionOffset:
         return PartitionOffset(partition, position, self._epochs.epoch_before(partition, position))
 
     def _seek(self, offsets: Collection[PartitionOffset]) -> None:
-        self._consumer.seek([offset for offset in offsets if offset.partition not in self._excluded])
+        self._consumer.seek([offset for offset in offsets if offset.partition not in self._not_in_client])
         for offset in offsets:
-            self._next[offset.partition] = offset.offset
+            self._positions[offset.partition] = offset.offset
             self._epochs.set_start(offset)
         self._apply_pauses([offset.partition for offset in offsets])
 
-    # Gaps. librdkafka stops reading a partition whose next offset is out of range.
+    # Gaps. librdkafka stops reading a partition whose position is out of range.
 
     def _skip_gaps(self) -> None:
         """Move partitions that are out of range to their first offset.
 
-        A partition whose leader does not answer is retried later, and does not delay the others.
+        `unreadable` reports a partition whose leader does not answer until a later attempt. The remaining partitions
+        are moved in the next round, because a request without an answer has already taken seconds.
         """
-        if not self._out_of_range or time.monotonic() < self._retry_out_of_range_at:
-            return
         leaderless = self._monitor.state.leaderless if self._monitor.state is not None else frozenset()
-        for error in [each for each in self._out_of_range.values() if each.partition not in leaderless]:
+        for error in self._out_of_range.due(leaderless):
             try:
                 self._skip_gap(error)
             except BrokerUnavailable:
-                # Until the retry, `unreadable` reports the partition.
-                self._retry_out_of_range_at = time.monotonic() + RETRY_INTERVAL_S
-            else:
-                del self._out_of_range[error.partition]
+                self._out_of_range.retry_later(error.partition)
+                return
+            self._out_of_range.remove([error.partition])
 
     def _skip_gap(self, error: PartitionError) -> None:
         """Continue at the end of a gap.
 
         Raises SourceGap when the log was truncated, or the topic was recreated.
         """
-        partition, position = error.partition, self._next[error.partition]
+        partition, position = error.partition, self._positions[error.partition]
         self._check_topic_id(self._monitor.describe().topic_id)
         first, end = self._watermarks(partition)
         if _LOG_TRUNCATION in error.text and not error.text.startswith(_NO_EPOCH):
-            raise log_truncated(self._topic, partition, position)
+            raise log_truncated_error(self._topic, partition, position)
         if position > end:
-            raise offset_beyond_end(self._topic, partition, position, end)
+            raise offset_beyond_end_error(self._topic, partition, position, end)
         if position < first:
             self._skipped_gaps.append(Gap(self._topic, partition, position, first))
         self._seek([PartitionOffset(partition, max(position, first))])
 
-    def gaps(self) -> list[Gap]:
+    def take_gaps(self) -> list[Gap]:
         gaps, self._skipped_gaps = self._skipped_gaps, []
         return gaps
 
@@ -526,7 +547,9 @@ class KafkaSource:
             partition: _blocked_message(self._topic, partition, last_stable)
             for partition, last_stable in self._stalls.blocked_by_transaction().items()
         }
-        reasons = dict.fromkeys(self._out_of_range, "its first and its last offset can't be read at the moment")
+        reasons = dict.fromkeys(
+            self._out_of_range.partitions, "its first and its last offset can't be read at the moment"
+        )
         reasons |= dict.fromkeys(leaderless, "it has no leader at the moment")
         messages = {
             partition: unreadable_partition_message(reason, self._topic, partition, self._access)
@@ -538,13 +561,13 @@ class KafkaSource:
 
     def seek(self, positions: Positions) -> None:
         if positions.keys() - self._assigned:
-            # To read only the partitions that are left would skip records; a new worker reads the committed positions.
+            # Seeking only the partitions that this member still owns would skip records of the partitions that it lost.
             raise Fenced(
                 "Another worker owns these partitions now, so this worker can't read their records again. It ends; the "
                 "owner reads them."
             )
         self._partition_errors = [error for error in self._partition_errors if error.partition not in positions]
-        self._out_of_range = {p: error for p, error in self._out_of_range.items() if p not in positions}
+        self._out_of_range.remove(positions)
         self._seek([self._with_epoch(partition, position) for partition, position in positions.items()])
 
     def restrict_to(self, partitions: Collection[int] | None) -> None:
@@ -585,14 +608,14 @@ class KafkaSource:
 
     def _collect_failed_commits(self) -> None:
         """Collect the failures of asynchronous commits."""
-        for failure in self._consumer.commit_failures():
+        for failure in self._consumer.take_commit_failures():
             log.info("a commit has failed; it is repeated", topic=self._topic, error=KafkaError(failure.code).str())
             for partition in failure.partitions:
                 if partition in self._requested_commits:
                     self._failed_commits.setdefault(partition, self._requested_commits[partition])
 
     def committed(self) -> Positions:
-        return {each.partition: each.offset for each in self._committed(self._assigned)}
+        return {each.partition: each.offset for each in self._read_committed(self._assigned)}
 
     source_ids = staticmethod(position_ids)
 
@@ -616,8 +639,8 @@ class KafkaSource:
             self._consumer.unsubscribe()
             deadline = time.monotonic() + LEAVE_TIMEOUT_S
             while self._assigned and time.monotonic() < deadline:
-                self._consumer.receive(0, 0, LEAVE_POLL_S)
-                self._rebalances += self._consumer.rebalances()
+                self._consumer.fetch(0, 0, LEAVE_POLL_S)
+                self._rebalances += self._consumer.take_rebalances()
                 self._handle_rebalances()
         except KafkaException as error:
             log.info("the member could not leave its group", topic=self._topic, error=str(error))

@@ -1,7 +1,7 @@
 """Remembers leader epochs of records.
 
-A position is committed with the epoch of the record before it. A broker compares that epoch with the one in its log,
-and so detects a log that was truncated and has grown again (KIP-320).
+A position is committed with the leader epoch of the record before it. A broker compares this epoch with the epoch in
+its log, and so detects a log that was truncated and has grown again (KIP-320).
 """
 
 from collections.abc import Collection
@@ -21,9 +21,13 @@ class LeaderEpochs:
 
     def __init__(self) -> None:
         self._epochs: dict[int, list[tuple[int, int]]] = {}
+        """By partition, the first offset of each epoch and the epoch, in ascending order."""
 
     def set_start(self, start: PartitionOffset) -> None:
-        """Set where reading starts, and the leader epoch of the record before that."""
+        """Set the offset where reading starts, and the leader epoch before that offset.
+
+        The leader epoch is stored with the record before the offset.
+        """
         self._epochs[start.partition] = [(start.offset - 1, start.leader_epoch)]
 
     def add(self, fetched: FetchedColumns) -> None:
@@ -32,18 +36,24 @@ class LeaderEpochs:
         epochs = np.frombuffer(fetched.leader_epochs, np.int32)
         changes = (partitions[1:] != partitions[:-1]) | (epochs[1:] != epochs[:-1])
         for row in [0, *(np.flatnonzero(changes) + 1).tolist()]:
-            known = self._epochs.setdefault(fetched.partitions[row], [])
-            if not known or known[-1][1] != fetched.leader_epochs[row]:
-                known.append((fetched.offsets[row], fetched.leader_epochs[row]))
-                del known[:-MAX_EPOCHS]
+            self._add(fetched.partitions[row], fetched.offsets[row], fetched.leader_epochs[row])
+
+    def _add(self, partition: int, offset: int, epoch: int) -> None:
+        """Add the epoch of a record.
+
+        The list is replaced and not changed, because another thread may read it.
+        """
+        epochs = self._epochs.get(partition, [])
+        if not epochs or epochs[-1][1] != epoch:
+            self._epochs[partition] = [*epochs, (offset, epoch)][-MAX_EPOCHS:]
 
     def epoch_before(self, partition: int, position: int) -> int:
         """Return the epoch of the record before a position; UNKNOWN when it is not known.
 
         Thread-safe.
         """
-        known = self._epochs.get(partition, [])
-        return next((epoch for first, epoch in reversed(known) if first < position), UNKNOWN)
+        epochs = self._epochs.get(partition, [])
+        return next((epoch for first, epoch in reversed(epochs) if first < position), UNKNOWN)
 
     def remove(self, partitions: Collection[int]) -> None:
         """Forget these partitions."""

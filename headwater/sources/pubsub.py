@@ -5,8 +5,8 @@ extends their ack deadlines every EXTEND_INTERVAL_S, also while it is paused. Th
 redelivered ACK_DEADLINE_S after the last extension. There are three threads: the engine's, one that reads the stream,
 and one that sends acknowledgements and extensions of deadlines.
 
-The stream is read with the raw gRPC call, because Google's subscriber returns a message of an ordering key only after
-the previous one is acknowledged: with one commit a second that would be one record a second.
+The stream is read with the raw gRPC call. Google's subscriber returns a message of an ordering key only after the
+previous message of the key is acknowledged: with one commit a second, it would return one record a second per key.
 """
 
 import threading
@@ -35,13 +35,13 @@ log = structlog.get_logger(__name__)
 KEY_ATTRIBUTE: Final = "key"
 """The message attribute in which a publisher may send the natural key of the record."""
 EXTEND_INTERVAL_S: Final = 6.0
-"""An extension that fails is retried twice before the deadlines pass."""
+"""The interval of extensions of the ack deadlines. A failed one can be retried twice before the deadlines pass."""
+# The limits of unacknowledged messages. Pub/Sub gets them as flow control; above them, the stream is not read.
 MAX_UNACKED: Final = 20_000
 MAX_UNACKED_BYTES: Final = 64 << 20
-"""The limits of unacknowledged messages. Pub/Sub gets them as flow control; above them, the stream is not read."""
 MAX_BATCH_BYTES: Final = 8 << 20
 MAX_IDS_PER_REQUEST: Final = 2_000
-"""A request may have at most 512 KiB."""
+"""How many ack ids a request contains at most, because a request may have 512 KiB."""
 HEARTBEAT_INTERVAL_S: Final = 30.0
 HEALTHY_AFTER_S: Final = 2.0
 """A stream that stays open this long counts as healthy: Pub/Sub sends nothing until there is a message."""
@@ -68,8 +68,8 @@ _RETRIABLE: Final = frozenset(
 class PubSubSource:
     """Implements sources.base.Source.
 
-    Each worker has all partitions for its lifetime: Pub/Sub distributes messages, and delivers those of an ordering key
-    to one worker. Gaps are never reported, because Pub/Sub does not report expired messages.
+    Each worker has all partitions for its lifetime: Pub/Sub distributes the messages, and delivers all messages of an
+    ordering key to one worker. Gaps are never reported, because Pub/Sub does not report expired messages.
 
     Args:
         access: The subscription.
@@ -106,9 +106,9 @@ class PubSubSource:
     def _open(self, listener: RebalanceListener) -> None:
         self._pull.open()
         self._is_open = True
-        listener.assigned([*PARTITIONS])
+        listener.on_assigned([*PARTITIONS])
 
-    def gaps(self) -> list[Gap]:
+    def take_gaps(self) -> list[Gap]:
         return []
 
     def unreadable(self) -> Mapping[int, str]:
@@ -138,7 +138,7 @@ class PubSubSource:
             return list(self._unacked.message_ids(batch.partitions, batch.offsets))
 
     def restrict_to(self, partitions: Collection[int] | None) -> None:
-        """Do nothing: a queue has no partitions."""
+        """Do nothing: the partitions of a queue exist in this worker only."""
 
     def pause(self) -> None:
         self._is_paused = True
@@ -175,9 +175,13 @@ class StreamingPull:
         self._ack_ids_to_send: list[str] = []
         self._acks_in_flight = 0
         self._error: HeadwaterError | None = None
-        self._failures = 0
+        self._consecutive_failures = 0
         """How many streams in a row have ended without a message."""
         self._opened_at = float("-inf")
+        """When the stream was opened, in monotonic seconds; -inf before the first stream.
+
+        It is +inf while no stream is open, so that `check` counts the stream as unhealthy.
+        """
         self._is_closing = threading.Event()
         self._wake_sender = threading.Event()
         self._channel = connect(access)
@@ -193,7 +197,7 @@ class StreamingPull:
     def open(self) -> None:
         """Check that the subscription exists, and start the threads.
 
-        Raises BrokerUnavailable, SourceGap.
+        Raises BrokerUnavailable or SourceGap.
         """
         try:
             self._client.get_subscription(subscription=self._access.subscription, **call_options())
@@ -216,7 +220,7 @@ class StreamingPull:
         return BrokerUnavailable(error_message(error, name))
 
     def check(self) -> None:
-        """Raise the last error of the stream while it is not healthy.
+        """Raise the last error of the stream while the stream is not healthy.
 
         Raises WorkerError when a thread has ended.
         """
@@ -237,7 +241,7 @@ class StreamingPull:
                 self._record_end(error)
             if time.monotonic() - self._opened_at >= HEALTHY_AFTER_S:
                 backoff.reset()
-                self._failures = min(1, self._failures)
+                self._consecutive_failures = min(1, self._consecutive_failures)
             self._opened_at = float("inf")
             self._is_closing.wait(backoff.next_delay_s())
 
@@ -246,7 +250,7 @@ class StreamingPull:
         for response in self._stream_call:
             messages = [_message(each, self._key_of) for each in response._pb.received_messages]
             with self._condition:
-                self._error, self._failures = None, 0
+                self._error, self._consecutive_failures = None, 0
                 repeats = [message.ack_id for message in messages if not self._unacked.add(message)]
                 self.acknowledge(repeats)
                 self._condition.notify_all()
@@ -272,20 +276,19 @@ class StreamingPull:
         A single end with a retriable status is not an error, because Pub/Sub closes streams now and then.
         """
         code = error.code() if isinstance(error, grpc.Call) else None
-        self._failures += 1
-        if code not in _RETRIABLE or self._failures > 1:
+        self._consecutive_failures += 1
+        if code not in _RETRIABLE or self._consecutive_failures > 1:
             api_error = _from_grpc(error) if isinstance(error, grpc.Call) else error
             self._error = self._to_headwater_error(api_error)
 
-    # The thread that sends acknowledgements and extends ack deadlines
+    # The queue of acknowledgements
 
     def acknowledge(self, ack_ids: Sequence[str]) -> None:
         """Queue ack ids, which are sent until Pub/Sub has accepted them.
 
-        The caller holds the condition.
+        Also lets ack ids that are still queued be sent again now. The caller holds the condition.
         """
-        if ack_ids:
-            self._ack_ids_to_send += ack_ids
+        self._ack_ids_to_send += ack_ids
         if self._ack_ids_to_send:
             self._wake_sender.set()
 
@@ -295,6 +298,8 @@ class StreamingPull:
         The caller holds the condition.
         """
         return not self._ack_ids_to_send and not self._acks_in_flight
+
+    # The thread that sends acknowledgements and extends ack deadlines
 
     def _run_sender(self) -> None:
         extend_at = time.monotonic() + EXTEND_INTERVAL_S
@@ -309,7 +314,7 @@ class StreamingPull:
     def _send_acknowledgements(self, options: dict[str, Any]) -> None:
         """Send the queued acknowledgements.
 
-        Those that fail are sent again with the next ones, or after a while.
+        Acknowledgements that fail are queued again. They are sent with the next ones, or at the next extension.
         """
         with self._condition:
             ids, self._ack_ids_to_send = self._ack_ids_to_send, []
@@ -332,14 +337,14 @@ class StreamingPull:
         are_sent = [self._send(modify, chunk, options) for chunk in _chunks(ids)]
         return all(are_sent)
 
-    def _send(self, call: Callable[..., None], ids: list[str], options: dict[str, Any]) -> bool:
-        """Send a request about some ack ids. Return False when it must be repeated."""
+    def _send(self, request: Callable[..., None], ids: list[str], options: dict[str, Any]) -> bool:
+        """Send a request about some ack ids. Return False when the request must be repeated."""
         try:
-            call(subscription=self._access.subscription, ack_ids=ids, **options)
+            request(subscription=self._access.subscription, ack_ids=ids, **options)
         except (exceptions.BadRequest, exceptions.NotFound) as error:
             log.warning("Pub/Sub no longer knows these ack ids; the messages are redelivered", reason=error.message)
         except (exceptions.GoogleAPIError, GoogleAuthError) as error:
-            log.info("a request to Pub/Sub has failed; it is repeated", call=call.__name__, reason=str(error))
+            log.info("a request to Pub/Sub has failed; it is repeated", request=request.__name__, reason=str(error))
             return False
         return True
 
@@ -364,7 +369,10 @@ class StreamingPull:
 
 
 def _log_errors(work: Callable[[], None]) -> Callable[[], None]:
-    """Return the work of a thread that logs an unexpected error; `check` then ends the worker."""
+    """Return the function that a thread runs.
+
+    An unexpected error is logged, and `check` then ends the worker.
+    """
 
     def run() -> None:
         try:
@@ -385,7 +393,10 @@ def _chunks(ids: list[str]) -> list[list[str]]:
 
 
 def _message(received: Any, key_of: KeyOf) -> Message:
-    """Convert the protobuf message itself, because its wrapper is slow."""
+    """Convert a received message.
+
+    `received` is the protobuf message itself, because its wrapper is slow.
+    """
     message = received.message
     key = message.attributes.get(KEY_ATTRIBUTE)
     return Message(

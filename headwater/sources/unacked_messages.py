@@ -1,9 +1,9 @@
-"""Turns messages of a queue into records, and drops repeats.
+"""Converts messages of a queue to records, and keeps the messages until a commit.
 
-It numbers the messages, and keeps them until they are committed. A queue like Pub/Sub has neither partitions nor
-offsets. A message gets the partition that its ordering key hashes to, and the next offset in it, so messages of one key
-keep their order. Offsets are valid in this worker only: another worker gives a redelivered message another offset. The
-source id of a record is its message id.
+Repeated messages are dropped. A queue like Pub/Sub has neither partitions nor offsets. A message gets the partition
+that its ordering key hashes to, and the next offset of this partition, so the messages of one key keep their order.
+Offsets are valid in this worker only: another worker gives a redelivered message another offset. The source id of a
+record is its message id.
 """
 
 import time
@@ -33,10 +33,10 @@ class Message:
 
     Attributes:
         id: The message id, the same for each delivery.
-        ack_id: Pub/Sub's handle to acknowledge the message; each delivery has a new one.
+        ack_id: The id that acknowledges this delivery of the message; each delivery has a new ack id.
         value: The data of the message.
-        key: The natural key of the record, if it has one.
-        ordering_key: The ordering key; empty if there is none.
+        key: The natural key of the record; None if the record has no natural key.
+        ordering_key: The ordering key; empty if the message has none.
         timestamp: When the message was published, in ms since the epoch.
     """
 
@@ -49,9 +49,9 @@ class Message:
 
     @property
     def partition(self) -> int:
-        """The partition by the hash of the ordering key or else of the id.
+        """The partition: the hash of the ordering key, or else of the id.
 
-        It is the same for each redelivery.
+        A redelivery gets the same partition.
         """
         return xxhash.xxh3_64_intdigest((self.ordering_key or self.id).encode()) % len(PARTITIONS)
 
@@ -69,25 +69,25 @@ class RecentMap(Generic[K, V]):
 
     def put(self, key: K, value: V) -> V | None:
         """Set an entry, and return the previous value."""
-        before = self._entries.pop(key, None)
+        previous = self._entries.pop(key, None)
         self._entries[key] = value
         if len(self._entries) > MAX_REMEMBERED:
             self._entries.popitem(last=False)
-        return before
+        return previous
 
     def __contains__(self, key: K) -> bool:
         return key in self._entries
 
 
 class UnackedMessages:
-    """The messages that were received and are not committed yet. Not thread-safe.
+    """The messages that were received and whose records are not committed yet. Not thread-safe.
 
     Args:
         topic: The topic name of the record batches.
         first_offset: Returns the first offset of each partition. It must be above all offsets of earlier workers,
             because metrics count each offset once.
-        deduplicate: Whether `add` drops a message that equals the last one with the same natural key. Only for a queue
-            with a single reader: another worker could have read a message between the two.
+        deduplicate: Whether `add` drops a message that equals the previous message with the same natural key. Only for
+            a queue with a single reader: another worker could have read a message between these two.
 
     Attributes:
         size: The bytes of the messages.
@@ -105,10 +105,10 @@ class UnackedMessages:
         first = first_offset()
         self._messages: dict[int, dict[int, Message]] = {p: {} for p in PARTITIONS}
         """By partition and offset."""
-        self._end: Positions = dict.fromkeys(PARTITIONS, first)
-        """Of each partition, the offset that the next message gets."""
-        self._next: Positions = dict.fromkeys(PARTITIONS, first)
-        """Of each partition, the next offset to read."""
+        self._ends: Positions = dict.fromkeys(PARTITIONS, first)
+        """By partition, the offset that the next message gets."""
+        self._positions: Positions = dict.fromkeys(PARTITIONS, first)
+        """By partition, the next offset to read."""
         self._committed: Positions = dict.fromkeys(PARTITIONS, first)
         self._by_id: dict[str, Message] = {}
         self._committed_ids = RecentMap[str, None]()
@@ -125,33 +125,34 @@ class UnackedMessages:
     @property
     def has_unread(self) -> bool:
         """Whether `read` would return a record."""
-        return self._next != self._end
+        return self._positions != self._ends
 
     def add(self, message: Message) -> bool:
-        """Add a message.
+        """Add a message. Return False when the message must be acknowledged without a record.
 
-        Return False when it is a repeat, which must be acknowledged without a record. Pub/Sub redelivers a message with
-        the same id. It redelivers an uncommitted message after its ack deadline: then the new ack_id replaces the old
-        one. It redelivers a committed message when the acknowledgement was lost. Two messages with equal content have
-        two ids: both become records, unless `deduplicate` is set.
+        Pub/Sub redelivers a message with the same id. It redelivers an uncommitted message after its ack deadline: then
+        the new ack id replaces the old one, and no record is added. It redelivers a committed message when the
+        acknowledgement was lost: then the result is False. Two messages with equal content have two ids: both become
+        records, unless `deduplicate` is set.
         """
-        known = self._by_id.get(message.id)
-        if known is not None:
-            known.ack_id = message.ack_id
+        present = self._by_id.get(message.id)
+        if present is not None:
+            present.ack_id = message.ack_id
             return True
-        if message.id in self._committed_ids or self._equals_last(message):
+        if message.id in self._committed_ids or self._remember_value(message):
             return False
         partition = message.partition
-        self._messages[partition][self._end[partition]] = message
-        self._end[partition] += 1
+        self._messages[partition][self._ends[partition]] = message
+        self._ends[partition] += 1
         self._by_id[message.id] = message
         self.size += len(message.value)
         return True
 
-    def _equals_last(self, message: Message) -> bool:
-        """Return whether the last message with the same natural key had the same value.
+    def _remember_value(self, message: Message) -> bool:
+        """Remember the value of a message for the deduplication.
 
-        Without deduplication, returns False.
+        Return whether the previous message with the same natural key had the same value. Without deduplication,
+        remember nothing and return False.
         """
         if message.key is None or not self._deduplicate:
             return False
@@ -159,17 +160,17 @@ class UnackedMessages:
         return self._last_values.put(message.key, digest) == digest
 
     def read(self, max_records: int, max_bytes: int) -> RecordBatch:
-        """Return the next records, in order per partition. Each call starts with another partition."""
+        """Return the next records, in order per partition. Each call begins with another partition."""
         records, size = list[SourceRecord](), 0
         for step in PARTITIONS:
             partition = (self._first_partition + step) % len(PARTITIONS)
-            offset, messages = self._next[partition], self._messages[partition]
-            while offset < self._end[partition] and len(records) < max_records and (size < max_bytes or not records):
+            offset, messages = self._positions[partition], self._messages[partition]
+            while offset < self._ends[partition] and len(records) < max_records and (size < max_bytes or not records):
                 message = messages[offset]
                 records.append(SourceRecord(message.value, message.output_key, message.timestamp, partition, offset))
                 size += len(message.value)
                 offset += 1
-            self._next[partition] = offset
+            self._positions[partition] = offset
         self._first_partition += 1
         return batch_from_records(self._topic, records)
 
@@ -178,12 +179,12 @@ class UnackedMessages:
 
         Raises WorkerError when the record at one of them is committed already.
         """
-        if any(not self._committed[p] <= offset <= self._end[p] for p, offset in positions.items()):
+        if any(not self._committed[p] <= offset <= self._ends[p] for p, offset in positions.items()):
             raise WorkerError(
                 "These records are acknowledged, so they can't be read again. This worker ends; a new one continues "
                 "after them."
             )
-        self._next.update(positions)
+        self._positions.update(positions)
 
     def commit(self, positions: Positions) -> list[str]:
         """Remove the messages before these positions, and return their ack ids."""

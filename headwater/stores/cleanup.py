@@ -1,21 +1,25 @@
-"""Removes the data of deleted configurations: the sets of their filters, then the rows.
+"""Removes data in both stores.
 
-After an interruption, the next call completes the work, because the rows name the sets that are left.
+The sets of filters in Redis are removed first, and then the rows in SQL that name the sets. So after an interruption,
+the next call completes the work. The API and the controller remove data, and this is the lowest room that knows both
+stores.
 """
 
 from collections import defaultdict
 from collections.abc import Iterable
 from datetime import datetime
 
-from headwater.model.value_sets import filter_set
+from headwater.model.value_sets import filter_set_id, parse_filter_set_id
 from headwater.stores.protocols.configurations import FlowStore, RevisionStore
 from headwater.stores.protocols.sets import SetStore, UnsavedSets
 
 
 def purge_configuration(config_id: str, flows: FlowStore, revisions: RevisionStore, sets: SetStore) -> None:
-    """Remove a deleted configuration without a deployment, and the values of its filters."""
-    removed = frozenset(removed.uid for removed in revisions.removed_filters(config_id=config_id))
-    _drop(sets, config_id, removed.union(*revisions.filters(config_id).values()))
+    """Remove a deleted configuration and the values of its filters.
+
+    The configuration must have no active deployment.
+    """
+    _drop(sets, config_id, _removed_uids(revisions, config_id) | _stored_uids(revisions, config_id))
     flows.purge(config_id)
 
 
@@ -24,8 +28,8 @@ def remove_superseded(revisions: RevisionStore, before: datetime, now: datetime)
 
     The values of filters that only these revisions contained are kept until `remove_expired_filters`.
     """
-    for config_id, superseded in revisions.superseded(before).items():
-        revisions.remove(config_id, superseded, now)
+    for config_id, numbers in revisions.superseded(before).items():
+        revisions.remove(config_id, numbers, now)
 
 
 def remove_expired_filters(revisions: RevisionStore, sets: SetStore, before: datetime) -> None:
@@ -37,20 +41,28 @@ def remove_expired_filters(revisions: RevisionStore, sets: SetStore, before: dat
     for removed in revisions.removed_filters(before=before):
         expired[removed.config_id].append(removed.uid)
     for config_id, uids in expired.items():
-        _drop(sets, config_id, frozenset(uids).difference(*revisions.filters(config_id).values()))
+        _drop(sets, config_id, frozenset(uids) - _stored_uids(revisions, config_id))
         revisions.delete_removed_filters(config_id, uids)
 
 
-def remove_unsaved_sets(unsaved: UnsavedSets, revisions: RevisionStore, sets: SetStore, before: datetime) -> None:
+def remove_unsaved_sets(unsaved_sets: UnsavedSets, revisions: RevisionStore, sets: SetStore, before: datetime) -> None:
     """Drop filter sets that were first written before `before` and whose revision is unsaved."""
-    for target in unsaved.begun_before(before):
-        config_id, _, uid = target.id.partition(".")
-        kept = {removed.uid for removed in revisions.removed_filters(config_id=config_id)}
-        if uid not in kept.union(*revisions.filters(config_id).values()):
-            sets.drop(target)
-        unsaved.end([target])
+    for set_id in unsaved_sets.added_before(before):
+        config_id, uid = parse_filter_set_id(set_id)
+        if uid not in _removed_uids(revisions, config_id) | _stored_uids(revisions, config_id):
+            sets.drop(set_id)
+        unsaved_sets.remove([set_id])
+
+
+def _stored_uids(revisions: RevisionStore, config_id: str) -> frozenset[str]:
+    """Return the uids of the filters in all stored revisions of a configuration."""
+    return frozenset[str]().union(*revisions.filters(config_id).values())
+
+
+def _removed_uids(revisions: RevisionStore, config_id: str) -> frozenset[str]:
+    return frozenset(removed.uid for removed in revisions.removed_filters(config_id=config_id))
 
 
 def _drop(sets: SetStore, config_id: str, uids: Iterable[str]) -> None:
     for uid in uids:
-        sets.drop(filter_set(config_id, uid))
+        sets.drop(filter_set_id(config_id, uid))

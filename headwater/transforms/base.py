@@ -4,14 +4,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from headwater.model.record import Outcome, RecordBatch
+from headwater.model.record import RecordBatch, TransformResult
 from headwater.sandbox.sandbox import Sandbox
-from headwater.stores.protocols.sets import DatasetNames, SetLookup
+from headwater.stores.protocols.datasets import DatasetNames
+from headwater.stores.protocols.sets import SetLookup
 
 
 @dataclass(frozen=True, slots=True)
 class TransformContext:
-    """What the functions that build the transforms of a pipeline need.
+    """The context of the functions that build the transforms of a pipeline.
 
     Attributes:
         config_id: The id of the configuration.
@@ -21,7 +22,7 @@ class TransformContext:
         jit: Whether V8 compiles scripts to machine code.
         log: Receives the lines that scripts write with `console.log`.
         sandbox: The sandbox that the v8 transforms of the worker share; None if there are none.
-        output_to_script: Whether a later transform of the pipeline is a script.
+        feeds_script: Whether a later transform of the pipeline is a script.
     """
 
     config_id: str
@@ -31,7 +32,7 @@ class TransformContext:
     jit: bool
     log: Callable[[str], None]
     sandbox: Sandbox | None = None
-    output_to_script: bool = False
+    feeds_script: bool = False
 
 
 class PendingBatch(Protocol):
@@ -49,10 +50,10 @@ class PendingBatch(Protocol):
     def wait(self, timeout_s: float) -> None:
         """Wait until the batch is done, or for about `timeout_s`."""
 
-    def result(self) -> Outcome:
-        """Wait for the outcome, which takes some seconds at most.
+    def result(self) -> TransformResult:
+        """Wait for the result, which takes some seconds at most.
 
-        Errors of single records are in the outcome. Raises SetStoreUnavailable when sets can't be read. The batch is
+        Errors of single records are in the result. Raises RedisUnavailable when sets can't be read. The batch is
         kept then, and `result` can be called again. Raises SandboxFailed when the child process with V8 can't be
         restarted.
         """
@@ -61,13 +62,12 @@ class PendingBatch(Protocol):
 class DeferredBatch:
     """A PendingBatch of a transform that needs no other process.
 
-    The method `result` computes the outcome.
-
-    Attributes:
-        compute: Returns the outcome. It is called again when it has raised SetStoreUnavailable.
+    Args:
+        compute: Computes the result of the transform. It is called by each call of `result`, because it may raise
+            RedisUnavailable.
     """
 
-    def __init__(self, compute: Callable[[], Outcome]) -> None:
+    def __init__(self, compute: Callable[[], TransformResult]) -> None:
         self._compute = compute
 
     def done(self) -> bool:
@@ -77,7 +77,7 @@ class DeferredBatch:
     def wait(self, timeout_s: float) -> None:
         """Return at once."""
 
-    def result(self) -> Outcome:
+    def result(self) -> TransformResult:
         """See PendingBatch."""
         return self._compute()
 

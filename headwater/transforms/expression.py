@@ -35,22 +35,30 @@ from headwater.transforms.bloblang.json_values import (
     SMALL_BYTES,
     Raw,
     Value,
-    check_syntax,
     consume_budget,
-    consume_budget_for,
+    consume_budget_shallow,
     decode_object,
+    decode_raw,
     replace_lone_surrogates,
     reset_budget,
     string_or_null,
 )
 from headwater.transforms.bloblang.nodes import MapEach, Method, Node, Variable, walk
 
-MAX_TEXTS = 250_000
-"""An array with more texts than this never matches."""
+MAX_LOOKUP_VALUES = 250_000
+"""An array with more values to look up than this never matches."""
+_DECODE_ARRAY = json.JSONDecoder(parse_int=str, parse_float=str, object_hook=lambda _: None).decode
+_NOT_A_FIELD_NAME = re.compile(r'["\\\x00-\x1f]')
+"""The characters that msgspec does not allow in the name of a field."""
 
 
 class InvalidRecord(Exception):
-    """A record to which an expression can't be applied. error: "InvalidJSON" or "NotAnObject"."""
+    """A record to which an expression can't be applied.
+
+    Attributes:
+        error: The class of the error, "InvalidJSON" or "NotAnObject".
+        message: The error message.
+    """
 
     def __init__(self, error: str, message: str) -> None:
         super().__init__(message)
@@ -63,78 +71,76 @@ class Expression:
 
     def __init__(self, node: Node) -> None:
         self.node = node
-        self._decode, field = _reader(node)
-        self._select = Compiler(field).select(node, 0)
+        self._decode, getter_of = _decoder_and_getters(node)
+        self._query = Compiler(getter_of).compile_query(node, 0)
         self._member, self._strings_only = single_member(node)
         self._needs_budget = any(isinstance(part, MapEach | Method) for part in walk(node))
 
-    def select(self, value: bytes | None) -> list[str]:
-        """Return the texts to look up; the record passes when any is in the set.
+    def select(self, record: bytes | None) -> list[str]:
+        """Return the values to look up; the record passes when any of them is in the set.
 
         Raises InvalidRecord.
         """
-        record = self._read(value)
-        if self._needs_budget or (value and len(value) > SMALL_BYTES):
-            reset_budget(value or b"")
+        decoded = self._decode_record(record)
+        if self._needs_budget or (record and len(record) > SMALL_BYTES):
+            reset_budget(record or b"")
         try:
-            return _texts(self._select(record))
-        except RecursionError:  # by parse_json() of deeply nested JSON, or by a path with many stars
+            return _lookup_values(self._query(decoded))
+        except RecursionError:  # parse_json() of deeply nested JSON, or a path with many stars, can raise it
             return []
 
-    def select_fast(self, values: BytesColumn) -> JsonFieldValues:
-        """Return the text to look up of each record, and the rows that need `select`.
+    def select_fast(self, records: BytesColumn) -> JsonFieldValues:
+        """Return the value to look up of each record, and the rows that need `select`.
 
-        The text is "" for no text. For an expression that is a plain member this takes a third of the time of `select`.
-        For any other expression it returns all rows as rows for `select`.
+        The value is "" where there is none.
+
+        For an expression that is one member of the record, this takes a third of the time of `select`. For any other
+        expression, all rows need `select`.
         """
         if self._member is None:
-            return JsonFieldValues([""] * len(values), [*range(len(values))])
-        ascii_only = not _is_utf_8(values.buffer)
+            return JsonFieldValues([""] * len(records), [*range(len(records))])
+        ascii_only = not _is_utf_8(records.buffer)
         return read_json_field(
-            values, self._member, MAX_VALUE_CHARS, strings_only=self._strings_only, ascii_only=ascii_only
+            records, self._member, MAX_VALUE_CHARS, strings_only=self._strings_only, ascii_only=ascii_only
         )
 
-    def _read(self, value: bytes | None) -> Any:
-        if not value:
+    def _decode_record(self, record: bytes | None) -> Any:
+        if not record:
             raise InvalidRecord("InvalidJSON", "The record is empty; a filter needs a JSON object.")
         try:
-            if not value.isascii():
-                value.decode()  # the decoder does not check the encoding of the strings that it skips
-            return self._decode(value)
+            if not record.isascii():
+                record.decode()  # the decoder does not check the encoding of the strings that it skips
+            return self._decode(record)
         except UnicodeDecodeError as error:
             raise InvalidRecord("InvalidJSON", f"The record is not UTF-8 (byte {error.start}).") from None
         except msgspec.DecodeError:
-            return self._read_with_surrogates_replaced(replace_lone_surrogates(value))
+            return self._decode_after_replacement(replace_lone_surrogates(record))
         except RecursionError:
             raise InvalidRecord("InvalidJSON", "The record is nested too deeply.") from None
 
-    def _read_with_surrogates_replaced(self, value: bytes) -> Any:
-        """Decode a record again after its lone surrogates were replaced, which the decoder rejects.
+    def _decode_after_replacement(self, record: bytes) -> Any:
+        """Decode a record whose lone surrogates, which the decoder rejects, were replaced.
 
         Raises InvalidRecord with the reason when the record is still invalid.
         """
         try:
-            check_syntax(value)
-            return self._decode(value)
+            decode_raw(record)
+            return self._decode(record)
         except msgspec.ValidationError:
             raise InvalidRecord("NotAnObject", "A filter needs a record that is a JSON object.") from None
         except msgspec.DecodeError as error:
             raise InvalidRecord("InvalidJSON", f"{error}.") from None
 
 
-def parse(text: str) -> Expression:
-    """Parse an expression. Raises ExpressionRefused with the column of the error."""
-    return Expression(parser.parse(text))
+def parse(expression: str) -> Expression:
+    """Parse an expression. Raises InvalidExpression with the column of the error."""
+    return Expression(parser.parse(expression))
 
 
-_PLAIN = json.JSONDecoder(parse_int=str, parse_float=str, object_hook=lambda _: None).decode
-_NOT_A_FIELD_NAME = re.compile(r'["\\\x00-\x1f]')
-
-
-def _reader(node: Node) -> tuple[Callable[[bytes], Any], Callable[[str], CompiledQuery]]:
-    """Return a decoder of records, and a function from names to getters of members."""
-    whole, names = _members_of_record(node)
-    if whole or any(map(_NOT_A_FIELD_NAME.search, names)):  # msgspec does not allow such field names
+def _decoder_and_getters(node: Node) -> tuple[Callable[[bytes], Any], Callable[[str], CompiledQuery]]:
+    """Return a decoder of records, and a function that returns the getter of a member."""
+    uses_whole_record, names = _members_of_record(node)
+    if uses_whole_record or any(map(_NOT_A_FIELD_NAME.search, names)):
         return decode_object, lambda name: lambda record: record.get(name)
     slots = {name: f"f{number}" for number, name in enumerate(names)}
     fields: list[tuple[str, type, Any]] = [(slot, Raw, NULL) for slot in slots.values()]
@@ -144,9 +150,9 @@ def _reader(node: Node) -> tuple[Callable[[bytes], Any], Callable[[str], Compile
 
 def _members_of_record(node: Node) -> tuple[bool, list[str]]:
     """Return whether an expression uses the whole record, and the members that it reads."""
-    found = [*walk(node)]
-    names = [path.names[0] for part in found if (path := path_of_record(part))]
-    return found.count(Variable(0)) > len(names), list(dict.fromkeys(names))
+    parts = [*walk(node)]
+    names = [path.names[0] for part in parts if (path := path_of_record(part))]
+    return parts.count(Variable(0)) > len(names), list(dict.fromkeys(names))
 
 
 def _is_utf_8(text: bytes) -> bool:
@@ -156,32 +162,35 @@ def _is_utf_8(text: bytes) -> bool:
         return False
 
 
-def _texts(value: Value) -> list[str]:
-    """Return the texts in a value, without those that no set can contain."""
-    plain = _plain(value) if type(value) is Raw else value
-    if type(plain) is str:  # the usual case
-        text = plain.lower()
-        return [text] if 0 < len(text) <= MAX_VALUE_CHARS else []
-    texts: list[str] = []
-    todo = [plain]
-    while todo:
-        plain = todo.pop()
-        if type(plain) is Raw:
-            plain = _plain(plain)
-        if isinstance(plain, str):
-            if len(plain) <= MAX_VALUE_CHARS:
-                texts.append(plain.lower())
-        elif isinstance(plain, bool):
-            texts.append(str(plain).lower())
-        elif plain is FAILED or not consume_budget_for(plain):
+def _lookup_values(value: Value) -> list[str]:
+    """Return the values to look up for the result of a query.
+
+    Values that no set can contain are left out.
+    """
+    result = _decode_for_lookup(value) if type(value) is Raw else value
+    if type(result) is str:  # the usual case
+        lowered = result.lower()
+        return [lowered] if 0 < len(lowered) <= MAX_VALUE_CHARS else []
+    lookup_values: list[str] = []
+    remaining = [result]
+    while remaining:
+        part = remaining.pop()
+        if type(part) is Raw:
+            part = _decode_for_lookup(part)
+        if isinstance(part, str):
+            if len(part) <= MAX_VALUE_CHARS:
+                lookup_values.append(part.lower())
+        elif isinstance(part, bool):
+            lookup_values.append(str(part).lower())
+        elif part is FAILED or not consume_budget_shallow(part):
             return []
-        elif isinstance(plain, list):
-            todo += plain
-    kept = [text for text in texts if 0 < len(text) <= MAX_VALUE_CHARS]
-    return kept if len(kept) <= MAX_TEXTS else []
+        elif isinstance(part, list):
+            remaining += part
+    storable = [lookup_value for lookup_value in lookup_values if 0 < len(lookup_value) <= MAX_VALUE_CHARS]
+    return storable if len(storable) <= MAX_LOOKUP_VALUES else []
 
 
-def _plain(value: Raw) -> Value:
+def _decode_for_lookup(value: Raw) -> Value:
     """Decode a value to a string, JSON text, or array; None for null and objects.
 
     Numbers and booleans become their JSON text.
@@ -194,4 +203,4 @@ def _plain(value: Raw) -> Value:
         return None
     if text[0] != "[":
         return text
-    return _PLAIN(text) if len(text) <= SMALL_BYTES or consume_budget(len(text)) else FAILED
+    return _DECODE_ARRAY(text) if len(text) <= SMALL_BYTES or consume_budget(len(text)) else FAILED

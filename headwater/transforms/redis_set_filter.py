@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import chain, compress
 
-from headwater.errors import ExpressionRefused, Fault
-from headwater.model.record import Failure, Outcome, RecordBatch
+from headwater.errors import Fault, InvalidExpression
+from headwater.model.record import Failure, RecordBatch, TransformResult
 from headwater.model.transforms.redis_set_filter import NewRedisSetFilterTransform, RedisSetFilterTransform
-from headwater.model.value_sets import SetId, filter_set
+from headwater.model.value_sets import SetId, filter_set_id
 from headwater.native import JsonFieldValues
 from headwater.sandbox.bigint_marks import any_marked, remove_marks
 from headwater.stores.protocols.sets import SetLookup
@@ -22,91 +22,91 @@ Contains = Callable[[Sequence[str]], list[bool]]
 
 
 def build(config: RedisSetFilterTransform, context: TransformContext) -> "RedisSetFilter":
-    """Build the transform of a worker. Raises ExpressionRefused."""
-    target = filter_set(context.config_id, config.uid)
-    return RedisSetFilter(config.uid, parse(config.filter_expr), context.sets, target)
+    """Build the transform of a worker. Raises InvalidExpression."""
+    set_id = filter_set_id(context.config_id, config.uid)
+    return RedisSetFilter(config.uid, parse(config.filter_expr), context.sets, set_id)
 
 
 class RedisSetFilter:
     """Implements Transform. Records that pass are forwarded byte for byte."""
 
-    def __init__(self, uid: str, expression: Expression, sets: SetLookup, target: SetId) -> None:
+    def __init__(self, uid: str, expression: Expression, sets: SetLookup, set_id: SetId) -> None:
         self.uid = uid
         self._expression = expression
         self._sets = sets
-        self._target = target
+        self._set_id = set_id
 
     def start(self, batch: RecordBatch) -> PendingBatch:
         """See Transform. Selects the values; the lookup in the set happens in `result`."""
-        texts, unread_rows = self._select(batch)
-        texts_by_row: dict[int, list[str]] = {}
+        values, unparsed_rows = self._select_fast(batch)
+        values_by_row: dict[int, list[str]] = {}
         failures: list[Failure] = []
-        for row in unread_rows:
-            value = batch.values[row]
+        for row in unparsed_rows:
+            record = batch.values[row]
             try:
-                texts_by_row[row] = self._expression.select(
-                    remove_marks(value) if value and batch.for_script else value
+                values_by_row[row] = self._expression.select(
+                    remove_marks(record) if record and batch.for_script else record
                 )
             except InvalidRecord as error:
                 failures.append(Failure(row, error.error, error.message, self.uid))
-        return DeferredBatch(partial(self._look_up, batch, _LookupTexts(texts, texts_by_row), failures))
+        return DeferredBatch(partial(self._look_up, batch, _LookupValues(values, values_by_row), failures))
 
-    def _look_up(self, batch: RecordBatch, texts: "_LookupTexts", failures: list[Failure]) -> Outcome:
-        keep = texts.keep(partial(self._sets.contains_many, self._target))
-        return Outcome(batch.select(keep), list(failures))
+    def _look_up(self, batch: RecordBatch, lookup_values: "_LookupValues", failures: list[Failure]) -> TransformResult:
+        passes = lookup_values.rows_that_pass(partial(self._sets.contains_many, self._set_id))
+        return TransformResult(batch.select(passes), list(failures))
 
-    def _select(self, batch: RecordBatch) -> JsonFieldValues:
-        """Select a text of each record by the fast path, as far as it can.
+    def _select_fast(self, batch: RecordBatch) -> JsonFieldValues:
+        """Select a value of each record by the fast path; return the rows for the slow path.
 
-        Between scripts, a text may also be a number with a mark (see sandbox/bigint_marks.py). Such rows are left to
-        the slow path.
+        Between scripts, a value may also be a number with a mark (see sandbox/bigint_marks.py). Such a row needs the
+        slow path.
         """
-        texts, unread_rows = self._expression.select_fast(batch.values)
+        values, unparsed_rows = self._expression.select_fast(batch.values)
         if batch.for_script and any_marked(batch.values.buffer):
-            marked = [row for row, text in enumerate(texts) if _MARKED_NUMBER.fullmatch(text)]
-            for row in marked:
-                texts[row] = ""
-            unread_rows = sorted([*unread_rows, *marked])
-        return JsonFieldValues(texts, unread_rows)
+            marked_rows = [row for row, value in enumerate(values) if _MARKED_NUMBER.fullmatch(value)]
+            for row in marked_rows:
+                values[row] = ""
+            unparsed_rows = sorted([*unparsed_rows, *marked_rows])
+        return JsonFieldValues(values, unparsed_rows)
 
     def close(self) -> None:
         """See Transform."""
 
 
-class _LookupTexts:
-    """The texts to look up for the records of a batch."""
+class _LookupValues:
+    """The values to look up for the records of a batch."""
 
-    def __init__(self, texts: list[str], texts_by_row: dict[int, list[str]]) -> None:
-        """Create the texts of a batch.
+    def __init__(self, values: list[str], values_by_row: dict[int, list[str]]) -> None:
+        """Create the values of a batch.
 
         Args:
-            texts: A text per row, "" for none.
-            texts_by_row: The texts of rows with any number of texts. They replace the text of the row in `texts`.
+            values: A value per row, "" for none.
+            values_by_row: The values of rows with any number of values. They replace the value of the row in `values`.
         """
-        self._texts = texts
-        self._texts_by_row = texts_by_row
+        self._values = values
+        self._values_by_row = values_by_row
 
-    def keep(self, contains: Contains) -> list[bool]:
-        """Return for each row whether any of its texts is a member of the set."""
-        single = self._texts if all(self._texts) else [*filter(None, self._texts)]
-        multiple = [*{*chain.from_iterable(self._texts_by_row.values())}]
+    def rows_that_pass(self, contains: Contains) -> list[bool]:
+        """Return for each row whether any of its values is a member of the set."""
+        single = self._values if all(self._values) else [*filter(None, self._values)]
+        multiple = [*{*chain.from_iterable(self._values_by_row.values())}]
         looked_up = [*single, *multiple] if multiple else single
-        answers = contains(looked_up) if looked_up else []
-        if looked_up is self._texts:
-            return answers
-        found = iter(answers)
-        keep = [text != "" and next(found) for text in self._texts]
-        members = {*compress(multiple, found)}
-        for row, texts in self._texts_by_row.items():
-            keep[row] = not members.isdisjoint(texts)
-        return keep
+        are_members = contains(looked_up) if looked_up else []
+        if looked_up is self._values:
+            return are_members
+        is_member = iter(are_members)
+        passes = [value != "" and next(is_member) for value in self._values]
+        members = {*compress(multiple, is_member)}
+        for row, values in self._values_by_row.items():
+            passes[row] = not members.isdisjoint(values)
+        return passes
 
 
-def check(sent: NewRedisSetFilterTransform) -> Iterator[Fault]:
+def check(transform: NewRedisSetFilterTransform) -> Iterator[Fault]:
     """Yield the fault in the expression, if there is one."""
     try:
-        parse(sent.filter_expr)
-    except ExpressionRefused as error:
+        parse(transform.filter_expr)
+    except InvalidExpression as error:
         yield Fault("/filter_expr", f"column {error.column}: {error.detail}")
 
 

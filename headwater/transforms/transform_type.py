@@ -12,12 +12,12 @@ from headwater.transforms.base import Transform, TransformContext
 ValidateScript = Callable[[str, str], CheckedScript]
 """Compiles a script in the sandbox and runs it on an example record (JSON text).
 
-Raises ScriptRefused, whose detail names line and column where they are known, and SandboxFailed.
+Raises InvalidScript, whose detail names line and column where they are known, and SandboxFailed.
 """
 
 
 class CompileContext(NamedTuple):
-    """What the functions that compile transforms need when a configuration is saved.
+    """The context of the functions that compile transforms when a configuration is saved.
 
     Attributes:
         validate_script: Compiles a script.
@@ -53,13 +53,14 @@ def _unchanged(config: TransformConfig, _: CompileContext) -> Compiled:
 class TransformType:
     """The code of a `type` of transforms.
 
-    Its members and its docs are its models in model/transforms/.
+    The fields of its configuration, and their documentation, are in model/transforms/.
 
     Attributes:
         build: Builds the transform of a worker, or of a trial, from its stored configuration.
-        check: Yields the faults of a transform in a request that its model can't express. The JSON pointers are
-            relative to the transform.
-        compile: Completes a transform that is saved. It may be slow, so it is called when `check` has found no fault.
+        check: Yields the faults of a transform that the pydantic model can't express. The JSON pointers are relative
+            to the transform.
+        compile: Completes a transform that is saved. It may be slow, so it is called only when `check` has found no
+            fault.
     """
 
     build: Callable[[Any, TransformContext], Transform]

@@ -10,15 +10,18 @@ from dataclasses import replace
 from itertools import chain
 from typing import cast
 
-from headwater.errors import Fault, SandboxFailed, ScriptRefused
+from headwater.errors import Fault, InvalidScript, SandboxFailed
 from headwater.model.outputs import output_index
-from headwater.model.record import Failure, Int64Column, Outcome, RecordBatch, RowIndexes
+from headwater.model.record import Failure, Int64Column, RecordBatch, RowIndexes, TransformResult
 from headwater.model.transforms.v8 import V8Transform
-from headwater.model.value_sets import MAX_VALUE_CHARS, dataset_set
+from headwater.model.value_sets import MAX_VALUE_CHARS, dataset_set_id
 from headwater.native import BytesColumn
-from headwater.sandbox.sandbox import MembershipQuery, MembershipResult, Sandbox
+from headwater.sandbox.membership import MembershipQuery, MembershipResult
+from headwater.sandbox.results import OUTPUT_SEPARATOR
+from headwater.sandbox.sandbox import Sandbox
 from headwater.sandbox.script_batch import ScriptBatch
-from headwater.stores.protocols.sets import DatasetNames, SetLookup
+from headwater.stores.protocols.datasets import DatasetNames
+from headwater.stores.protocols.sets import SetLookup
 from headwater.transforms.base import PendingBatch, TransformContext
 from headwater.transforms.transform_type import CompileContext, Compiled, TransformType
 
@@ -26,7 +29,7 @@ from headwater.transforms.transform_type import CompileContext, Compiled, Transf
 class DatasetLookup:
     """Answers `flow.contains` for one owner.
 
-    It is called on a thread of the sandbox; the stores are thread-safe.
+    A thread of the sandbox calls it; the stores are thread-safe.
     """
 
     def __init__(self, owner: str, names: DatasetNames, sets: SetLookup) -> None:
@@ -37,7 +40,7 @@ class DatasetLookup:
     def __call__(self, question: MembershipQuery) -> MembershipResult:
         """Return for each dataset whether it contains the values.
 
-        Returns None for an unknown name of a dataset. Raises SetStoreUnavailable.
+        Returns None for an unknown name of a dataset. Raises RedisUnavailable.
         """
         ids = self._names.resolve(self._owner, [name for name, _ in question])
         return [
@@ -46,15 +49,15 @@ class DatasetLookup:
         ]
 
     def _contains(self, dataset_id: str, values: list[str]) -> list[bool]:
-        lowered, target = _lowered(values), dataset_set(dataset_id)
+        lowered, set_id = _to_lower_case(values), dataset_set_id(dataset_id)
         if all(0 < length <= MAX_VALUE_CHARS for length in {*map(len, lowered)}):
-            return self._sets.contains_many(target, lowered)
+            return self._sets.contains_many(set_id, lowered)
         storable = [value for value in lowered if 0 < len(value) <= MAX_VALUE_CHARS]
-        members = dict(zip(storable, self._sets.contains_many(target, storable), strict=True))
+        members = dict(zip(storable, self._sets.contains_many(set_id, storable), strict=True))
         return [members.get(value, False) for value in lowered]
 
 
-def _lowered(values: list[str]) -> list[str]:
+def _to_lower_case(values: list[str]) -> list[str]:
     """Return the values in lower case.
 
     ASCII values are converted as one text, which takes a third of the time.
@@ -68,14 +71,22 @@ def _lowered(values: list[str]) -> list[str]:
 
 
 class V8Script:
-    """One script of a pipeline."""
+    """Implements Transform: runs one script over the records."""
 
     def __init__(
-        self, uid: str, script: str, sandbox: Sandbox, lookup: DatasetLookup, *, output_to_script: bool = False
+        self, uid: str, script: str, sandbox: Sandbox, lookup: DatasetLookup, *, feeds_script: bool = False
     ) -> None:
-        """Load a script. output_to_script: Whether a later transform of the pipeline is a script."""
+        """Load a script, and block while it loads.
+
+        Args:
+            uid: The uid of the transform.
+            script: The source text of the script.
+            sandbox: The sandbox of the worker.
+            lookup: Answers the script's calls of `flow.contains`.
+            feeds_script: Whether a later transform of the pipeline is a script.
+        """
         self._uid = uid
-        self._output_to_script = output_to_script
+        self._feeds_script = feeds_script
         self._sandbox = sandbox
         self._number = sandbox.add(script, lookup)
 
@@ -84,7 +95,7 @@ class V8Script:
         return self._uid
 
     def start(self, batch: RecordBatch) -> PendingBatch:
-        script_batch = self._sandbox.submit(self._number, batch, output_to_script=self._output_to_script)
+        script_batch = self._sandbox.submit(self._number, batch, feeds_script=self._feeds_script)
         return _PendingScriptBatch(self._uid, self._sandbox, script_batch)
 
     def close(self) -> None:
@@ -108,17 +119,17 @@ class _PendingScriptBatch:
         while not self.done() and (left_s := deadline - time.monotonic()) > 0:
             self._sandbox.wait_for_event(left_s)
 
-    def result(self) -> Outcome:
+    def result(self) -> TransformResult:
         self._sandbox.wait(self._script_batch)
-        return _outcome(self._script_batch, self._uid)
+        return _to_result(self._script_batch, self._uid)
 
 
-def _outcome(script_batch: ScriptBatch, uid: str) -> Outcome:
+def _to_result(script_batch: ScriptBatch, uid: str) -> TransformResult:
     failures = sorted(
-        Failure(row, e.error, e.message, uid, e.line, e.column, e.attempts) for row, e in script_batch.errors.items()
+        Failure(row, f.error, f.message, uid, f.line, f.column, f.attempts) for row, f in script_batch.failures.items()
     )
     to_batch = _batch_with_multiple_outputs if script_batch.has_multiple_outputs else _batch_with_single_outputs
-    return Outcome(to_batch(script_batch), failures, script_batch.logs)
+    return TransformResult(to_batch(script_batch), failures, script_batch.logs)
 
 
 def _batch_with_single_outputs(script_batch: ScriptBatch) -> RecordBatch:
@@ -127,33 +138,32 @@ def _batch_with_single_outputs(script_batch: ScriptBatch) -> RecordBatch:
     indexes = batch.indexes
     if any(indexes):
         indexes = Int64Column("q", [output_index(index, 0) for index in indexes])
-    passed = replace(batch, values=outputs, indexes=indexes, for_script=script_batch.output_to_script)
-    filled = outputs.non_empty_rows()
-    return passed if len(filled) == len(batch) else passed.take(filled)
+    output_batch = replace(batch, values=outputs, indexes=indexes, for_script=script_batch.feeds_script)
+    rows_with_output = outputs.non_empty_rows()
+    return output_batch if len(rows_with_output) == len(batch) else output_batch.take(rows_with_output)
 
 
 def _batch_with_multiple_outputs(script_batch: ScriptBatch) -> RecordBatch:
+    """Return the outputs as a batch, when a record may have more than one output."""
     lines = cast("Iterable[bytes]", script_batch.outputs)
-    outputs = [line.split(b"\t") if line else [] for line in lines]
+    outputs = [line.split(OUTPUT_SEPARATOR) if line else [] for line in lines]
     rows = RowIndexes("i", [row for row, values in enumerate(outputs) for _ in values])
     numbers = [number for values in outputs for number in range(len(values))]
     batch = script_batch.batch.take(rows)
     indexes = Int64Column("q", map(output_index, batch.indexes, numbers))
     values = BytesColumn.of(chain.from_iterable(outputs))
-    return replace(batch, values=values, indexes=indexes, for_script=script_batch.output_to_script)
+    return replace(batch, values=values, indexes=indexes, for_script=script_batch.feeds_script)
 
 
 def build(config: V8Transform, context: TransformContext) -> V8Script:
     """Build the transform of a worker.
 
-    Blocks while the script loads. Raises ScriptRefused and SandboxFailed.
+    Blocks while the script loads. Raises InvalidScript and SandboxFailed.
     """
     if context.sandbox is None:
         raise SandboxFailed("TransformContext.sandbox is None, but the pipeline has a v8 transform.")
     lookup = DatasetLookup(context.owner, context.names, context.sets)
-    return V8Script(
-        config.uid, config.runnable_script, context.sandbox, lookup, output_to_script=context.output_to_script
-    )
+    return V8Script(config.uid, config.runnable_script, context.sandbox, lookup, feeds_script=context.feeds_script)
 
 
 def compile_script(config: V8Transform, context: CompileContext) -> Compiled:
@@ -163,7 +173,7 @@ def compile_script(config: V8Transform, context: CompileContext) -> Compiled:
             return Compiled(config.model_copy(update={"javascript": stored.javascript}))
     try:
         checked = context.validate_script(config.script, context.example)
-    except ScriptRefused as error:
+    except InvalidScript as error:
         return Compiled(config, faults=[Fault("/script", error.detail)])
     warnings = [Fault("/script", warning) for warning in checked.warnings]
     return Compiled(config.model_copy(update={"javascript": checked.javascript}), warnings=warnings)

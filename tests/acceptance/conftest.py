@@ -1,4 +1,4 @@
-"""Fixtures: an installation that acceptance tests share, and installations for single tests."""
+"""Fixtures with an installation that tests share, and with installations for single tests."""
 
 import contextlib
 from collections.abc import Iterator
@@ -7,7 +7,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from tests.acceptance.stack import ExternalServers, Installation
+from tests.acceptance.installation import ExternalServers, Installation
 from tests.support.processes import alive, descendants
 
 

@@ -1,4 +1,7 @@
-"""Writes files like a Hyperliquid node: partial lines, a file per hour, several folders concurrently."""
+"""Writes files like a Hyperliquid node.
+
+Lines are partial for a moment, each hour has a file, and several folders are written concurrently.
+"""
 
 import json
 import random
@@ -44,7 +47,10 @@ class HyperliquidNode:
         self._random = random.Random(self.seed)
 
     def write(self, blocks: int, pause_s: float) -> None:
-        """Write the next blocks. Lines are written in two parts; at the hour, both files have a partial line."""
+        """Write the next blocks.
+
+        Lines are written in two parts; at the hour, both files have a partial line.
+        """
         held: list[tuple[Path, bytes]] = []
         for number in range(self.next, self.next + blocks):
             lines = self._lines(number)

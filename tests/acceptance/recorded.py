@@ -1,4 +1,6 @@
-"""Reads recorded logs of Base and Polygon as `log` records from the directory that HEADWATER_TEST_DATA names.
+"""Reads recorded logs of Base and Polygon as `log` records.
+
+They are in the directory that HEADWATER_TEST_DATA names.
 
 The files are JSON-RPC receipts, protobuf JSON and CSV. This module shares no code with the package.
 """
@@ -45,7 +47,10 @@ def _rpc_receipts(path: Path) -> Iterator[Log]:
 
 
 def _native_block(path: Path) -> Iterator[Log]:
-    """Read protobuf JSON, in which 64-bit numbers are strings, and zero and empty members are omitted."""
+    """Read protobuf JSON.
+
+    In this format 64-bit numbers are strings, and zero and empty members are omitted.
+    """
     block = json.loads(_text(path))
     block = block.get("ethereum", block)
     for transaction in block.get("transactions", []):

@@ -1,4 +1,6 @@
-"""Reads recorded trades of a day from the directory that HEADWATER_TEST_DATA names, as (time in ms, order, price).
+"""Reads recorded trades of a day, as (time in ms, order, price).
+
+They are in the directory that HEADWATER_TEST_DATA names.
 
 Prices are computed by the documentation of the exchanges. This module shares no code with the package.
 """

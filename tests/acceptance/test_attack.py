@@ -1,4 +1,7 @@
-"""A short attack without an API key; `python -m tests.chaos attack` runs a long one, and measures times."""
+"""A short attack without an API key has no effect on users.
+
+`python -m tests.chaos attack` runs a long attack, and measures times.
+"""
 
 from pathlib import Path
 

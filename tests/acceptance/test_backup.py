@@ -1,4 +1,4 @@
-"""Restore a backup: deployments from before it run, and resources that were created after it wait for an operator."""
+"""After a restore, deployments of the backup run, and later resources wait for an operator."""
 
 import time
 from pathlib import Path
@@ -8,7 +8,7 @@ import httpx2
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from tests.acceptance.stack import Deployed, Installation, deploy, pipeline, reading, without_repeats
+from tests.acceptance.installation import Deployed, Installation, deploy, pipeline, reading, without_repeats
 from tests.acceptance.test_lossless import numbered
 from tests.support.waiting import until
 
@@ -23,7 +23,7 @@ def topics(installation: Installation) -> set[str]:
 
 
 def of(deployment: Deployed) -> set[str]:
-    return {deployment.sink["topic"], deployment.answer["dead_letter"]["topic"]}
+    return {deployment.sink["topic"], deployment.deploy_response["dead_letter"]["topic"]}
 
 
 def swept(installation: Installation, *arguments: str) -> str:
@@ -61,7 +61,7 @@ def test_backup_change_restore_and_start(tmp_path: Path) -> None:
         fresh = deploy(client, pipeline(name="after the backup"))
         answer = client.post(f"/api/v1/flow/{again.id}/deploy")
         assert answer.status_code == 200, answer.text
-        revived = Deployed(again.id, again.flow, answer.json())
+        revived = Deployed(again.id, again.configuration, answer.json())
         installation.feed("base", "erc20_token_transfer", numbered(500, 500))
         with reading(fresh.sink) as reader:
             after_backup = reader.read(500)

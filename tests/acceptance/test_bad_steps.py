@@ -10,7 +10,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from tests.acceptance.stack import HEADWATER, Installation, pipeline
+from tests.acceptance.installation import HEADWATER, Installation, pipeline
 from tests.support.ports import free_port
 
 

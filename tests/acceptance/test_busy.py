@@ -1,4 +1,4 @@
-"""Concurrent create and deploy requests of many users, while the command line writes to the same database."""
+"""Many users create and deploy while the command line writes to the same database."""
 
 import threading
 import time
@@ -9,7 +9,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from tests.acceptance.stack import Installation, in_background, pipeline, reading
+from tests.acceptance.installation import Installation, in_background, pipeline, reading
 
 MOST = 50
 _ALL = pytest.param(MOST, marks=[pytest.mark.slow, pytest.mark.timeout(300)])

@@ -1,4 +1,7 @@
-"""Short runs of the tests of `python -m tests.chaos` (docs/reliability.md). Times are not checked."""
+"""Short runs of the tests of `python -m tests.chaos` (docs/reliability.md).
+
+Times are not checked.
+"""
 
 import signal
 from functools import partial
@@ -6,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance.stack import Installation
-from tests.chaos.copies import StrikePlan, copy
+from tests.acceptance.installation import Installation
+from tests.chaos.copy_under_faults import StrikePlan, copy
 from tests.chaos.faults import send_signal
-from tests.chaos.proofs import interrupt_set_store
-from tests.chaos.trial import Environment, RunOptions, RunReport, run_in
+from tests.chaos.run import Environment, RunOptions, RunReport, run_in
+from tests.chaos.single_faults import interrupt_set_store
 
 RUN_NUMBER = 10900
 """With this seed the first strikes are: kafka KILL, valkey link narrow, script KILL, valkey KILL, kafka link sliced,
@@ -39,20 +42,20 @@ def test_a_pipeline_from_pubsub_loses_nothing_under_strikes(tmp_path: Path) -> N
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("away_s", [10.0, 60.0])
-def test_pipelines_wait_while_the_set_store_hangs(installation: Installation, away_s: float) -> None:
+@pytest.mark.parametrize("outage_s", [10.0, 60.0])
+def test_pipelines_wait_while_the_set_store_hangs(installation: Installation, outage_s: float) -> None:
     [valkey] = installation.processes("valkey-server")
 
     def disturb(environment: Environment, report: RunReport) -> None:
         interrupt_set_store(
             environment,
             report,
-            away_s,
+            outage_s,
             partial(send_signal, valkey, signal.SIGSTOP),
             partial(send_signal, valkey, signal.SIGCONT),
         )
 
-    stream = ("polygon", "erc20_token_transfer" if away_s == 10.0 else "erc721_token_transfer")
+    stream = ("polygon", "erc20_token_transfer" if outage_s == 10.0 else "erc721_token_transfer")
     options = RunOptions(1, 0, ["v8", "contains", "filter"], rate=200, poison_every=500, stream=stream)
     environment = Environment(installation, installation.admin_config(), {}, installation.data_dir / "logs")
     assert run_in(environment, options, disturb).faults == []

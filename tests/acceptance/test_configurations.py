@@ -7,7 +7,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from tests.acceptance.stack import Installation, deployed, pipeline, reading
+from tests.acceptance.installation import Installation, deployed, pipeline, reading
 
 FLOW = "/api/v1/flow"
 ENTITY = "erc20_token_transfer"
@@ -16,7 +16,10 @@ FILTER = {"type": "redis_set_filter", "filter_expr": "root = this.token_address"
 
 
 def transfer(number: int, token: str = TOKEN) -> dict[str, Any]:
-    """Return a record. All records have the same key, so that they stay in order on one partition."""
+    """Return a record.
+
+    All records have the same key, so that they stay in order on one partition.
+    """
     return {"n": number, "token_address": token, "transaction_hash": f"0x{1:064x}", "log_index": 0}
 
 
@@ -104,7 +107,7 @@ class TestDeployed:
             changed = ok(client.patch(f"{FLOW}/{deployment.id}/transforms/{deployment.uid()}", json=marks("new")))
             assert changed == marks("new") | {"uid": deployment.uid()}
             now = ok(client.get(f"{FLOW}/{deployment.id}/deploy"))
-            assert (now["revision"], now["sinks"]) == (2, deployment.answer["sinks"])
+            assert (now["revision"], now["sinks"]) == (2, deployment.deploy_response["sinks"])
             installation.feed("base", ENTITY, [transfer(1)])
             assert [(r.json()["n"], r.json()["mark"]) for r in reader.read(2)] == [(0, "old"), (1, "new")]
 
@@ -124,7 +127,7 @@ class TestDeployed:
         body = pipeline(transforms=[marks("gone"), FILTER | {"set_values": [TOKEN]}, marks("old")])
         with deployed(client, body) as deployment, reading(deployment.sink) as reader:
             ok(client.post(deployment.filter_url(1), json={"values": [OTHER]}))
-            removed, kept, script = deployment.flow["pipeline_config"]["transforms"]
+            removed, kept, script = deployment.configuration["pipeline_config"]["transforms"]
             added = {"type": "redis_set_filter", "filter_expr": "root = this.n", "set_values": ["1", "3"]}
             sent = [marks("new") | {"uid": script["uid"]}, kept, added]
             answer = ok(client.put(f"{FLOW}/{deployment.id}/transforms", json=sent))

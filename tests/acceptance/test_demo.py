@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.acceptance.installation import HEADWATER
 from tests.acceptance.recorded import log_files, read_logs
-from tests.acceptance.stack import HEADWATER
 
 FOLDER = os.environ.get("HEADWATER_TEST_DATA", "")
 
@@ -23,7 +23,8 @@ def demo(*flags: str) -> str:
 
 def counts(story: str) -> tuple[int, int, int]:
     """Return the numbers of expected, missing and unexpected records that the demo prints."""
-    found = re.search(r"([\d,]+) of [\d,]+ records should come out; ([\d,]+) missing, ([\d,]+) too many", story)
+    sentence = r"([\d,]+) of [\d,]+ records should be delivered; ([\d,]+) are missing, ([\d,]+) are unexpected"
+    found = re.search(sentence, " ".join(story.split()))
     assert found, story
     expected, missing, extra = (int(number.replace(",", "")) for number in found.groups())
     return expected, missing, extra

@@ -1,4 +1,6 @@
-"""The API behaves as /openapi.json describes: Schemathesis sends valid and invalid requests.
+"""The API behaves as /openapi.json describes.
+
+Schemathesis sends valid and invalid requests.
 
 The requests are examples, boundary values, random values and sequences of requests. Each response is checked for its
 status, headers, body and content type; invalid input must be rejected and valid input accepted. Requests without a key
@@ -16,7 +18,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from tests.acceptance.stack import Installation
+from tests.acceptance.installation import Installation
 
 FUZZ = Path(__file__).with_name("fuzz")
 DELETES_AT_ONCE = 8

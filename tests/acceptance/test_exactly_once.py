@@ -1,4 +1,4 @@
-"""Deployments with `"delivery": "exactly_once"`: a read_committed consumer sees each output once."""
+"""With `"delivery": "exactly_once"`, a read_committed consumer sees each output once."""
 
 import json
 import os
@@ -12,7 +12,16 @@ from typing import Any
 import httpx2
 import pytest
 
-from tests.acceptance.stack import Deployed, Installation, Reader, deployed, in_background, kill, pipeline, reading
+from tests.acceptance.installation import (
+    Deployed,
+    Installation,
+    Reader,
+    deployed,
+    in_background,
+    kill,
+    pipeline,
+    reading,
+)
 from tests.acceptance.test_redeploy import FLOW, Feeder, marks, ok
 from tests.support.waiting import until
 

@@ -12,7 +12,7 @@ import httpx2
 import pytest
 
 from tests.acceptance.conftest import external_servers, running
-from tests.acceptance.stack import (
+from tests.acceptance.installation import (
     HEADWATER,
     STOP_WITHIN_S,
     ExternalServers,
@@ -79,7 +79,10 @@ def test_up_uses_external_servers(parts: ExternalServers, tmp_path: Path) -> Non
 
 @pytest.mark.slow
 def test_controller_and_api_run_as_separate_processes(parts: ExternalServers, tmp_path: Path) -> None:
-    """`headwater controller` and `headwater api` run without `up`, with a key from the command line."""
+    """`headwater controller` and `headwater api` run without `up`.
+
+    They use a key from the command line.
+    """
     installation = Installation(tmp_path / "data", port=free_port(), external=parts)
     with started(installation, "controller"), started(installation, "api", "--port", str(installation.port)) as api:
         installation.process = api

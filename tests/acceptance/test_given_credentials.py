@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
 
-from tests.acceptance.stack import Installation, deploy, deployed, pipeline, reading
+from tests.acceptance.installation import Installation, deploy, deployed, pipeline, reading
 from tests.support.kafka import KafkaServer, running
 from tests.support.waiting import until
 
@@ -92,7 +92,7 @@ def test_a_pipeline_runs_with_the_operators_credentials(given: OnGivenKafka, kaf
             assert refused.status_code == 409
             assert "operator" in refused.json()["detail"]
             again = client.post(f"{FLOW}/{deployment.id}/deploy").json()
-            assert again["sinks"] == deployment.answer["sinks"]
+            assert again["sinks"] == deployment.deploy_response["sinks"]
             assert users(kafka) == before
         assert not {topic for topic in given.topics() if topic.startswith(f"flow.{deployment.id}.")}
     assert users(kafka) == before

@@ -1,4 +1,7 @@
-"""Responses while PostgreSQL hangs, that is, keeps its connections open but answers nothing, and after it resumes."""
+"""Responses while PostgreSQL hangs, and after it resumes.
+
+It keeps its connections open but answers nothing.
+"""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -7,7 +10,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from tests.acceptance.stack import Deployed, Installation, deployed, pipeline, reading
+from tests.acceptance.installation import Deployed, Installation, deployed, pipeline, reading
 from tests.support.postgres_server import PostgresServer
 from tests.support.processes import descendants
 from tests.support.waiting import until

@@ -17,7 +17,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from tests.acceptance.hyperliquid_node import FIRST_BLOCK, HyperliquidNode
-from tests.acceptance.stack import HEADWATER, Installation, in_background
+from tests.acceptance.installation import HEADWATER, Installation, in_background
 from tests.integration.ingest.hyperliquid_server import HyperliquidServer
 from tests.support.ports import free_port
 from tests.support.waiting import until
@@ -125,7 +125,7 @@ class Ingest:
 
 
 def check(streams: Streams, expected_records: dict[str, list[dict[str, Any]]]) -> None:
-    """Assert that each expected record came once, and that the records of a partition are in order."""
+    """Assert that each expected record came once, and that partitions are in order."""
     for stream, expected in expected_records.items():
         found = streams.found[stream]
         order = {json.dumps(record, sort_keys=True): place for place, record in enumerate(expected)}

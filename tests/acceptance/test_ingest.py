@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance.stack import Installation, deployed, kill, pipeline, reading
+from tests.acceptance.installation import Installation, deployed, kill, pipeline, reading
 from tests.support.anvil import Anvil
 
 

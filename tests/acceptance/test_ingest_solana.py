@@ -14,7 +14,7 @@ import psutil
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from tests.acceptance.stack import HEADWATER, Installation
+from tests.acceptance.installation import HEADWATER, Installation
 from tests.support.solana_blocks import Chain, nonvoting
 from tests.support.solana_node import KEY, Node
 from tests.support.waiting import until
@@ -23,7 +23,10 @@ TOPIC = "stream.solana.nonvoting_transaction"
 
 
 class Ingest:
-    """Runs the command's processes one after the other. The URL is in the environment, as the docs advise."""
+    """Runs the command's processes one after the other.
+
+    The URL is in the environment, as the docs advise.
+    """
 
     def __init__(self, installation: Installation, node: Node, log: Path, *flags: str) -> None:
         self._command = [*HEADWATER, "ingest", "solana", "--data-dir", str(installation.data_dir), *flags]

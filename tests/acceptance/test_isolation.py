@@ -19,7 +19,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from tests.acceptance.stack import Deployed, Installation, client_config, deploy, deployed, pipeline, reading
+from tests.acceptance.installation import Deployed, Installation, client_config, deploy, deployed, pipeline, reading
 from tests.support.waiting import until
 
 DENIED = {
@@ -58,7 +58,10 @@ def first_error(
 def read_with(
     deployment: Deployed, group: str, count: int, options: Mapping[str, str] = MappingProxyType({})
 ) -> list[int]:
-    """Return the member `n` of the first records that a group reads, and commit the group's offsets."""
+    """Return the member `n` of the first records that a group reads.
+
+    The group's offsets are committed.
+    """
     consumer = Consumer(client_config(deployment.sink, group) | dict(options))
     consumer.subscribe([deployment.sink["topic"]])
     read: list[int] = []
@@ -102,7 +105,7 @@ class TestCredentials:
         self, installation: Installation, client: httpx2.Client
     ) -> None:
         with deployed(client, pipeline()) as mine, deployed(client, pipeline()) as other:
-            for topic in (mine.sink["topic"], mine.answer["dead_letter"]["topic"]):
+            for topic in (mine.sink["topic"], mine.deploy_response["dead_letter"]["topic"]):
                 with reading(mine.sink, topic) as reader:
                     assert reader.poll() == []
             assert first_error(mine, other.sink["topic"]) in DENIED
@@ -117,7 +120,7 @@ class TestCredentials:
                 creating.result(60)
             assert refused.value.args[0].code() in DENIED
             seen = admin.list_topics(timeout=60).topics
-            assert set(seen) == {mine.sink["topic"], mine.answer["dead_letter"]["topic"]}
+            assert set(seen) == {mine.sink["topic"], mine.deploy_response["dead_letter"]["topic"]}
 
     def test_any_group_with_the_prefix_can_use_both_group_protocols(
         self, installation: Installation, client: httpx2.Client

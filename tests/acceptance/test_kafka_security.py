@@ -1,4 +1,7 @@
-"""Kafka listeners with different authentication methods, for the installation's own cluster and for streams."""
+"""Headwater works with Kafka listeners of different authentication methods.
+
+The listeners are on its own cluster, or on the clusters of streams.
+"""
 
 import contextlib
 import json
@@ -17,9 +20,9 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from headwater.brokers.client_errors import ClientErrors
 from headwater.brokers.client_settings import admin_settings, consumer_settings, producer_settings
-from headwater.model.worker_spec import KafkaAccess
+from headwater.model.access import KafkaAccess
 from tests.acceptance.conftest import running
-from tests.acceptance.stack import Installation, client_config, deployed, pipeline
+from tests.acceptance.installation import Installation, client_config, deployed, pipeline
 from tests.support.secured_kafka import PROTOCOLS, SecuredKafka
 from tests.support.waiting import until
 
@@ -53,7 +56,10 @@ def admin_variables(access: KafkaAccess) -> dict[str, str]:
 
 
 def variables(kafka: SecuredKafka, listener: str) -> dict[str, str]:
-    """Return the settings of an installation whose administrator uses a listener. Other users use SCRAM."""
+    """Return the settings of an installation whose administrator uses a listener.
+
+    Other users use SCRAM.
+    """
     named = admin_variables(kafka.access(listener))
     if not listener.startswith("scram"):
         readers = kafka.access("scram512")
@@ -110,7 +116,10 @@ def login_error(kafka: SecuredKafka, sink: dict[str, Any]) -> int:
 def test_an_installation_on_each_listener(
     secured_kafka: SecuredKafka, own_installation: Installation, tmp_path: Path, listener: str
 ) -> None:
-    """Deploy a pipeline, feed records, read them also by the program in the response, and rotate the credentials."""
+    """Deploy a pipeline, write records, read the outputs, and rotate the credentials.
+
+    The outputs are also read by the program in the response.
+    """
     make_topic(secured_kafka, TOPIC)
     records = tmp_path / "records.jsonl"
     records.write_text("".join(json.dumps(record) + "\n" for record in RECORDS))
@@ -133,7 +142,7 @@ def test_an_installation_on_each_listener(
 def test_an_installation_with_the_operators_users(
     secured_kafka: SecuredKafka, own_installation: Installation, tmp_path: Path, listener: str
 ) -> None:
-    """Workers use Headwater's own credentials, and readers get the operator's credentials if there are any."""
+    """Workers use Headwater's own credentials, and readers the operator's, if there are any."""
     make_topic(secured_kafka, TOPIC)
     records = tmp_path / "records.jsonl"
     records.write_text("".join(json.dumps(record) + "\n" for record in RECORDS))
@@ -163,7 +172,10 @@ def test_an_installation_with_the_operators_users(
 
 
 def run_program(kafka: SecuredKafka, sink: dict[str, Any], folder: Path) -> None:
-    """Run the Python program with the line that docs/consuming.md shows for a private certificate authority."""
+    """Run the Python program with a private certificate authority.
+
+    The additional line is the line that docs/consuming.md shows.
+    """
     program, settings = sink["snippets"]["python"], "    {\n"
     assert program.count(settings) == 1
     (folder / "read.py").write_text(
@@ -192,7 +204,10 @@ def rotate(kafka: SecuredKafka, client: httpx2.Client, config_id: str, old: dict
 
 @pytest.fixture(scope="module")
 def bound(secured_kafka: SecuredKafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
-    """Run an installation with an embedded Kafka, whose streams are bound to the listeners of another cluster."""
+    """Run an installation with an embedded Kafka and with streams of another cluster.
+
+    The streams are bound to the listeners of that cluster.
+    """
     folder = tmp_path_factory.mktemp("bound")
     bindings = {}
     for listener, (chain, entity) in STREAMS.items():

@@ -6,7 +6,7 @@ from contextlib import closing
 import httpx2
 import pytest
 
-from tests.acceptance.stack import Installation, deployed, pipeline, reading
+from tests.acceptance.installation import Installation, deployed, pipeline, reading
 from tests.acceptance.test_configurations import ENTITY, FILTER, FLOW, OTHER, TOKEN, marks, ok, transfer
 
 
@@ -21,7 +21,9 @@ def test_values_stay_with_their_expression_when_a_filter_is_inserted_in_front(
         changed = pipeline(transforms=[front, *body["pipeline_config"]["transforms"]])
         saved = ok(client.put(f"{FLOW}/{deployment.id}", json=changed))
         new, kept, script = saved["pipeline_config"]["transforms"]
-        assert [kept["uid"], script["uid"]] == [t["uid"] for t in deployment.flow["pipeline_config"]["transforms"]]
+        assert [kept["uid"], script["uid"]] == [
+            t["uid"] for t in deployment.configuration["pipeline_config"]["transforms"]
+        ]
         values = f"{FLOW}/{deployment.id}/transforms/{{}}/filter-values"
         assert ok(client.get(values.format(kept["uid"])))["values"] == [TOKEN]
         assert sorted(ok(client.get(values.format(new["uid"])))["values"]) == ["1", "2"]

@@ -1,4 +1,4 @@
-"""A record batch that is small on Kafka, but larger than a worker's memory when it is decompressed."""
+"""A record batch may be small on Kafka, but larger than a worker's memory."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from tests.acceptance.stack import Deployed, Installation, deployed, pipeline, reading
+from tests.acceptance.installation import Deployed, Installation, deployed, pipeline, reading
 from tests.support.waiting import until
 
 STREAM = "stream.base.erc20_token_transfer"
@@ -48,7 +48,7 @@ def worker_of(client: httpx2.Client, deployment: Deployed) -> dict[str, Any]:
 
 
 def committed(installation: Installation) -> list[int]:
-    """Return the committed offsets of the workers' group on the first two partitions of the stream."""
+    """Return the committed offsets of the workers' group on the stream's first two partitions."""
     settings = {**installation.admin_config(), "log_level": 0}
     admin = AdminClient(settings)
     for group in admin.list_consumer_groups().result(60).valid:
@@ -98,5 +98,5 @@ def test_a_too_large_decompressed_batch_stops_only_its_partition(own_installatio
         write(own_installation, 0, range(5, 10))
         reader.read(25)
         assert {record.partition for record in reader.records if record.json()["n"] >= 5 and record.partition == 0}
-        with reading(deployment.sink, deployment.answer["dead_letter"]["topic"]) as dead:
+        with reading(deployment.sink, deployment.deploy_response["dead_letter"]["topic"]) as dead:
             assert len(dead.read(RECORDS)) == RECORDS

@@ -5,7 +5,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from tests.acceptance.stack import Installation, ReadRecord, deployed, pipeline, reading
+from tests.acceptance.installation import Installation, ReadRecord, deployed, pipeline, reading
 
 TOKEN, OTHER, ALWAYS = "0x" + "a" * 40, "0x" + "b" * 40, "0x" + "c" * 40
 
@@ -98,7 +98,7 @@ class TestDatasets:
         body = pipeline(transforms=[{"type": "v8", "script": script}])
         with (
             deployed(client, body) as deployment,
-            reading(deployment.sink, deployment.answer["dead_letter"]["topic"]) as reader,
+            reading(deployment.sink, deployment.deploy_response["dead_letter"]["topic"]) as reader,
         ):
             installation.feed("base", "erc20_token_transfer", [transfer(1)])
             letter = reader.read(1)[0]

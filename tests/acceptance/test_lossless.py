@@ -1,4 +1,7 @@
-"""No output is lost when processes are killed, repeats have the same `headwater-src`, and all processes restart."""
+"""No output is lost when processes are killed.
+
+Repeats have the same `headwater-src`, and all processes restart.
+"""
 
 import json
 import os
@@ -13,7 +16,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from tests.acceptance.stack import Installation, ReadRecord, deploy, deployed, kill, pipeline, reading
+from tests.acceptance.installation import Installation, ReadRecord, deploy, deployed, kill, pipeline, reading
 from tests.support.processes import alive, suspended
 from tests.support.waiting import until
 
@@ -34,7 +37,10 @@ def write(path: Path, records: Iterator[dict[str, Any]]) -> Path:
 
 
 def assert_lossless(records: Sequence[ReadRecord], expected: range) -> None:
-    """Assert that records without repeats have every number once, in order per partition, with correct results."""
+    """Assert that records without repeats have every number once, with correct results.
+
+    Each partition must be in order.
+    """
     results = [record.json() for record in records]
     assert sorted(result["n"] for result in results) == list(expected)
     assert all(result["doubled"] == 2 * (BIG + result["n"]) for result in results)
@@ -62,7 +68,9 @@ def healthy(client: httpx2.Client, config_id: str) -> bool:
 
 
 class TestWorkerKilledRightAfterDeploy:
-    """Start offsets are committed before the deploy response, so that all records sent afterwards are processed.
+    """All records that are sent after a deploy response are processed.
+
+    The start offsets are committed before the response.
 
     Each round kills a worker on each of four streams concurrently.
     """
@@ -100,7 +108,10 @@ class TestWorkerKilledRightAfterDeploy:
 
 
 class TestKillsDuringALongRun:
-    """The V8 child, the worker and then the parent process are killed while 100,000 records are processed."""
+    """The V8 child, the worker and then the parent process are killed.
+
+    Meanwhile 100,000 records are processed.
+    """
 
     COUNT = 100_000
 

@@ -1,4 +1,7 @@
-"""The metrics of pipelines are exact although processes are killed, and are exported to Prometheus."""
+"""The metrics of pipelines are exact although processes are killed.
+
+They are exported to Prometheus.
+"""
 
 import random
 import threading
@@ -8,7 +11,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from tests.acceptance.stack import Deployed, Installation, deploy, deployed, in_background, kill, pipeline
+from tests.acceptance.installation import Deployed, Installation, deploy, deployed, in_background, kill, pipeline
 from tests.support.ports import free_port
 from tests.support.processes import suspended
 from tests.support.waiting import until

@@ -1,4 +1,7 @@
-"""Responses while Kafka or Valkey hangs: they do not reveal internal addresses, and their status is never 500."""
+"""Responses while Kafka or Valkey hangs.
+
+They do not reveal internal addresses, and their status is never 500.
+"""
 
 import re
 from concurrent.futures import ThreadPoolExecutor
@@ -8,7 +11,7 @@ import httpx2
 import pytest
 
 from tests.acceptance.conftest import external_servers
-from tests.acceptance.stack import Deployed, Installation, deployed, pipeline
+from tests.acceptance.installation import Deployed, Installation, deployed, pipeline
 from tests.support.processes import descendants, suspended
 
 FILTER = {"type": "redis_set_filter", "filter_expr": "root = this.token_address", "set_values": ["0xab"]}

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from tests.acceptance.stack import Installation
+from tests.acceptance.installation import Installation
 from tests.support.waiting import until
 
 STATS = "/api/v1/developer/prices/stats"

@@ -1,4 +1,7 @@
-"""The price recipes on generated and recorded trades, compared with independently computed prices."""
+"""The price recipes, on generated and recorded trades, give the correct prices.
+
+The expected prices are computed independently.
+"""
 
 import csv
 import gzip
@@ -16,9 +19,9 @@ from typing import Any
 import httpx2
 import pytest
 
+from tests.acceptance.installation import Installation, reading
 from tests.acceptance.recorded import read_logs
 from tests.acceptance.recorded_prices import BLOCK, orca_swaps
-from tests.acceptance.stack import Installation, reading
 from tests.support.waiting import until
 
 FOLDER = Path(os.environ.get("HEADWATER_TEST_DATA") or "nowhere")
@@ -137,7 +140,10 @@ def v3_decoded() -> Case:
 
 
 def v3_recorded() -> Case:
-    """Return recorded swaps. The recorded tick is the logarithm of the price to base 1.0001, rounded down."""
+    """Return recorded swaps.
+
+    The recorded tick is the logarithm of the price to base 1.0001, rounded down.
+    """
     rows = csv.DictReader(
         io.StringIO(
             gzip.decompress((FOLDER / "prices/ethereum_univ3_usdc_weth_2024-01-05.tick.csv.gz").read_bytes()).decode()
@@ -171,7 +177,10 @@ def v2_generated() -> Case:
 
 
 def v2_recorded() -> Case:
-    """Return recorded swaps. Expected prices are from the reserves, and differ by the fee and the swap."""
+    """Return recorded swaps.
+
+    Expected prices are from the reserves, and differ by the fee and the swap.
+    """
     files = [*(FOLDER / "evm").glob("*/rotki_receipts.jsonl.gz"), *(FOLDER / "evm").glob("*/squid_*_receipts.json.gz")]
     logs = [one for file in files for one in read_logs(file)]
     by_place = {(one["block_number"], one["log_index"], one["address"]): one for one in logs}
@@ -197,7 +206,10 @@ def solana_tokens() -> list[dict[str, Any]]:
 
 
 def transaction(swaps: Sequence[tuple[str, bool, int, int]], slot: int, index: int) -> dict[str, Any]:
-    """Return a `nonvoting_transaction` record with swaps (whirlpool, A to B?, amount in, amount out)."""
+    """Return a `nonvoting_transaction` record with swaps.
+
+    A swap is (whirlpool, A to B?, amount in, amount out).
+    """
     outer, inner = [], []
     for number, (pool, a_to_b, paid, bought) in enumerate(swaps):
         accounts = [TOKEN_PROGRAM, "owner", pool, "own-a", "vault-a", "own-b", "vault-b"]
@@ -250,7 +262,10 @@ def orca_generated() -> Case:
 
 
 def orca_recorded() -> Case:
-    """Return every recorded swap in SOL/USDC pools. Prices come from the amounts, so they are equal."""
+    """Return every recorded swap in SOL/USDC pools.
+
+    Prices come from the amounts, so they are equal.
+    """
     pools = json.loads((FOLDER / "solana/orca_pools.json").read_text())
     chosen = {p["whirlpool"] for p in pools if (p["token_mint_a"], p["token_mint_b"]) == (SOL, SOL_USDC)}
     records, expected = [], {}
@@ -367,7 +382,10 @@ def test_every_trade_becomes_its_price(
 
 
 def check_quoted(client: httpx2.Client, ticks: Sequence[dict[str, Any]], case: Case) -> None:
-    """Check a token that has only quoted prices. All ticks have the same time, so the last price of WETH applies."""
+    """Check a token that has only quoted prices.
+
+    All ticks have the same time, so the last price of WETH applies.
+    """
     quoted = [tick for tick in ticks if "quote_address" in tick]
     if not quoted:
         return

@@ -13,8 +13,8 @@ from typing import Any
 import httpx2
 import pytest
 
+from tests.acceptance.installation import Installation, deployed, pipeline
 from tests.acceptance.recorded_prices import BLOCK, Trade, orca_day, uniswap_day
-from tests.acceptance.stack import Installation, deployed, pipeline
 from tests.support.prices import DAY, HOUR, BruteForceStats, brute_force
 from tests.support.waiting import until
 
@@ -48,7 +48,10 @@ def record(address: str, trade: Trade) -> dict[str, Any]:
 
 
 def ask(client: httpx2.Client, tokens: Sequence[str]) -> tuple[int, int, list[dict[str, Any]]]:
-    """Return the items with their `held_since`, and the times in ms between which they were computed."""
+    """Return the items with their `held_since`, and two times in ms.
+
+    The items were computed between the two times.
+    """
     began = int(time.time() * 1000)
     answer = client.post(STATS, json=[{"token_address": address, "chain": "base"} for address in tokens])
     assert answer.status_code == 200, answer.text
@@ -62,7 +65,10 @@ def ask(client: httpx2.Client, tokens: Sequence[str]) -> tuple[int, int, list[di
 
 
 def possible(trades: Sequence[Trade], began: int, ended: int) -> list[BruteForceStats | None]:
-    """Return the possible statistics between two times, since trades leave the windows meanwhile."""
+    """Return the possible statistics between two times.
+
+    There are several, because trades leave the windows meanwhile.
+    """
     leaving = {at + width for at, _, _ in trades for width in (HOUR, DAY) if began < at + width <= ended}
     return [brute_force(trades, now) for now in sorted({began, *leaving})]
 
@@ -83,7 +89,10 @@ def address(run: int, number: int) -> str:
 
 
 class Moments:
-    """Random times of the series. Each is a token whose trades are shifted so that this time is now."""
+    """Random times of the series.
+
+    Each is a token whose trades are shifted so that this time is now.
+    """
 
     def __init__(self, count: int, seed: int) -> None:
         draw = random.Random(seed)

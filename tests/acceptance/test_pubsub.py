@@ -17,7 +17,7 @@ import pytest
 from headwater.brokers.base import AccessRule, DeploymentResources, User
 from headwater.brokers.cluster_admin import KafkaClusterAdmin
 from tests.acceptance.conftest import running
-from tests.acceptance.stack import (
+from tests.acceptance.installation import (
     Deployed,
     Installation,
     ReadRecord,
@@ -48,7 +48,10 @@ def subscription(deployment: Deployed) -> str:
 
 
 class Bench:
-    """A Pub/Sub server with topics for several streams, and a user-managed subscription for another stream."""
+    """A Pub/Sub server with topics for several streams.
+
+    Another stream has a subscription that the user manages.
+    """
 
     def __init__(self, server: "PubSubServer", kafka: KafkaServer, folder: Path) -> None:
         self.server = server
@@ -94,7 +97,10 @@ class Bench:
         return {group.group_id for group in found if group.group_id.startswith("wrk-")}
 
     def publish(self, first: int, end: int, chain: str = "base", topic: str = "") -> None:
-        """Publish numbered records. Every second one passes the filter; ordering keys are used in turn."""
+        """Publish numbered records.
+
+        Every second one passes the filter; ordering keys are used in turn.
+        """
         for start in range(first, min(end, first + ORDERING_KEYS)):
             numbers = range(start, end, ORDERING_KEYS)
             values = [json.dumps({"n": n, "kind": "bad" if n % 2 else "good"}).encode() for n in numbers]
@@ -121,7 +127,10 @@ def http(own: Installation) -> Iterator[httpx2.Client]:
 
 @pytest.fixture(scope="module", autouse=True)
 def killed(bench: Bench, own: Installation, http: httpx2.Client) -> Iterator[Deployed]:
-    """A pipeline whose workers were killed while they held messages. Other tests run until the leases end."""
+    """A pipeline whose workers were killed while they held messages.
+
+    Other tests run until the leases end.
+    """
     with deployed(http, pipeline("erc721_token_transfer", transforms=[FILTER], parallelism=2)) as deployment:
         bench.publish(0, 120, topic=bench.kills_topic)
         with reading(deployment.sink) as reader:
@@ -165,7 +174,7 @@ def test_a_pipeline_reads_pubsub_and_its_subscription_is_deleted_with_it(bench: 
         readers = {chain: (flow, closing.enter_context(reading(flow.sink))) for chain, flow in flows.items()}
         assert {subscription(flow) for flow, _ in readers.values()} <= bench.server.subscriptions()
         for flow, reader in readers.values():
-            assert flow.flow["pipeline_config"]["source"]["type"] == "pubsub"
+            assert flow.configuration["pipeline_config"]["source"]["type"] == "pubsub"
             found = reader.read(5)
             assert sorted(numbers(found)) == [100, 102, 104, 106, 108]
             assert {record.key for record in found} == {f"record-{n}".encode() for n in numbers(found)}

@@ -1,8 +1,8 @@
-"""Two owners on one installation: one has reached all quotas, and the other must not be affected."""
+"""An owner who has reached all quotas does not affect the other owner."""
 
 import pytest
 
-from tests.acceptance.stack import Installation, pipeline
+from tests.acceptance.installation import Installation, pipeline
 from tests.chaos.neighbours import Greedy, flags, measure
 
 SMALL = {

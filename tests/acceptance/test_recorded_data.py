@@ -1,4 +1,7 @@
-"""Pipelines on every recorded log file of Base and Polygon, compared with an independent computation."""
+"""Pipelines on every recorded log file of Base and Polygon have the correct outputs.
+
+The expected outputs are computed independently.
+"""
 
 import json
 import os
@@ -9,8 +12,8 @@ from typing import Any
 import httpx2
 import pytest
 
+from tests.acceptance.installation import Installation, ReadRecord, deployed, pipeline, reading
 from tests.acceptance.recorded import Log, log_files, read_logs
-from tests.acceptance.stack import Installation, ReadRecord, deployed, pipeline, reading
 
 FOLDER = os.environ.get("HEADWATER_TEST_DATA", "")
 FILES = [f for f in log_files(Path(FOLDER)) if read_logs(f[1])] if FOLDER and Path(FOLDER).exists() else []

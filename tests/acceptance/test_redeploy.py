@@ -9,7 +9,7 @@ import httpx2
 import pytest
 from confluent_kafka import Consumer, KafkaException
 
-from tests.acceptance.stack import (
+from tests.acceptance.installation import (
     Deployed,
     Installation,
     Reader,
@@ -122,7 +122,7 @@ class TestWithoutAFailure:
         with deployed(client, pipeline(ENTITY, transforms=[marks("0")])) as deployment:
             before = installation.workers_of(deployment)
             again = ok(client.post(f"{FLOW}/{deployment.id}/deploy"))
-            assert again["sinks"] == deployment.answer["sinks"]
+            assert again["sinks"] == deployment.deploy_response["sinks"]
             assert installation.workers_of(deployment) == before
 
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from tests.acceptance.stack import HEADWATER, Installation, deployed, pipeline, reading
+from tests.acceptance.installation import HEADWATER, Installation, deployed, pipeline, reading
 
 STREAM = ("--chain", "hyperliquid", "--entity", "block")
 T0 = 1_767_323_045_000

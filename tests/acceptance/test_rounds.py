@@ -19,7 +19,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from tests.acceptance.stack import Installation, in_background, kill, pipeline
+from tests.acceptance.installation import Installation, in_background, kill, pipeline
 from tests.support.waiting import until
 
 FLOW = "/api/v1/flow"

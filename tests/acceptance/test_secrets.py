@@ -1,5 +1,7 @@
-"""Secrets of a running installation are not in command lines, which all users of the machine can read, and are in the
-environment of only those processes that need them.
+"""Secrets of a running installation are only where they are needed.
+
+No command line contains a secret, because all users of the machine can read command lines. Only the environments of
+processes that need a secret contain it.
 """
 
 import base64
@@ -9,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance.stack import ExternalServers, Installation, deployed, pipeline
+from tests.acceptance.installation import ExternalServers, Installation, deployed, pipeline
 from tests.support.processes import alive, descendants
 
 SCRIPT = {"type": "v8", "script": "const process = (record) => record;"}
@@ -20,7 +22,9 @@ def environment_of(pid: int) -> str:
 
 
 def check(installation: Installation, hidden: dict[str, str], seen_by: dict[str, set[str]]) -> None:
-    """Assert that no secret of `hidden` is in a command line, and that environments have only the secrets in `seen_by`.
+    """Assert that no secret of `hidden` is in a command line.
+
+    Environments must have only the secrets in `seen_by`.
 
     `seen_by` has the allowed secrets by a word of the command line.
     """
@@ -73,7 +77,10 @@ def test_embedded_servers_and_workers_have_no_secrets(own_installation: Installa
 
 @pytest.mark.long
 def test_secrets_of_external_servers_are_read_from_files(tmp_path: Path) -> None:
-    """If every secret is in a file, no process has a secret in its environment, not even the parent."""
+    """If every secret is in a file, no environment of a process contains a secret.
+
+    This includes the environment of the parent.
+    """
     parts = ExternalServers(tmp_path / "external")
     try:
         installation = Installation(tmp_path / "data")

@@ -1,4 +1,7 @@
-"""Filter values over HTTP: large PUTs, interrupted uploads, and listings during changes and crashes."""
+"""Filter values over HTTP.
+
+There are large PUTs, interrupted uploads, and listings during changes and crashes.
+"""
 
 import random
 import socket
@@ -10,7 +13,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from tests.acceptance.stack import Installation, kill, pipeline
+from tests.acceptance.installation import Installation, kill, pipeline
 from tests.support.waiting import until
 
 FILTER = {"type": "redis_set_filter", "filter_expr": "root = this.token_address"}

@@ -7,7 +7,7 @@ import httpx2
 import pytest
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
-from tests.acceptance.stack import Deployed, Installation, ReadRecord, deployed, pipeline, reading
+from tests.acceptance.installation import Deployed, Installation, ReadRecord, deployed, pipeline, reading
 from tests.support.waiting import until
 
 FLOW = "/api/v1/flow"
@@ -45,7 +45,10 @@ def deploy(client: httpx2.Client, deployment: Deployed) -> dict[str, Any]:
 
 
 def on_partition(records: Iterable[ReadRecord], count: int) -> bool:
-    """Return whether each record is on the partition that its source partition maps to, and in order."""
+    """Return whether each record is on the right partition, and in order.
+
+    The source partition determines the partition.
+    """
     return all(read.partition == read.source[0] % count for read in records)
 
 
@@ -53,7 +56,7 @@ def test_partitions_grow_and_never_shrink(installation: Installation, client: ht
     with deployed(client, pipeline(ENTITY, sinks=[sink(partitions=2)])) as deployment:
         topic = deployment.sink["topic"]
         assert deployment.sink["partitions"] == partitions(installation, topic) == 2
-        assert partitions(installation, deployment.answer["dead_letter"]["topic"]) == 4
+        assert partitions(installation, deployment.deploy_response["dead_letter"]["topic"]) == 4
         installation.feed("base", ENTITY, map(record, range(40)))
         with reading(deployment.sink) as reader:
             first = reader.read(40)
@@ -110,7 +113,7 @@ def test_settings_are_applied_to_the_topic_at_the_next_deploy(
         found = settings(installation, topic)
         assert (found["retention.bytes"], found["retention.ms"]) == ("50000000", str(7 * 24 * 3600 * 1000))
         assert (found["compression.type"], found["cleanup.policy"]) == ("zstd", "compact,delete")
-        assert settings(installation, deployment.answer["dead_letter"]["topic"])["cleanup.policy"] == "delete"
+        assert settings(installation, deployment.deploy_response["dead_letter"]["topic"])["cleanup.policy"] == "delete"
         installation.feed("base", ENTITY, [record(0)])
         with reading(deployment.sink) as reader:
             assert reader.read(1)[0].json()["n"] == 0
@@ -127,7 +130,7 @@ def test_a_record_without_a_key_for_a_compacted_topic_becomes_a_dead_letter(
         installation.feed("base", ENTITY, [record(2)])
         with (
             reading(deployment.sink) as reader,
-            reading(deployment.sink, deployment.answer["dead_letter"]["topic"]) as dead,
+            reading(deployment.sink, deployment.deploy_response["dead_letter"]["topic"]) as dead,
         ):
             assert sorted(read.json()["n"] for read in reader.read(2)) == [0, 2]
             assert {read.partition for read in reader.records} == {0}

@@ -1,4 +1,7 @@
-"""Runs the programs of a deploy response unchanged, in an empty directory, with the packages that they name."""
+"""Runs the programs of a deploy response unchanged.
+
+They run in an empty directory, with the packages that they name.
+"""
 
 import contextlib
 import fcntl
@@ -24,7 +27,7 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
-from tests.acceptance.stack import Installation, ReadRecord, deployed, pipeline, reading
+from tests.acceptance.installation import Installation, ReadRecord, deployed, pipeline, reading
 from tests.support import node_packages
 from tests.support.waiting import until
 
@@ -63,8 +66,9 @@ TRANSFORMS = [
 
 @dataclass
 class Output:
-    """A topic with RECORDS records, of which the first half is repeated, and one record in an aborted transaction; with
-    the programs that read it, and their directory.
+    """A topic with the programs that read it, and their directory.
+
+    The first half of its RECORDS records is repeated, and one more record is in an aborted transaction.
     """
 
     snippets: dict[str, str]
@@ -90,7 +94,7 @@ class Output:
         self.check(done.stdout.splitlines())
 
     def run_with_a_pause(self, installation: Installation, *command: str | Path) -> None:
-        """Run a program whose output is not read until its group has removed it, and then read the output."""
+        """Run a program, and read its output only after its group has removed the program."""
         limit = {"HEADWATER_MAX_RECORDS": str(RECORDS), "LC_ALL": "C"}
         with (
             tempfile.TemporaryFile() as errors,
@@ -235,7 +239,10 @@ def test_java(output: Output, installation: Installation, jdk: str) -> None:
 
 @pytest.mark.long
 class TestAPause:
-    """The program pauses for longer than the group's session timeout, which is 3 s here, as on a sleeping laptop."""
+    """The program pauses for longer than the group's session timeout, as on a sleeping laptop.
+
+    The timeout is 3 s here.
+    """
 
     def test_of_python(self, output: Output, installation: Installation) -> None:
         shorter = '"max.poll.interval.ms": 3000, "session.timeout.ms": 3000, "heartbeat.interval.ms": 500,'

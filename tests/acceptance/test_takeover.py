@@ -1,4 +1,6 @@
-"""Two controllers on one PostgreSQL: when the leader ends, the other one takes over, and no record is lost.
+"""When the leader of two controllers ends, the other one takes over, and no record is lost.
+
+Both controllers use one PostgreSQL.
 
 Each controller has its own data directory, as if it ran on another machine.
 """
@@ -20,7 +22,7 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from tests.acceptance.conftest import external_servers
-from tests.acceptance.stack import (
+from tests.acceptance.installation import (
     HEADWATER,
     ROOT,
     STOP_WITHIN_S,
@@ -90,7 +92,10 @@ class TwoControllers:
         *,
         copied: bool = False,
     ) -> None:
-        """`clocks` shift the controllers' wall clocks. If `copied`, the second one starts on a copy of the data."""
+        """`clocks` shift the controllers' wall clocks.
+
+        If `copied`, the second one starts on a copy of the data.
+        """
         self._parts = parts
         self.installation = installation
         installation.process = self._part(installation.data_dir, "api", "--port", str(installation.port)).process
@@ -130,7 +135,10 @@ def kill(leader: Process) -> None:
 
 
 def hang(leader: Process) -> None:
-    """Pause the leader by SIGSTOP. Its workers run until those of the other controller replace them."""
+    """Pause the leader by SIGSTOP.
+
+    Its workers run until the workers of the other controller replace them.
+    """
     os.kill(leader.process.pid, signal.SIGSTOP)
 
 
@@ -139,7 +147,10 @@ def stop(leader: Process) -> None:
 
 
 def clock_off(directory: Path, seconds: int) -> dict[str, str]:
-    """Return environment variables that shift a process's wall clock, but not its monotonic clock."""
+    """Return environment variables that shift a process's wall clock.
+
+    The monotonic clock stays.
+    """
     library, source = directory / "wall_clock.so", ROOT / "tests" / "support" / "wall_clock.c"
     compiler = [sys.executable, "-m", "ziglang", "cc", "-shared", "-fPIC", "-O1"]
     subprocess.run([*compiler, "-o", str(library), str(source)], check=True)
@@ -189,7 +200,10 @@ def topics(installation: Installation) -> set[str]:
 
 
 class Leaders:
-    """Watches the lease. Each holder must have a higher fencing number than the previous holder."""
+    """Watches the lease.
+
+    Each holder must have a higher fencing number than the previous holder.
+    """
 
     def __init__(self, controllers: TwoControllers) -> None:
         self._controllers = controllers
@@ -211,7 +225,10 @@ class Leaders:
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("off_s", [(-60, 0), (0, -60)])
 def test_takeovers_with_clocks_a_minute_apart_and_a_copied_directory(tmp_path: Path, off_s: tuple[int, int]) -> None:
-    """The leader is killed, hangs, is stopped, and is killed and immediately restarted on its own directory."""
+    """The leader is killed, hangs, is stopped, and is killed and restarted at once.
+
+    The restart uses its own directory.
+    """
     clocks = [clock_off(tmp_path, each) for each in off_s]
     with two_controllers(tmp_path, clocks, copied=True) as controllers:
         installation = controllers.installation
@@ -240,7 +257,10 @@ def test_takeovers_with_clocks_a_minute_apart_and_a_copied_directory(tmp_path: P
 
 
 def restart(controllers: TwoControllers) -> None:
-    """Kill the leader and restart it immediately. On a slow machine the other controller may take over first."""
+    """Kill the leader and restart it immediately.
+
+    On a slow machine the other controller may take over first.
+    """
     old_workers = controllers.leader.workers()
     kill(controllers.leader)
     controllers.leader.process.wait(STOP_WITHIN_S)

@@ -1,4 +1,7 @@
-"""Two owners: one owner's resources do not exist for the other, on any path, with any method and any id."""
+"""The resources of one owner do not exist for another owner.
+
+That holds on any path, with any method and any id.
+"""
 
 import itertools
 from collections.abc import Iterator
@@ -9,7 +12,7 @@ import httpx2
 import pytest
 
 from tests.acceptance.conformance.owner import FILTER, FLOW, SCRIPT, Owner, faults, filter_path, json, owner
-from tests.acceptance.stack import Installation, pipeline
+from tests.acceptance.installation import Installation, pipeline
 
 UNKNOWN = "01aaaaaaaaaaaaaaaaaaaaaaaa"
 PER_REQUEST = ("request_id", "instance")
@@ -48,7 +51,10 @@ def operations(http: httpx2.Client) -> Iterator[Operation]:
 
 
 def seen(answer: httpx2.Response, sent: dict[str, str]) -> tuple[int, Any, set[str]]:
-    """Return a response without the ids that were sent and without what differs from request to request."""
+    """Return a response without the ids that were sent.
+
+    Content that differs from request to request is also removed.
+    """
     body = answer.json() if answer.content else {}
     text = str({name: value for name, value in body.items() if name not in PER_REQUEST})
     for value in sent.values():
@@ -70,7 +76,10 @@ def bob(installation: Installation) -> Iterator[Owner]:
 
 @pytest.fixture(scope="module")
 def ids(alice: Owner) -> dict[str, str]:
-    """Create a deployed configuration with filter values, and a dataset with entries, for Alice. Return their ids."""
+    """Create a deployed configuration with filter values, and a dataset, for Alice.
+
+    Return their ids.
+    """
     flow = alice.create(transforms=[{**FILTER, "set_values": ["a"]}, SCRIPT])
     json(alice.http.post(f"{FLOW}/{flow['id']}/deploy"))
     uid = flow["pipeline_config"]["transforms"][0]["uid"]
@@ -129,7 +138,10 @@ class TestForeignIds:
 
 
 def combinations(names: list[str], ids: dict[str, str], bobs: dict[str, str]) -> Iterator[dict[str, str]]:
-    """Yield each assignment of Alice's and Bob's ids to the parameters with at least one id of Alice's."""
+    """Yield each assignment of Alice's and Bob's ids to the parameters.
+
+    At least one id is Alice's.
+    """
     choices = [[(name, ids[name]), *([(name, bobs[name])] if name in bobs else [])] for name in names]
     for chosen in itertools.product(*choices):
         assignment = dict(chosen)

@@ -6,7 +6,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from tests.acceptance.stack import Installation, deployed, pipeline
+from tests.acceptance.installation import Installation, deployed, pipeline
 
 SCRIPT = {"type": "v8", "script": "const process = (record) => record;"}
 

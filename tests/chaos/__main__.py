@@ -1,4 +1,7 @@
-"""The command line of the reliability tests: `python -m tests.chaos NAME`. docs/reliability.md describes each test."""
+"""The command line of the reliability tests, `python -m tests.chaos NAME`.
+
+docs/reliability.md describes each test.
+"""
 
 import secrets
 import shutil
@@ -12,13 +15,13 @@ import typer
 from headwater.logging_setup import configure_logging
 from tests.chaos import soak
 from tests.chaos.attack import AttackReport, attack
-from tests.chaos.copies import StrikePlan, copy
+from tests.chaos.copy_under_faults import StrikePlan, copy
 from tests.chaos.load import KINDS
 from tests.chaos.neighbours import NeighboursReport, neighbours
-from tests.chaos.proofs import away, busy, loops
 from tests.chaos.rolling import RollingOptions, RollingReport, rolling
+from tests.chaos.run import RunOptions, RunReport
+from tests.chaos.single_faults import busy, loops, outage
 from tests.chaos.storms import StormOptions, StormReport, storms
-from tests.chaos.trial import RunOptions, RunReport
 
 app = typer.Typer(add_completion=False, help="Reliability tests; see docs/reliability.md.")
 Seed = Annotated[int, typer.Option(help="Seed of all random choices; 0 draws one.")]
@@ -36,7 +39,10 @@ def seed_or_random(seed: int) -> int:
 
 
 def conclude(run: Callable[[Path], RunReport | AttackReport | NeighboursReport | StormReport | RollingReport]) -> None:
-    """Run a test in a temporary directory and print the report. Keep the directory if the run fails."""
+    """Run a test in a temporary directory and print the report.
+
+    Keep the directory if the run fails.
+    """
     directory = Path(tempfile.mkdtemp(prefix="headwater-chaos-"))
     typer.echo(f"running in {directory}, which is removed if the run passes", err=True)
     report = run(directory)
@@ -66,7 +72,10 @@ def run_copy(
         typer.Option(help='Use only this action, for example "worker KILL"; can be given several times.'),
     ] = None,
 ) -> None:
-    """Check that no output is lost while processes are killed and stopped, and network links are impaired."""
+    """Check that faults cause no loss of outputs.
+
+    Processes are killed and stopped, and network links are impaired.
+    """
     kinds = ALL_KINDS if kind == "all" else (kind,)
     default_records, default_rate = DEFAULTS[source]
     options = RunOptions(
@@ -88,30 +97,33 @@ def run_busy(
     seed: Seed = 0,
     rate: Rate = 1_000,
 ) -> None:
-    """Check that no record becomes a dead letter on a busy machine on which V8 is stopped every two seconds."""
+    """Check that no record becomes a dead letter on a busy machine.
+
+    V8 is stopped every two seconds.
+    """
     options = RunOptions(seed_or_random(seed), records, ["busy"], rate=rate, poison_every=0, network=False)
     conclude(lambda directory: busy(directory, options))
 
 
 @app.command("loops")
 def run_loops(minutes: Annotated[float, typer.Option()] = 5.0, seed: Seed = 0, rate: Rate = 1_000) -> None:
-    """Check that endless loops in one of 1,000 records delay the other records by seconds at most."""
+    """Check that endless loops in one of 1,000 records delay other records by seconds at most."""
     options = RunOptions(
         seed_or_random(seed), int(minutes * 60 * rate), rate=rate, poison_every=1_000, poisons=["loop"], network=False
     )
     conclude(lambda directory: loops(directory, options))
 
 
-@app.command("away")
-def run_away(
+@app.command("outage")
+def run_outage(
     seconds: Annotated[float, typer.Option(help="How long the set store is unavailable.")] = 60.0,
     silent: Annotated[bool, typer.Option(help="Connections hang, and are not refused.")] = False,
     seed: Seed = 0,
     rate: Rate = 500,
 ) -> None:
-    """Check that pipelines with lookups wait while the set store is unavailable, and that other pipelines do not."""
+    """Check that only pipelines with lookups wait while the set store is unavailable."""
     options = RunOptions(seed_or_random(seed), 0, ALL_KINDS, rate=rate)
-    conclude(lambda directory: away(directory, options, seconds, silent=silent))
+    conclude(lambda directory: outage(directory, options, seconds, silent=silent))
 
 
 @app.command("soak")
@@ -130,13 +142,16 @@ def run_attack(
         float, typer.Option(help="Scale of the attack; 1 means 10,000 slow connections and 1 GB of headers.")
     ] = 1.0,
 ) -> None:
-    """Check that a client without an API key neither delays a user's requests nor makes a process grow."""
+    """Check that a client without an API key does no harm.
+
+    It neither delays a user's requests nor makes a process grow.
+    """
     conclude(lambda directory: attack(directory, minutes, scale))
 
 
 @app.command("neighbours")
 def run_neighbours() -> None:
-    """Check that an owner who has reached all quotas does not delay the requests of another owner."""
+    """Check that an owner who has reached all quotas does not delay another owner's requests."""
     conclude(neighbours)
 
 
@@ -144,7 +159,10 @@ def run_neighbours() -> None:
 def run_storms(
     strikes: Annotated[int, typer.Option(help="The number of strikes.")] = 100, seed: Seed = 0, rate: Rate = 1_000
 ) -> None:
-    """Check that no partition stalls while the broker is killed, stopped and fenced and group members change."""
+    """Check that no partition stalls while the broker fails and group members change.
+
+    The broker is killed, stopped and fenced.
+    """
     configure_logging("info")
     options = StormOptions(seed_or_random(seed), strikes, rate)
     conclude(lambda directory: storms(directory, options, typer.echo))
@@ -156,7 +174,10 @@ def run_rolling(
     seed: Seed = 0,
     rate: Rate = 10_000,
 ) -> None:
-    """Check that a rolling restart of three brokers under load loses nothing and does not pause the output."""
+    """Check that a rolling restart of three brokers under load loses nothing.
+
+    The output must not pause either.
+    """
     options = RollingOptions(seed_or_random(seed), rate, rounds)
     conclude(lambda directory: rolling(directory, options, typer.echo))
 

@@ -1,4 +1,7 @@
-"""The attack test: an attacker without an API key floods the API, and the requests of a user must not be affected."""
+"""The attack test, in which an attacker without an API key floods the API.
+
+The requests of a user must not be affected.
+"""
 
 import itertools
 import json
@@ -16,15 +19,15 @@ from typing import Any
 
 import httpx2
 
-from tests.acceptance.stack import ROOT, Installation, in_background, pipeline
+from tests.acceptance.installation import ROOT, Installation, in_background, pipeline
 from tests.chaos.soak import measure, roles
 
 WARM_UP_S = 20.0
 SAMPLE_S = 1.0
 CALLS_PER_S = 20
 NEW_CONNECTION_EVERY = 10
-MOST_P99_MS = 200.0
-MOST_GROWTH_MIB = 50.0
+MAX_P99_MS = 200.0
+MAX_GROWTH_MIB = 50.0
 STOP_WITHIN_S = 90.0
 
 
@@ -128,7 +131,7 @@ class _Run:
             self._before = {role: measured[0] for role, measured in self._sample().items()}
             self._attack()
         self._report.quiet_p99_ms = _percentile(user.took_ms[:quiet], 99)
-        self._judge(user.took_ms[quiet:], user.failed)
+        self._check_results(user.took_ms[quiet:], user.failed)
         return self._report
 
     def _attack(self) -> None:
@@ -162,15 +165,15 @@ class _Run:
         pids_by_role = roles(self._installation, ())
         return {role: measured for role, pids in pids_by_role if (measured := measure(pids)) is not None}
 
-    def _judge(self, took_ms: list[float], failed: list[str]) -> None:
+    def _check_results(self, took_ms: list[float], failed: list[str]) -> None:
         report = self._report
         report.calls, report.failed = len(took_ms), failed[:10]
         report.p50_ms, report.p99_ms = _percentile(took_ms, 50), _percentile(took_ms, 99)
         report.max_ms = round(max(took_ms), 1)
         faults = [f"{len(failed)} calls of the user failed"] if failed else []
-        if report.p99_ms > MOST_P99_MS:
+        if report.p99_ms > MAX_P99_MS:
             faults.append(f"the user's p99 is {report.p99_ms} ms")
-        faults += [f"{role} grew by {mib} MiB" for role, mib in report.growth_mib.items() if mib > MOST_GROWTH_MIB]
+        faults += [f"{role} grew by {mib} MiB" for role, mib in report.growth_mib.items() if mib > MAX_GROWTH_MIB]
         missing = {"bytes of heads", "slow heads", "keys answered 401"} - set(report.attacker)
         faults += [f"the attacker did not report {figure!r}" for figure in sorted(missing)]
         report.faults = faults

@@ -1,4 +1,6 @@
-"""An attacker without an API key, as a process: `python -m tests.chaos.attacker slow|fast PORT SECONDS SCALE`.
+"""An attacker without an API key, as a process of its own.
+
+`python -m tests.chaos.attacker slow|fast PORT SECONDS SCALE` runs it.
 
 Connections come from 127.0.0.2 to 127.0.0.9. The slow process sends slow request heads and slow bodies, and does not
 read responses. The fast process sends endless request heads, long HTTP pipelines, and invalid API keys. The last line

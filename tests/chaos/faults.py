@@ -1,4 +1,7 @@
-"""Injects faults into a running installation: signals to its processes, and impaired network links."""
+"""Injects faults into a running installation.
+
+The faults are signals to its processes, and impaired network links.
+"""
 
 import contextlib
 import os
@@ -10,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple
 
-from tests.acceptance.stack import Installation
+from tests.acceptance.installation import Installation
 from tests.support.processes import alive, cpu_seconds
 from tests.support.proxy import CLEAR, Conditions, Proxy
 from tests.support.waiting import until
@@ -38,7 +41,10 @@ class Strike:
 
     @property
     def recovery_s(self) -> float:
-        """The seconds from the end of the action until a record was processed that was fed after its beginning."""
+        """The seconds from the end of the action until a record was processed again.
+
+        The record was fed after the beginning of the action.
+        """
         assert self.recovered_at is not None
         return max(0.0, self.recovered_at - self.ended)
 
@@ -83,8 +89,11 @@ class Action:
 
 
 @dataclass
-class Victims:
-    """The actions that can be applied to an installation and to its links, whose proxies are given by name."""
+class InstallationActions:
+    """The actions that can be applied to an installation and to its links.
+
+    The links have proxies, which are given by name.
+    """
 
     installation: Installation
     proxies: dict[str, Proxy]
@@ -121,7 +130,10 @@ class Victims:
         return signal_process(next(iter(self._find(victim)), None), number)
 
     def _find(self, victim: str) -> list[int]:
-        """Return the victim's processes in random order; for V8 the busiest first, since others may be spare."""
+        """Return the victim's processes in random order.
+
+        For V8 the busiest process comes first, because other processes may be spare.
+        """
         if victim == "script":
             return sorted(self.installation.sandboxes(), key=cpu_seconds, reverse=True)
         pids = sorted(self.installation.processes(self._command_parts[victim]))
@@ -178,7 +190,10 @@ class Victims:
 
 
 def signal_process(pid: int | None, number: signal.Signals) -> AppliedAction:
-    """Send a signal; wait until a process that the signal ends is gone. None is a process that has just ended."""
+    """Send a signal; wait until a process that the signal ends is gone.
+
+    None is a process that has just ended.
+    """
     if pid is None:
         return AppliedAction(time.time())
     send_signal(pid, number)
@@ -195,7 +210,10 @@ def send_signal(pid: int, number: signal.Signals) -> None:
 
 
 def shuffled(actions: Iterable[Action], draw: random.Random) -> Iterator[Action]:
-    """Yield actions endlessly. Each victim comes once before any is repeated, and so does each action of a victim."""
+    """Yield actions endlessly.
+
+    Each victim comes once before any is repeated, and so does each action of a victim.
+    """
     by_victim: dict[str, list[Action]] = {}
     for action in actions:
         by_victim.setdefault(action.victim, []).append(action)

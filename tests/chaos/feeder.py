@@ -1,4 +1,7 @@
-"""Writes numbered records to a stream at a constant rate, without losing any, whatever happens to the broker."""
+"""Writes numbered records to a stream at a constant rate, without losing any.
+
+The broker may fail meanwhile.
+"""
 
 import threading
 import time
@@ -7,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 
 from tests.chaos.load import ORDERING_KEYS, PARTITIONS, Load, ordering_key
-from tests.chaos.witness import Settings
+from tests.chaos.verifying_consumer import Settings
 
 if TYPE_CHECKING:
     from tests.support.pubsub_server import PubSubServer
@@ -108,7 +111,7 @@ class Feeder:
                     self._producer.poll(0.1)
 
     def _ends(self) -> list[int]:
-        """Return the end offsets, once they no longer change by late requests of the replaced producer."""
+        """Return the end offsets after the late requests of the replaced producer have ended."""
         partitions = [TopicPartition(self._topic, partition) for partition in range(PARTITIONS)]
         consumer = Consumer({**self._settings, "group.id": "feeder", "log_level": 0})
         try:

@@ -1,4 +1,4 @@
-"""The records that are fed to pipelines, and the content of the outputs expected from each record.
+"""The records that are fed to pipelines, and the outputs expected from each record.
 
 Records are numbered. Record n goes to lane n % lanes; a lane is a Kafka partition or a Pub/Sub ordering key. So the
 content of every topic at every offset is known in advance, and a run of any length is checked in constant memory.
@@ -116,7 +116,10 @@ def _filtered(n: int, value: bytes) -> list[bytes]:
 
 
 def _computed(n: int, _value: bytes) -> list[bytes]:
-    """Compute all steps of the busy script at once: each step is an affine map, and so is their composition."""
+    """Compute all steps of the busy script at once.
+
+    Each step is an affine map, and so is their composition.
+    """
     return [b'{"n":%d,"x":%d}' % (n, (_POWER * n + _SUM) % MODULUS)]
 
 

@@ -1,4 +1,7 @@
-"""The rolling restart: three brokers are restarted one after the other under load, and the output must not pause."""
+"""The rolling restart, in which three brokers are restarted one after the other under load.
+
+The output must not pause.
+"""
 
 import json
 import threading
@@ -9,12 +12,12 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.acceptance.stack import in_background
-from tests.chaos.account import OutputVerifier
+from tests.acceptance.installation import in_background
 from tests.chaos.feeder import Feeder
 from tests.chaos.load import KINDS, PARTITIONS, Load
-from tests.chaos.stillness import ProgressObserver
-from tests.chaos.witness import VerifyingConsumer
+from tests.chaos.output_verifier import OutputVerifier
+from tests.chaos.progress_observer import ProgressObserver
+from tests.chaos.verifying_consumer import VerifyingConsumer
 from tests.integration.engine.harness import Pipeline
 from tests.support.kafka_cluster import KafkaCluster, running_cluster
 from tests.support.waiting import until
@@ -80,14 +83,14 @@ class Pauses:
     """Samples a verifier's count, and keeps the longest time without a new output."""
 
     def __init__(self, verifier: OutputVerifier) -> None:
-        self._account = verifier
+        self._verifier = verifier
         self.longest_s = 0.0
 
     def __call__(self, stop: threading.Event) -> None:
         """Sample until `stop` is set."""
-        before, moved_at = self._account.count, time.monotonic()
+        before, moved_at = self._verifier.count, time.monotonic()
         while not stop.wait(SAMPLE_S):
-            count, now = self._account.count, time.monotonic()
+            count, now = self._verifier.count, time.monotonic()
             self.longest_s = max(self.longest_s, now - moved_at)
             if count != before:
                 before, moved_at = count, now
@@ -136,7 +139,7 @@ def _observe(
             time.sleep(SAMPLE_S)
     report.longest_pause_s = round(pauses.longest_s, 2)
     report.longest_still_s = {p: round(s, 2) for p, s in observer.monitor.longest_s.items()}
-    _judge(report, consumer, feeder)
+    _check_results(report, consumer, feeder)
 
 
 def _log(report: RollingReport, began: float, text: str, echo: Callable[[str], None]) -> None:
@@ -158,7 +161,7 @@ def _restart_all(
     time.sleep(options.steady_s)
 
 
-def _judge(report: RollingReport, consumer: VerifyingConsumer, feeder: Feeder) -> None:
+def _check_results(report: RollingReport, consumer: VerifyingConsumer, feeder: Feeder) -> None:
     verifier = consumer.verifier
     report.fed, report.lost = feeder.count, verifier.lost(feeder.count)
     report.wrong, report.inversions, report.repeats = verifier.wrong, verifier.inversions, verifier.repeats

@@ -1,4 +1,7 @@
-"""The soak test: pipelines run for hours under constant load while a script changes, and no process may grow."""
+"""The soak test, in which no process may grow while pipelines run for hours.
+
+The load is constant, and a script changes.
+"""
 
 import itertools
 import json
@@ -13,9 +16,9 @@ from typing import TextIO
 import httpx2
 import psutil
 
-from tests.acceptance.stack import Installation
+from tests.acceptance.installation import Installation
 from tests.chaos.load import SCRIPT
-from tests.chaos.trial import Environment, RunningPipeline, RunOptions, RunReport, run
+from tests.chaos.run import Environment, RunningPipeline, RunOptions, RunReport, run
 from tests.support.processes import descendants
 
 KINDS = ("filter", "v8", "contains")
@@ -26,7 +29,7 @@ PAGE_BYTES = 4096
 CALLS_AT_ONCE = 40
 GROWTH_MIB = 1.0
 GROWTH_PER_S = 1800.0
-JUDGED_FROM_S = 2700.0
+MIN_GROWTH_RUN_S = 2700.0
 """Runs shorter than this are not checked for growth, since new processes still grow at first."""
 OWN = ("parent", "controller", "api", "worker")
 """The roles whose memory must not grow. The memory of other roles depends on a garbage collector or on the data."""
@@ -61,7 +64,10 @@ class Series:
     threads: list[float] = field(default_factory=list)
 
     def growth(self) -> float:
-        """Return the slope of a line through the last two thirds of the memory samples, in MiB per half hour."""
+        """Return the growth of memory in MiB per half hour.
+
+        It is the slope of a line through the last two thirds of the samples.
+        """
         start = len(self.mib) // 3
         if len(self.mib) - start < 2:
             return 0.0
@@ -102,10 +108,13 @@ class _SoakTest:
                     self._sample(now - began, out)
                     samples += self._pace.sample_s
                 time.sleep(0.1)
-        self._judge()
+        self._check_results()
 
     def _warm_up(self) -> None:
-        """Send concurrent requests, on which each API process opens its connections and threads for the first time."""
+        """Send concurrent requests before the first sample.
+
+        On them, each API process opens its connections and threads for the first time.
+        """
         with ThreadPoolExecutor(CALLS_AT_ONCE) as pool:
             list(pool.map(self._call, range(10 * CALLS_AT_ONCE)))
 
@@ -114,7 +123,7 @@ class _SoakTest:
             assert client.get("/api/v1/flow").status_code == 200
 
     def _change(self, client: httpx2.Client) -> None:
-        pipeline = next(each for each in self._environment.pipelines if each.name == CHANGED)
+        pipeline = next(pipeline for pipeline in self._environment.pipelines if pipeline.name == CHANGED)
         self._changes += 1
         script = f"{SCRIPT}\n// change {self._changes}"
         url = f"/api/v1/flow/{pipeline.deployed.id}/transforms/{pipeline.deployed.uid()}"
@@ -133,19 +142,20 @@ class _SoakTest:
             series.descriptors.append(descriptors)
             series.threads.append(threads)
         self._lags.append(
-            self._environment.feeder.count - min(each.consumer.verifier.reached for each in self._environment.pipelines)
+            self._environment.feeder.count
+            - min(pipeline.consumer.verifier.reached for pipeline in self._environment.pipelines)
         )
         self._processes.append(sum(map(len, pids_by_role.values())))
         out.write(json.dumps({"s": round(seconds, 1), "lag": self._lags[-1], "roles": sampled}) + "\n")
         out.flush()
 
-    def _judge(self) -> None:
-        judged = self._pace.hours * 3600 >= JUDGED_FROM_S
-        if judged:
+    def _check_results(self) -> None:
+        is_long_enough = self._pace.hours * 3600 >= MIN_GROWTH_RUN_S
+        if is_long_enough:
             self._report.faults += self._growth()
-        self._report.more |= {
+        self._report.figures |= {
             "changes": self._changes,
-            "growth_is_judged": judged,
+            "growth_is_checked": is_long_enough,
             "lag": {"median": statistics.median(self._lags), "max": max(self._lags)},
             "processes": {role: _statistics(series) for role, series in sorted(self._series.items())},
         }
@@ -154,8 +164,8 @@ class _SoakTest:
         for role, series in self._series.items():
             if role.startswith(OWN) and series.growth() > GROWTH_MIB:
                 yield f"{role} grows by {series.growth():.2f} MiB in half an hour"
-            judged = ("threads",) if role == "kafka" else ("descriptors", "threads")
-            yield from (f"{role}: more {measure}" for measure in judged if grown(getattr(series, measure)))
+            counts = ("threads",) if role == "kafka" else ("descriptors", "threads")
+            yield from (f"{role}: more {name}" for name in counts if grown(getattr(series, name)))
         if grown(self._processes):
             yield "more processes"
         if grown(self._lags, self._report.options["rate"]):
@@ -177,7 +187,10 @@ def _statistics(series: Series) -> dict[str, float]:
 
 
 def grown(values: list[float], tolerated: float = 1.0) -> bool:
-    """Return whether the median of the last third exceeds that of the second third by more than `tolerated`."""
+    """Return whether values have grown by more than `tolerated`.
+
+    The medians of the second and of the last third are compared.
+    """
     third = len(values) // 3
     return third > 0 and statistics.median(values[-third:]) > statistics.median(values[third : 2 * third]) + tolerated
 
@@ -198,7 +211,10 @@ def roles(installation: Installation, pipelines: Iterable[RunningPipeline]) -> I
 
 
 def measure(pids: list[int]) -> tuple[float, int, int] | None:
-    """Return the maximum of resident MiB, descriptors and threads over these processes; None if all have ended."""
+    """Return the maximum of resident MiB, descriptors and threads over these processes.
+
+    Return None if all have ended.
+    """
     measured = [figures for pid in pids if (figures := _measure(pid)) is not None]
     if not measured:
         return None

@@ -1,4 +1,6 @@
-"""The storm test: a broker is killed, terminated, stopped and fenced under load while group members change.
+"""The storm test, in which a broker fails under load while group members change.
+
+The broker is killed, terminated, stopped and fenced.
 
 Unlike the copy test it runs only the engine, so that strikes can follow each other closely. After one to three strikes
 it waits until each partition has made progress.
@@ -17,12 +19,12 @@ from typing import Any
 
 from headwater.brokers.embedded import EmbeddedKafka
 from headwater.children import Child
-from tests.acceptance.stack import in_background
+from tests.acceptance.installation import in_background
 from tests.chaos.feeder import Feeder
+from tests.chaos.group_members import CopyJob, GroupMembers
 from tests.chaos.load import KINDS, PARTITIONS, Load
-from tests.chaos.members import CopyJob, GroupMembers
-from tests.chaos.stillness import ProgressObserver
-from tests.chaos.witness import VerifyingConsumer
+from tests.chaos.progress_observer import ProgressObserver
+from tests.chaos.verifying_consumer import VerifyingConsumer
 from tests.support.fencing import count_fencings, logged_fencing
 from tests.support.kafka import CACHE_DIR, server
 
@@ -180,7 +182,7 @@ class _StormTest:
                     self._strike_all()
                 self._wait_for_outputs()
             stuck = self._members.stuck()
-        self._judge(stuck)
+        self._check_results(stuck)
 
     def _strike_all(self) -> None:
         done = Counter[str]()
@@ -210,13 +212,16 @@ class _StormTest:
         self._echo(line)
 
     def _wait_for_progress(self, moment: float) -> bool:
-        """Wait until each partition has made progress since a time. Add a fault to the report if one does not."""
+        """Wait until each partition has made progress since a time.
+
+        Add a fault to the report if one does not.
+        """
         deadline = time.monotonic() + CALM_WITHIN_S
         while not self._monitor.all_progressed_since(moment):
             self._broker.restart_if_ended()
             if time.monotonic() > deadline:
                 self._report.faults.append(
-                    f"partitions made no progress for {CALM_WITHIN_S:g} s: {self._monitor.still()}"
+                    f"partitions made no progress for {CALM_WITHIN_S:g} s: {self._monitor.stalled_s()}"
                 )
                 return False
             time.sleep(TICK_S)
@@ -229,7 +234,7 @@ class _StormTest:
         while not self._consumer.verifier.complete(self._feeder.count) and time.monotonic() < deadline:
             time.sleep(TICK_S)
 
-    def _judge(self, stuck: list[str]) -> None:
+    def _check_results(self, stuck: list[str]) -> None:
         report, verifier = self._report, self._consumer.verifier
         report.fed, report.lost = self._feeder.count, verifier.lost(self._feeder.count)
         report.wrong, report.inversions, report.repeats = verifier.wrong, verifier.inversions, verifier.repeats

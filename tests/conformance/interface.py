@@ -1,4 +1,7 @@
-"""Splits docs/reference/interface.md into rows: one per table row, list entry and sentence that can be proven."""
+"""Splits docs/reference/interface.md into rows.
+
+A row is a table row, list entry or sentence that can be proven.
+"""
 
 import re
 from collections.abc import Iterator
@@ -34,7 +37,10 @@ class _Context:
 
 
 def rows(text: str | None = None) -> list[Row]:
-    """Return all rows of the interface, in order. Raise ValueError if two rows have the same id."""
+    """Return all rows of the interface, in order.
+
+    Raise ValueError if two rows have the same id.
+    """
     parsed = list(_rows(INTERFACE.read_text("utf-8") if text is None else text))
     ids = [row.id for row in parsed]
     if repeated := sorted({id_ for id_ in ids if ids.count(id_) > 1}):

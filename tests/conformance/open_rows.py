@@ -1,4 +1,7 @@
-"""The rows of the interface that no test proves yet, with the reason. A key may end with `*`, which is a wildcard."""
+"""The rows of the interface that no test proves yet, with the reason.
+
+A key may end with `*`, which is a wildcard.
+"""
 
 OPEN: dict[str, str] = {}
 

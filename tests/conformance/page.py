@@ -1,4 +1,7 @@
-"""Writes docs/reference/conformance.md: each row of the interface, and the tests that prove it."""
+"""Writes docs/reference/conformance.md.
+
+The page has each row of the interface, and the tests that prove the row.
+"""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path

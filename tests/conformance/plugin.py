@@ -1,4 +1,6 @@
-"""A pytest plugin: `@pytest.mark.proves("2.1/name", …)` names rows, and `--write-conformance` writes the page.
+"""A pytest plugin for the rows of the interface that tests prove.
+
+`@pytest.mark.proves("2.1/name", …)` names rows, and `--write-conformance` writes the page.
 
 A row counts as proven if every test that names it passed in the run. The names are part of the test reports, so the
 plugin works with pytest-xdist.

@@ -1,23 +1,23 @@
-"""Fixtures for the contract tests: control stores of every kind, and a sandbox."""
+"""Fixtures for the contract tests: SQL stores of both kinds, and a sandbox."""
 
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.support.sql import ControlStores, open_postgres, open_sqlite
+from tests.support.sql import SqlStores, open_postgres, open_sqlite
 from tests.support.v8 import Bench
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
-def stores(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ControlStores]:
+def stores(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[SqlStores]:
     """Open empty stores."""
     opened = _open(request, tmp_path)
     yield opened
     opened.close()
 
 
-def _open(request: pytest.FixtureRequest, directory: Path) -> ControlStores:
+def _open(request: pytest.FixtureRequest, directory: Path) -> SqlStores:
     if request.param == "postgresql":
         return open_postgres(request.getfixturevalue("postgres_url"))
     return open_sqlite(directory / "headwater.db")

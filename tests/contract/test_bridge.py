@@ -1,4 +1,7 @@
-"""The bridge to librdkafka on a real Kafka: columns are read as they were written, whatever their content."""
+"""The bridge to librdkafka reads columns from a real Kafka as they were written.
+
+Their content may be anything.
+"""
 
 import contextlib
 import itertools
@@ -41,15 +44,15 @@ class Row(NamedTuple):
     headers: Pairs
 
 
-def rows_of(received: FetchedColumns) -> list[Row]:
-    columns = received.values, received.keys, received.partitions, received.timestamps, headers_of(received)
+def rows_of(fetched: FetchedColumns) -> list[Row]:
+    columns = fetched.values, fetched.keys, fetched.partitions, fetched.timestamps, headers_of(fetched)
     return [Row(*row) for row in zip(*columns, strict=True)]
 
 
-def headers_of(received: FetchedColumns) -> list[Pairs]:
-    if received.headers is None:
-        return [[]] * len(received.values)
-    counts, names, values = received.headers
+def headers_of(fetched: FetchedColumns) -> list[Pairs]:
+    if fetched.headers is None:
+        return [[]] * len(fetched.values)
+    counts, names, values = fetched.headers
     pairs = zip(names, values, strict=True)
     return [[*itertools.islice(pairs, count)] for count in counts]
 
@@ -71,33 +74,33 @@ class Bridge:
         numeric = numbers(row.partition for row in rows), numbers(row.timestamp for row in rows)
         assert self.producer.new_batch(self.topic, values, keys, *numeric, headers)[1].enqueue()
         assert self.producer.flush(WAIT_S) == 0
-        assert self.producer.failures() == []
+        assert self.producer.take_failures() == []
 
     def join(self) -> None:
         """Join the group, and return when all partitions are read from their starts."""
         self.consumer.subscribe()
-        received = self.consumer.receive(10, BYTES, FOREVER_S)
-        assert not len(received.values)
-        [change] = self.consumer.rebalances()
-        assert (change.is_assignment, sorted(change.partitions)) == (True, [*range(PARTITIONS)])
-        self.consumer.assign([PartitionOffset(partition, 0) for partition in change.partitions])
+        fetched = self.consumer.fetch(10, BYTES, FOREVER_S)
+        assert not len(fetched.values)
+        [rebalance] = self.consumer.take_rebalances()
+        assert (rebalance.is_assignment, sorted(rebalance.partitions)) == (True, [*range(PARTITIONS)])
+        self.consumer.assign([PartitionOffset(partition, 0) for partition in rebalance.partitions])
 
     def parts(self) -> Iterator[FetchedColumns]:
         """Yield the fetched columns, call by call."""
         while True:
-            received = self.consumer.receive(1000, BYTES, WAIT_S, with_headers=True)
-            assert received.errors == []
-            yield received
+            fetched = self.consumer.fetch(1000, BYTES, WAIT_S, with_headers=True)
+            assert fetched.errors == []
+            yield fetched
 
     def read(self, count: int) -> list[Row]:
         """Return the next records, by partition."""
-        found: list[Row] = []
-        for received in self.parts():
-            found += rows_of(received)
-            if len(found) >= count:
+        rows: list[Row] = []
+        for fetched in self.parts():
+            rows += rows_of(fetched)
+            if len(rows) >= count:
                 break
-        assert len(found) == count
-        return sorted(found, key=lambda row: row.partition)
+        assert len(rows) == count
+        return sorted(rows, key=lambda row: row.partition)
 
     def close(self) -> None:
         self.producer.close()
@@ -191,8 +194,8 @@ class TestRecords:
         bridge.write([Row(b"%d" % number, None, 1, 0, []) for number in range(5)])
         bridge.join()
         found: list[tuple[int, int, int]] = []
-        for received in bridge.parts():
-            found += zip(received.offsets, received.leader_epochs, received.partitions, strict=True)
+        for fetched in bridge.parts():
+            found += zip(fetched.offsets, fetched.leader_epochs, fetched.partitions, strict=True)
             if len(found) >= 5:
                 break
         assert found == [(offset, 0, 1) for offset in range(5)]
@@ -212,7 +215,7 @@ class TestBounds:
     def test_limits_of_records_and_bytes(self, full: Bridge, max_records: int, max_bytes: int, most: int) -> None:
         sizes: list[int] = []
         while sum(sizes) < 500:
-            sizes.append(len(full.consumer.receive(max_records, max_bytes, WAIT_S).values))
+            sizes.append(len(full.consumer.fetch(max_records, max_bytes, WAIT_S).values))
         assert sum(sizes) == 500
         assert max(sizes) <= most
 
@@ -222,8 +225,8 @@ class TestWait:
         """A rebalance ends the wait of `join`, which is longer than the timeout of this test."""
         bridge.join()
         bridge.consumer.unsubscribe()
-        while not (changes := bridge.consumer.rebalances()):
-            bridge.consumer.receive(10, BYTES, FOREVER_S)
+        while not (changes := bridge.consumer.take_rebalances()):
+            bridge.consumer.fetch(10, BYTES, FOREVER_S)
         assert [(change.is_assignment, change.lost) for change in changes] == [(False, False)]
 
     def test_a_record_ends_a_wait(self, bridge: Bridge) -> None:
@@ -236,12 +239,15 @@ class TestEnds:
     """Control records have offsets, but a consumer does not return them."""
 
     def ends(self, bridge: Bridge, wanted: dict[int, int]) -> tuple[dict[int, int], list[int]]:
-        """Read until the end offsets are as expected. Return them with the offsets of the records before them."""
+        """Read until the end offsets are as expected.
+
+        Return them with the offsets of the records before them.
+        """
         ends: dict[int, int] = {}
         offsets: list[int] = []
-        for received in bridge.parts():
-            offsets += received.offsets
-            ends.update(received.end_offsets)
+        for fetched in bridge.parts():
+            offsets += fetched.offsets
+            ends.update(fetched.end_offsets)
             if ends == wanted:
                 break
         return ends, offsets

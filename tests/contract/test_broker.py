@@ -1,4 +1,7 @@
-"""The contract of brokers.base.ClusterAdmin. Names are unique, because all tests share the real broker."""
+"""The contract of brokers.base.ClusterAdmin.
+
+Names are unique, because all tests share the real broker.
+"""
 
 import contextlib
 import copy
@@ -308,16 +311,19 @@ class TestUsersOfSomebodyElse:
         broker = bench.without_users()
         broker.commit_start_offsets(f"{known.users[0].name}.1", topic_of(known), "latest")
         found = broker.inventory()
-        assert (found.users, found.rules, found.lists_users) == (frozenset(), {}, False)
+        assert (found.users, found.topics_by_rule_user, found.has_users_and_rules) == (frozenset(), {}, False)
         assert topic_of(known) in found.topics
         assert f"{known.users[0].name}.1" in found.groups
-        assert bench.broker.inventory().lists_users
+        assert bench.broker.inventory().has_users_and_rules
 
 
 class TestPin:
     @pytest.fixture
     def topic(self, bench: Bench) -> str:
-        """Create a topic. Partition 0 has records with the timestamps 1 s, 2 s and 3 s, and partition 1 has none."""
+        """Create a topic.
+
+        Partition 0 has records with the timestamps 1 s, 2 s and 3 s, and partition 1 has none.
+        """
         wanted = deployment()
         bench.broker.ensure(wanted)
         bench.append(topic_of(wanted), 0, [1_000, 2_000, 3_000])
@@ -370,7 +376,7 @@ class TestInventory:
             for user in owned.users
         }
         found = bench.broker.inventory()
-        assert {user: found.rules[user] for user in named} == named
+        assert {user: found.topics_by_rule_user[user] for user in named} == named
         assert topic_of(owned) in {topic for topics in named.values() for topic in topics}
 
 

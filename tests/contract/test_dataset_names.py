@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from headwater.stores.protocols.sets import DatasetNames
+from headwater.stores.protocols.datasets import DatasetNames
 from headwater.stores.redis.client import connect
 from headwater.stores.redis.dataset_names import RedisDatasetNames
 from tests.support.memory.sets import MemoryDatasetNames

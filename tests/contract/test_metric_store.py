@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import redis
 
-from headwater.errors import SetStoreUnavailable
+from headwater.errors import RedisUnavailable
 from headwater.model.metric import TIME_RANGES, CountType, Histogram, MetricsDelta, PartitionCounts
 from headwater.stores.protocols.metrics import MetricStore
 from headwater.stores.redis.client import connect
@@ -148,7 +148,10 @@ def test_deployments_are_independent_and_dropped_completely(store: MetricStore) 
 
 
 def test_any_order_of_owners_counts_each_position_once(store: MetricStore) -> None:
-    """Owners acquire the partition, write late, repeat writes and lose the partition; each record is counted once."""
+    """Each record is counted once, whatever the owners of the partition do.
+
+    Owners acquire the partition, write late, repeat writes and lose the partition.
+    """
     draw = random.Random(3)
     counted = 0
     for owner in "abcdefgh":
@@ -181,7 +184,7 @@ def test_all_keys_expire_share_a_slot_and_are_dropped(valkey_url: str) -> None:
 def test_an_unavailable_server(tmp_path: Path) -> None:
     with closing(connect(f"unix://{tmp_path}/none.sock")) as client:
         store = RedisMetrics(client)
-        with pytest.raises(SetStoreUnavailable):
+        with pytest.raises(RedisUnavailable):
             store.acquire_partitions(ID, GROUP, "a", [0])
-        with pytest.raises(SetStoreUnavailable):
+        with pytest.raises(RedisUnavailable):
             store.read(ID, HOUR, NOW)

@@ -1,4 +1,6 @@
-"""The contract of Orchestrator: in memory, and with real processes that run a small fake worker.
+"""The contract of Orchestrator, in memory and with real processes.
+
+The processes run a small fake worker.
 
 The fake worker implements the workers' probe protocol; acceptance tests use real workers.
 """
@@ -14,8 +16,10 @@ from pathlib import Path
 import pytest
 
 from headwater.errors import OrchestratorUnavailable
+from headwater.model.access import KafkaAccess
 from headwater.model.deployment import Status, WorkerStatus
-from headwater.model.worker_spec import KafkaAccess, ReadingPlan, WorkerSet, WorkerSpec
+from headwater.model.reading_plan import ReadingPlan
+from headwater.model.worker_spec import WorkerSet, WorkerSpec
 from headwater.orchestrators.base import Orchestrator
 from headwater.orchestrators.cgroups import WorkerGroups
 from headwater.orchestrators.process import ProcessOrchestrator
@@ -107,8 +111,8 @@ class Clock:
 def process_orchestrator(
     tmp_path: Path, clock: Callable[[], float] = time.monotonic, groups: WorkerGroups | None = None
 ) -> ProcessOrchestrator:
-    def command(spec: Path, slot: int, probe_fd: int, _: ReadingPlan) -> Sequence[str]:
-        return [sys.executable, "-c", PROGRAM, str(spec), str(slot), str(probe_fd)]
+    def command(spec: Path, slot: int, control_fd: int, _: ReadingPlan) -> Sequence[str]:
+        return [sys.executable, "-c", PROGRAM, str(spec), str(slot), str(control_fd)]
 
     return ProcessOrchestrator(tmp_path / "workers", command, MEMORY_LIMIT, clock=clock, groups=groups)
 

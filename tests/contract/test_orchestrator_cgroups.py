@@ -56,7 +56,7 @@ def pid(tmp_path: Path) -> int:
 
 def limit_of(groups: WorkerGroups) -> int:
     (folder,) = folders(groups)
-    return int((folder / groups._version.limit).read_text())
+    return int((folder / groups._version.limit_file).read_text())
 
 
 def test_a_worker_and_its_children_have_a_cgroup_that_is_removed_with_them(
@@ -87,7 +87,7 @@ def test_an_out_of_memory_kill_of_a_child_is_reported_and_not_a_death_of_the_wor
     processes.ensure(worker_set(revision=887))
     until(ready(processes, "hash887"))
     first = pid(tmp_path)
-    until(lambda: processes._slots["d1"][0].worker.process.kills.is_recent)  # type: ignore[union-attr]
+    until(lambda: processes._slots["d1"][0].worker.process.oom_kills.is_recent)  # type: ignore[union-attr]
     clock.added_s += RECENT_S + MEMORY_CHECK_INTERVAL_S
     messages: list[str] = []
 

@@ -1,7 +1,6 @@
 """Workers that the orchestrator or the kernel kills for their memory use.
 
 The kernel's counter of kills is a file of the test. Only the workers of TestIsolation have their own cgroups.
-
 """
 
 import json
@@ -16,10 +15,10 @@ import pytest
 from headwater.app import worker as app
 from headwater.children import inherited_environment
 from headwater.model.deployment import Status, WorkerStatus
-from headwater.model.worker_spec import ReadingPlan
+from headwater.model.reading_plan import ReadingPlan
 from headwater.orchestrators import memory_usage
-from headwater.orchestrators.cgroups import find_groups
-from headwater.orchestrators.memory_usage import RECENT_S, OomKillCounter, kills_in_own_group
+from headwater.orchestrators.cgroups import V2, find_groups
+from headwater.orchestrators.memory_usage import RECENT_S, OomKillDetector, own_group_counter
 from headwater.orchestrators.process import MEMORY_CHECK_INTERVAL_S, STOP_GRACE_S, ProcessOrchestrator
 from tests.contract.test_orchestrator import Clock, process_orchestrator, ready, worker_set
 from tests.support.memory_worker import BOMB, PARTITIONS, POSITIONS, RECORDS
@@ -30,7 +29,7 @@ from tests.support.waiting import until
 def counter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     path = tmp_path / "memory.events"
     path.write_text("oom 0\noom_kill 5\n")
-    monkeypatch.setattr(memory_usage, "_counters", lambda: [path])
+    monkeypatch.setattr(memory_usage, "own_memory_groups", lambda: [(tmp_path, V2)])
     return path
 
 
@@ -89,7 +88,7 @@ def test_a_kill_long_after_an_out_of_memory_kill_is_not_reported_as_one(
     pid = start(processes, tmp_path)[0]
     counter.write_text("oom 1\noom_kill 6\n")
     clock.added_s += MEMORY_CHECK_INTERVAL_S
-    until(lambda: processes._kills_in_own_group.is_recent)
+    until(lambda: processes._own_group_oom_kills.is_recent)
     clock.added_s += RECENT_S
     os.kill(pid, signal.SIGKILL)
     until(lambda: len(dead(processes)) == 1)
@@ -110,7 +109,7 @@ def test_a_worker_that_is_killed_because_it_does_not_stop_is_not_counted(
 
 
 def test_a_counter_that_cannot_be_read_for_a_while_has_not_risen(counter: Path) -> None:
-    kills = OomKillCounter(Clock(), kills_in_own_group())
+    kills = OomKillDetector(Clock(), own_group_counter())
     there = counter.read_text()
     counter.unlink()
     kills.poll()
@@ -124,7 +123,10 @@ WITHIN_S = 90.0
 
 
 class TestIsolation:
-    """One record of partition 0 needs more memory than a worker may use: tests/support/memory_worker.py."""
+    """One record of partition 0 needs more memory than a worker may use.
+
+    tests/support/memory_worker.py implements this worker.
+    """
 
     @pytest.fixture(params=["measured", "control group"])
     def isolating(self, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ProcessOrchestrator]:
@@ -137,8 +139,8 @@ class TestIsolation:
             assert not os.environ.get("CI"), reason
             pytest.skip(reason)
 
-        def command(spec: Path, slot: int, probe_fd: int, plan: ReadingPlan) -> Sequence[str]:
-            return [sys.executable, "-m", "tests.support.memory_worker", *app.command(spec, slot, probe_fd, plan)[3:]]
+        def command(spec: Path, slot: int, control_fd: int, plan: ReadingPlan) -> Sequence[str]:
+            return [sys.executable, "-m", "tests.support.memory_worker", *app.command(spec, slot, control_fd, plan)[3:]]
 
         repository = str(Path(__file__).parents[2])
         environment = inherited_environment() | {POSITIONS: str(self.positions), "PYTHONPATH": repository}

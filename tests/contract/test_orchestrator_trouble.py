@@ -1,4 +1,4 @@
-"""Worker processes while the controller has no file descriptors, unexpected errors, or no lease."""
+"""Workers keep running while the controller lacks descriptors or the lease, or has errors."""
 
 import errno
 import os

@@ -9,7 +9,7 @@ import redis
 
 from headwater.model.price.archive import ArchiveKey, TimeBucket
 from headwater.model.price.band import HOUR_MS, hour_of
-from headwater.model.price.tick import PARTITIONS, partition_of, quoted_key, token_key
+from headwater.model.price.tick import TICKS_PARTITIONS, partition_of, quoted_key, token_key
 from headwater.stores.protocols.prices import PriceStore, PriceWrite, StoredToken
 from headwater.stores.redis.client import connect
 from headwater.stores.redis.prices import ENTRIES_PER_SCRIPT, RedisPrices
@@ -126,8 +126,8 @@ def test_many_at_once(store: PriceStore) -> None:
 
 def test_tokens_of_all_partitions_are_looked_up(store: PriceStore) -> None:
     tokens = [token_key("base", f"0x{n:040x}").encode() for n in range(200)]
-    assert {partition_of(token) for token in tokens} == set(range(PARTITIONS))
-    store.acquire_partitions("a", ID, range(PARTITIONS))
+    assert {partition_of(token) for token in tokens} == set(range(TICKS_PARTITIONS))
+    store.acquire_partitions("a", ID, range(TICKS_PARTITIONS))
     for number, token in enumerate(tokens):
         left: dict[ArchiveKey, bytes] = {} if number % 3 else {(token, HOUR): b"h%d" % number}
         store.write(partition_of(token), "a", write(number, {token: b"s%d" % number}, left))
@@ -194,8 +194,8 @@ def test_many_unsettled_at_once(store: PriceStore) -> None:
 
 
 def test_chains(store: PriceStore) -> None:
-    store.note_chains(["base", "solana"])
-    store.note_chains(["base"])
+    store.add_chains(["base", "solana"])
+    store.add_chains(["base"])
     assert store.chains() == {"base", "solana"}
 
 

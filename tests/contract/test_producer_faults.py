@@ -4,7 +4,7 @@ import itertools
 import random
 import time
 
-from headwater.sinks.kafka_producer import KafkaProducer
+from headwater.sinks.idempotent_producer import IdempotentKafkaProducer
 from headwater.sinks.outputs import OutputBatch
 from tests.support.connections import breaking
 from tests.support.kafka import KafkaServer
@@ -15,7 +15,7 @@ NOW = 1_700_000_000_000
 
 def test_each_record_is_written_once_while_connections_break(kafka: KafkaServer) -> None:
     topic = kafka.create_topic(kafka.unique("cut"), PARTITIONS)
-    producer = KafkaProducer(kafka.access, [topic])
+    producer = IdempotentKafkaProducer(kafka.access, [topic])
     with breaking(kafka.port, 0.25, random.Random(5)):
         for first in range(0, RECORDS, PER_CALL):
             rows = range(first, first + PER_CALL)
@@ -29,7 +29,7 @@ def test_each_record_is_written_once_while_connections_break(kafka: KafkaServer)
         while producer.flush(0.1) and time.monotonic() < deadline:
             pass
     assert producer.flush(60) == 0
-    assert producer.failures() == []
+    assert producer.take_rejections() == []
     producer.close()
     found = kafka.consume(topic, RECORDS)
     assert sum(kafka.end_offsets(topic).values()) == RECORDS

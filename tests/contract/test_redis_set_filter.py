@@ -1,14 +1,17 @@
-"""The filter with a real Valkey: writes take effect at once, and the filter waits while the server is unavailable."""
+"""The filter works with a real Valkey.
+
+Writes take effect at once, and the filter waits while the server is unavailable.
+"""
 
 import json
 from collections.abc import Iterator
 
 import pytest
 
-from headwater.errors import SetStoreUnavailable
+from headwater.errors import RedisUnavailable
 from headwater.model.record import RecordBatch
 from headwater.model.transforms.redis_set_filter import RedisSetFilterTransform
-from headwater.model.value_sets import filter_set
+from headwater.model.value_sets import filter_set_id
 from headwater.stores.redis.client import Client, connect
 from headwater.stores.redis.dataset_names import RedisDatasetNames
 from headwater.stores.redis.sets.set_store import RedisSetStore
@@ -16,7 +19,7 @@ from headwater.transforms.base import TransformContext
 from headwater.transforms.redis_set_filter import RedisSetFilter, build
 from tests.support.valkey import ValkeyServer
 
-TARGET = filter_set("c1", "t1")
+TARGET = filter_set_id("c1", "t1")
 WALLETS = [f"0x{number:040x}" for number in range(400)]
 
 
@@ -69,7 +72,7 @@ def test_the_filter_waits_while_the_server_is_unavailable(
     assert passed(filter_) == [0]
     valkey_server.kill()
     pending = filter_.start(batch())
-    with pytest.raises(SetStoreUnavailable):
+    with pytest.raises(RedisUnavailable):
         pending.result()
     valkey_server.start()
     assert pending.result().output.offsets.tolist() == [0]

@@ -1,4 +1,7 @@
-"""The lookups of workers, with a Bloom filter in front of the server. Their answers are always exact."""
+"""The lookups of workers, with a Bloom filter in front of the server.
+
+Their answers are always exact.
+"""
 
 import threading
 from collections.abc import Iterator, Sequence
@@ -7,10 +10,10 @@ from typing import Any
 import pytest
 import redis
 
-from headwater.errors import SetStoreUnavailable
-from headwater.stores.redis.client import Client, Script, Word, connect
-from headwater.stores.redis.connection import Command
-from headwater.stores.redis.sets.layout import Keys
+from headwater.errors import RedisUnavailable
+from headwater.stores.redis.client import Client, Script, connect
+from headwater.stores.redis.connection import Argument, Command
+from headwater.stores.redis.sets.layout import SetKeys
 from headwater.stores.redis.sets.lookup import (
     LOG_ENTRIES_PER_LOOKUP,
     MIN_LOOKUPS_BEFORE_BUILD,
@@ -32,7 +35,7 @@ class Counting(Client):
         super().__init__(server)
         self.keys: list[int] = []
 
-    def run(self, script: Script, keys: Sequence[Word], args: Sequence[Word]) -> Any:
+    def run(self, script: Script, keys: Sequence[Argument], args: Sequence[Argument]) -> Any:
         self.keys.append(len(keys))
         return super().run(script, keys, args)
 
@@ -110,7 +113,7 @@ class TestFilter:
     def test_a_filter_is_built_for_a_set_that_was_empty_at_first(
         self, client: Counting, lookup: RedisSetLookup
     ) -> None:
-        Keys.of(TARGET).create(client, "set")
+        SetKeys.of(TARGET).create_set(client, "set")
         warm(lookup)
         RedisSetStore(client).add(TARGET, PRESENT)
         warm(lookup)
@@ -215,7 +218,10 @@ class TestWrites:
 class TestAtOnce:
     @pytest.mark.slow
     def test_exactly_the_acknowledged_writes_are_seen(self, store: RedisSetStore, client: Counting) -> None:
-        """A writer adds and removes values while readers check that lookups agree with the acknowledged writes."""
+        """Lookups agree with the acknowledged writes.
+
+        A writer adds and removes values while readers check them.
+        """
         written, stop = [0], threading.Event()
         wrong: list[object] = []
 
@@ -247,7 +253,7 @@ class TestOutage:
         store.add(TARGET, PRESENT)
         warm(lookup)
         valkey_server.kill()
-        with pytest.raises(SetStoreUnavailable):
+        with pytest.raises(RedisUnavailable):
             lookup.contains_many(TARGET, PRESENT[:1])
         valkey_server.start()
         store.add(TARGET, ABSENT[:1])

@@ -2,7 +2,7 @@
 
 import random
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -66,7 +66,7 @@ class TestAdd:
             thread.start()
         for thread in threads:
             thread.join()
-        assert sum(changed) == store.count(TARGET)[0] == 3000
+        assert sum(changed) == store.count(TARGET).values == 3000
 
 
 class TestReplace:
@@ -168,11 +168,10 @@ class TestPage:
         assert store.page(TARGET, 2**53 - 1, 5).values == []
 
     def test_values_of_one_position_stay_together(self, store: SetStore, monkeypatch: pytest.MonkeyPatch) -> None:
-        def few_places(stored: bytes, hash_key: int) -> int:
-            return (stored[-1] % 4) << 62 | stored[-1]
+        def hashes_of_four_positions(encoded: Iterable[bytes], hash_key: int) -> list[int]:
+            return [(value[-1] % 4) << 62 | value[-1] for value in encoded]
 
-        monkeypatch.setattr(value_encoding, "hash_of", few_places)
-        monkeypatch.setattr(value_encoding, "hashes", lambda stored, key: [few_places(s, key) for s in stored])
+        monkeypatch.setattr(value_encoding, "hashes", hashes_of_four_positions)
         store.add(TARGET, numbers(0, 12))
         pages = listing(store, TARGET, 1)
         assert [len(page) for page in pages] == [3, 3, 3, 3]

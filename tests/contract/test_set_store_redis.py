@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 import redis
 
-from headwater.errors import SetStoreUnavailable, UploadAborted
+from headwater.errors import RedisUnavailable, UploadAborted
 from headwater.stores.protocols.sets import SetWriteResult
-from headwater.stores.redis.client import Client, Script, Word, connect
-from headwater.stores.redis.connection import EncodedCommands
+from headwater.stores.redis.client import Client, Script, connect
+from headwater.stores.redis.connection import Argument, EncodedCommands
 from headwater.stores.redis.sets import layout, set_store
-from headwater.stores.redis.sets.layout import Keys
+from headwater.stores.redis.sets.layout import SetKeys
 from headwater.stores.redis.sets.replacement import ABANDONED_AFTER_S, VALUES_PER_FILL
 from headwater.stores.redis.sets.set_store import VALUES_PER_WRITE, RedisSetStore
 from tests.support.sets import TARGET, everything, listing, numbers
@@ -53,7 +53,7 @@ class TestRedis:
             store.replace(TARGET, ["newer"])
             yield "never there"
 
-        with pytest.raises(SetStoreUnavailable, match="made no progress for an hour"):
+        with pytest.raises(RedisUnavailable, match="made no progress for an hour"):
             store.replace(TARGET, killed())
         assert everything(store, TARGET) == ["newer"]
         with redis.Redis.from_url(valkey_url) as raw:
@@ -97,11 +97,11 @@ class LosesAnswers(Client):
 
     lose = 0
 
-    def run(self, script: Script, keys: Sequence[Word], args: Sequence[Word]) -> Any:
+    def run(self, script: Script, keys: Sequence[Argument], args: Sequence[Argument]) -> Any:
         answer = super().run(script, keys, args)
         self.lose -= 1
         if self.lose == 0:
-            raise SetStoreUnavailable("the answer was lost")
+            raise RedisUnavailable("the answer was lost")
         return answer
 
 
@@ -115,7 +115,7 @@ class TestLostAnswer:
         store = RedisSetStore(client)
         store.add(TARGET, ["a"])
         client.lose = 2
-        with pytest.raises(SetStoreUnavailable):
+        with pytest.raises(RedisUnavailable):
             store.add(TARGET, numbers(0, 3000))
         again = store.add(TARGET, numbers(0, 3000))
         assert (again.changed, again.count) == (3000 - 2 * VALUES_PER_WRITE, 3001)
@@ -127,12 +127,12 @@ class TestLostAnswer:
         store = RedisSetStore(client)
         store.add(TARGET, old)
         client.lose = lose
-        with suppress(SetStoreUnavailable):
+        with suppress(RedisUnavailable):
             store.replace(TARGET, iter(new))
         client.lose = 0
         found = sorted(everything(store, TARGET))
         assert found in (old, new)
-        assert store.count(TARGET)[0] == len(found)
+        assert store.count(TARGET).values == len(found)
         store.drop(TARGET)
         assert client.call("KEYS", "*") == []
 
@@ -143,7 +143,7 @@ class TestRestart:
         store = RedisSetStore(client)
         store.add(TARGET, ["a"])
         valkey_server.kill()
-        with pytest.raises(SetStoreUnavailable, match="does not answer"):
+        with pytest.raises(RedisUnavailable, match="does not answer"):
             store.contains_many(TARGET, ["a"])
         valkey_server.start()
         assert store.contains_many(TARGET, ["a", "b"]) == [True, False]
@@ -207,7 +207,7 @@ class Between(Client):
         super().__init__(server)
         self._happens = [happens]
 
-    def stream(self, key: Word, parts: Iterable[EncodedCommands]) -> Iterator[list[Any]]:
+    def stream(self, key: Argument, parts: Iterable[EncodedCommands]) -> Iterator[list[Any]]:
         while self._happens:
             self._happens.pop()()
         return super().stream(key, parts)
@@ -234,7 +234,7 @@ class AtUnlink(Client):
         super().__init__(server)
         self._happens = [happens]
 
-    def call(self, *command: Word) -> Any:
+    def call(self, *command: Argument) -> Any:
         while command[0] == "UNLINK" and self._happens:
             self._happens.pop()()
         return super().call(*command)
@@ -274,7 +274,7 @@ class TestLostWrites:
         client = connect(valkey_url)
         store = RedisSetStore(client)
         store.add(TARGET, ["a"])
-        keys = Keys.of(TARGET)
+        keys = SetKeys.of(TARGET)
         before = client.call("DUMP", keys.metadata)
         second_has_begun, first_has_ended = threading.Event(), threading.Event()
 
@@ -311,7 +311,7 @@ class TestDropsAtOnce:
             with ThreadPoolExecutor(len(stores)) as pool:
                 for done in [pool.submit(store.drop, TARGET) for store in stores]:
                     done.result()
-            assert [store.count(TARGET)[0] for store in stores] == [0] * len(stores)
+            assert [store.count(TARGET).values for store in stores] == [0] * len(stores)
             assert clients[0].call("DBSIZE") == 0
         for client in clients:
             client.close()

@@ -9,11 +9,12 @@ from typing import Protocol, cast
 import pytest
 
 from headwater.errors import BrokerUnavailable
+from headwater.model.outputs import MAX_RECORD_BYTES
 from headwater.model.record import Headers, RecordBatch
-from headwater.sinks.base import Producer, RecordRejection
+from headwater.sinks.base import Producer, Rejection
+from headwater.sinks.idempotent_producer import IdempotentKafkaProducer
 from headwater.sinks.kafka import KafkaSink
-from headwater.sinks.kafka_producer import KafkaProducer
-from headwater.sinks.outputs import MAX_RECORD_BYTES, OutputBatch
+from headwater.sinks.outputs import OutputBatch
 from tests.support.kafka import KafkaServer
 from tests.support.memory.sinks import MemoryProducer, MemoryTopics
 
@@ -27,19 +28,22 @@ class Bench(Protocol):
     topic: str
 
     @property
-    def refusing(self) -> str:
+    def rejecting_topic(self) -> str:
         """Return a topic that rejects records of 8,000 random bytes."""
 
     def producer(self) -> Producer:
         """Return a new producer, which is closed at the end of the test."""
 
     def records(self, count: int) -> list[tuple[int, bytes | None, bytes | None, int, Headers]]:
-        """Return partition, value, key, timestamp and headers of all records, by partition and in order."""
+        """Return partition, value, key, timestamp and headers of all records.
+
+        They are sorted by partition, and in order.
+        """
 
 
 class MemoryBench:
     topic = "out"
-    refusing = "no-such-topic"
+    rejecting_topic = "no-such-topic"
 
     def __init__(self) -> None:
         self._topics = MemoryTopics([self.topic])
@@ -60,11 +64,11 @@ class KafkaBench:
         self.topic = kafka.create_topic(kafka.unique("out"), 2, {"max.message.bytes": "1048588"})
 
     @property
-    def refusing(self) -> str:
+    def rejecting_topic(self) -> str:
         return self._kafka.create_topic(self._kafka.unique("small"), 1, {"max.message.bytes": "3000"})
 
-    def producer(self) -> KafkaProducer:
-        producer = KafkaProducer(self._kafka.access, [self.topic])
+    def producer(self) -> IdempotentKafkaProducer:
+        producer = IdempotentKafkaProducer(self._kafka.access, [self.topic])
         self._cleanup.callback(producer.close)
         return producer
 
@@ -91,10 +95,13 @@ def one(topic: str, value: bytes | None, key: bytes | None, partition: int, head
     return OutputBatch.of(topic, [value], [key], [partition], [STAMP], headers=headers)
 
 
-def flush(producer: Producer) -> list[RecordRejection]:
-    """Wait until all records are acknowledged, or one was rejected: then no more are acknowledged."""
+def flush(producer: Producer) -> list[Rejection]:
+    """Wait until all records are acknowledged, or one was rejected.
+
+    After a rejection, no more records are acknowledged.
+    """
     for _ in range(FLUSHES):
-        left, failures = producer.flush(0.1), producer.failures()
+        left, failures = producer.flush(0.1), producer.take_rejections()
         if failures:
             return failures
         if left == 0:
@@ -151,10 +158,10 @@ class TestProducer:
         assert producer.outstanding() == 0
 
     def test_a_rejected_record_is_reported(self, bench: Bench) -> None:
-        producer, topic = bench.producer(), bench.refusing
+        producer, topic = bench.producer(), bench.rejecting_topic
         producer.produce(one(topic, random.randbytes(8000), None, 0, []))
-        assert topic in " ".join(refusal.reason for refusal in flush(producer))
-        assert producer.failures() == []
+        assert topic in " ".join(rejection.reason for rejection in flush(producer))
+        assert producer.take_rejections() == []
 
     def test_closing_with_records_queued(self, bench: Bench) -> None:
         producer = bench.producer()
@@ -163,21 +170,21 @@ class TestProducer:
         producer.close()
 
     def test_connect_names_a_missing_topic(self, kafka: KafkaServer) -> None:
-        producer = KafkaProducer(kafka.access, ["no-such-topic"])
+        producer = IdempotentKafkaProducer(kafka.access, ["no-such-topic"])
         with pytest.raises(BrokerUnavailable):
             producer.connect(30)
         with pytest.raises(BrokerUnavailable, match="no-such-topic"):
             MemoryProducer(MemoryTopics([]), ["no-such-topic"]).connect(30)
 
     def test_connect_with_a_wrong_password(self, kafka: KafkaServer) -> None:
-        producer = KafkaProducer(kafka.access.model_copy(update={"password": "wrong"}), ["any"])
+        producer = IdempotentKafkaProducer(kafka.access.model_copy(update={"password": "wrong"}), ["any"])
         with pytest.raises(BrokerUnavailable, match="rejects the user"):
             producer.connect(2)
 
     def test_no_record_is_written_after_a_rejected_one(self, kafka: KafkaServer) -> None:
         """So reading all of them again keeps the order."""
         topic = kafka.create_topic(kafka.unique("small"), 1, {"max.message.bytes": "3000"})
-        producer = KafkaProducer(kafka.access, [topic])
+        producer = IdempotentKafkaProducer(kafka.access, [topic])
         for number in range(300):
             producer.produce(one(topic, random.randbytes(8000) if number == 150 else b"%d" % number, None, 0, []))
             producer.flush(0 if number % 10 else 0.1)
@@ -238,7 +245,7 @@ class TestKafkaSink:
         producer = bench.producer()
         sink = KafkaSink("mine", bench.topic, is_compacted=True)
         failures = sink.send(batch([b"a", b"b", None, b"x" * 1_000_001], [b"k", None, b"", None]), producer)
-        assert [(f.row, f.error, f.transform) for f in failures] == [(1, "NoKey", "mine"), (3, "TooLarge", "mine")]
+        assert [(f.row, f.error, f.component) for f in failures] == [(1, "NoKey", "mine"), (3, "TooLarge", "mine")]
         assert "cleanup_policy" in failures[0].message
         assert flush(producer) == []
         assert [record[1] for record in bench.records(2)] == [b"a", None]
@@ -255,7 +262,7 @@ class TestKafkaSink:
         producer = bench.producer()
         records = batch([b"x" * 1_000_001, b"ok", b"x" * 1_000_000], [None, None, b"k" * 40_001])
         failures = KafkaSink("mine", bench.topic).send(records, producer)
-        assert [(f.row, f.error, f.transform) for f in failures] == [(0, "TooLarge", "mine"), (2, "TooLarge", "mine")]
+        assert [(f.row, f.error, f.component) for f in failures] == [(0, "TooLarge", "mine"), (2, "TooLarge", "mine")]
         assert "1000001 bytes" in failures[0].message
         assert flush(producer) == []
         assert [record[1] for record in bench.records(1)] == [b"ok"]

@@ -10,7 +10,7 @@ import pytest
 
 from headwater.brokers.base import Subscriptions
 from headwater.errors import BrokerUnavailable, DeployFailed
-from headwater.model.worker_spec import PubSubAccess
+from headwater.model.access import PubSubAccess
 from tests.support.memory.broker import MemorySubscriptions
 
 if TYPE_CHECKING:
@@ -47,12 +47,12 @@ def test_a_subscription_is_created_once_and_deleted(bench: Bench) -> None:
     for _ in range(2):
         subscriptions.ensure("wrk-1.1", topic_path, "latest")
     assert "wrk-1.1" in subscriptions.names()
-    subscriptions.require(subscriptions.path("wrk-1.1"))
+    subscriptions.require_exists(subscriptions.path("wrk-1.1"))
     for _ in range(2):
         subscriptions.delete(["wrk-1.1", "wrk-none.1"])
     assert "wrk-1.1" not in subscriptions.names()
     with pytest.raises(DeployFailed, match=r"has no projects/project-1/subscriptions/wrk-1\.1"):
-        subscriptions.require(subscriptions.path("wrk-1.1"))
+        subscriptions.require_exists(subscriptions.path("wrk-1.1"))
 
 
 def test_a_topic_that_does_not_exist(bench: Bench) -> None:

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import redis
 
-from headwater.errors import SetStoreUnavailable
-from headwater.stores.protocols.control import TokenBuckets
+from headwater.errors import RedisUnavailable
+from headwater.stores.protocols.token_buckets import TokenBuckets
 from headwater.stores.redis.client import connect
 from headwater.stores.redis.token_buckets import RedisTokenBuckets
 from tests.support.memory.token_buckets import MemoryBuckets
@@ -66,5 +66,5 @@ def test_all_keys_expire_and_share_a_slot(valkey_url: str) -> None:
 
 
 def test_an_unavailable_server(tmp_path: Path) -> None:
-    with closing(connect(f"unix://{tmp_path}/none.sock")) as client, pytest.raises(SetStoreUnavailable):
+    with closing(connect(f"unix://{tmp_path}/none.sock")) as client, pytest.raises(RedisUnavailable):
         RedisTokenBuckets(client).take("a", 1.0, 1)

@@ -13,8 +13,7 @@ from confluent_kafka import TopicPartition
 
 from headwater.brokers.client_errors import ClientErrors
 from headwater.brokers.client_settings import producer_settings
-from headwater.brokers.producer import LibrdkafkaProducer
-from headwater.brokers.transaction_group import TransactionGroup
+from headwater.brokers.producer import LibrdkafkaProducer, TransactionGroup
 from headwater.errors import BrokerUnavailable, DeliveryFailed, SourceGap
 from headwater.model.record import RecordBatch
 from headwater.native import BytesColumn
@@ -36,19 +35,28 @@ BEGIN_S = 30.0
 
 
 class Bench(Protocol):
-    """A source topic with two partitions, a group with committed offsets 0, and an output topic with two partitions."""
+    """A source topic with two partitions, a group, and an output topic with two partitions.
+
+    The committed offsets of the group are 0.
+    """
 
     topic: str
 
     @property
-    def refusing(self) -> str:
+    def rejecting_topic(self) -> str:
         """Return a topic that rejects records of 8,000 random bytes."""
 
     def producer(self) -> TransactionalProducer:
-        """Return a new producer with the shared transactional id, which is closed at the end of the test."""
+        """Return a new producer with the shared transactional id.
+
+        It is closed at the end of the test.
+        """
 
     def source(self) -> Source:
-        """Return a new member that replaces the group's previous member. It is closed at the end of the test."""
+        """Return a new member that replaces the group's previous member.
+
+        It is closed at the end of the test.
+        """
 
     def values(self) -> list[bytes | None]:
         """Return the committed records by partition."""
@@ -61,7 +69,7 @@ class Bench(Protocol):
 
 
 class MemoryBench:
-    topic, refusing = "out", "no-such-topic"
+    topic, rejecting_topic = "out", "no-such-topic"
 
     def __init__(self) -> None:
         self._topics = MemoryTopics([self.topic])
@@ -96,7 +104,7 @@ class KafkaBench:
         kafka.commit(self.group, self.stream, {0: 0, 1: 0})
 
     @property
-    def refusing(self) -> str:
+    def rejecting_topic(self) -> str:
         return self.kafka.create_topic(self.kafka.unique("small"), 1, {"max.message.bytes": "3000"})
 
     def producer(self) -> TransactionalKafkaProducer:
@@ -220,17 +228,20 @@ class TestCommit:
         source, producer = member(bench), begun(bench)
         write(producer, bench.topic, b"a")
         write(producer, bench.topic, b"b", partition=1)
-        producer.forget([0])
+        producer.drop_partitions([0])
         producer.commit({1: 1}, source.group_metadata)
         assert (bench.values(), bench.positions()) == ([b"b"], {0: 0, 1: 1})
 
     def test_a_forgotten_source_partition_is_not_written_to_a_topic_with_fewer_partitions(self, bench: Bench) -> None:
-        """Both source partitions map to the topic's partition 0, and only the records of one are forgotten."""
+        """Both source partitions map to the topic's partition 0.
+
+        Only the records of one source partition are forgotten.
+        """
         source, producer = member(bench), begun(bench)
         sink = KafkaSink("out", bench.topic, partitions=1)
         now_ms = time.time_ns() // 1_000_000
         sink.send(RecordBatch.of("stream", [b"a", b"b"], [None, None], [now_ms] * 2, [0, 1], [0, 0], [0, 0]), producer)
-        producer.forget([0])
+        producer.drop_partitions([0])
         assert producer.pending_records() == 1
         producer.commit({1: 1}, source.group_metadata)
         assert (bench.values(), bench.positions()) == ([b"b"], {0: 0, 1: 1})
@@ -240,7 +251,7 @@ class TestFailures:
     def test_a_rejected_record_aborts_the_transaction(self, bench: Bench) -> None:
         source, producer = member(bench), begun(bench)
         write(producer, bench.topic, b"a")
-        write(producer, bench.refusing, random.randbytes(8000))
+        write(producer, bench.rejecting_topic, random.randbytes(8000))
         with pytest.raises(DeliveryFailed, match=r"transaction|topic"):
             producer.commit({0: 1}, source.group_metadata)
         producer.close()
@@ -257,7 +268,7 @@ class TestFailures:
         write(producer, kafka_bench.topic, b"b", partition=9)
         with pytest.raises(DeliveryFailed, match="transaction"):
             producer.commit({0: 2}, source.group_metadata)
-        assert ["artition" in refusal.reason for refusal in producer.failures()] == [True]
+        assert ["artition" in rejection.reason for rejection in producer.take_rejections()] == [True]
         producer.close()
         begun(kafka_bench)
         assert (kafka_bench.values(), kafka_bench.positions()) == ([], {0: 0, 1: 0})
@@ -296,7 +307,10 @@ class TestFailures:
 
 class TestKafkaAlone:
     def test_a_successor_aborts_the_open_transaction_of_a_killed_worker(self, kafka_bench: KafkaBench) -> None:
-        """Neither consumers nor the next member wait for the transaction timeout, which is ten minutes here."""
+        """Neither consumers nor the next member wait for the transaction timeout.
+
+        It is ten minutes here.
+        """
         source = member(kafka_bench)
         zombie = kafka_bench.left_open(source)
         producer = begun(kafka_bench)
@@ -309,7 +323,10 @@ class TestKafkaAlone:
         assert (kafka_bench.values(), kafka_bench.positions()) == ([b"seen"], {0: 1, 1: 0})
 
     def test_the_next_member_waits_for_the_end_of_an_open_transaction(self, kafka_bench: KafkaBench) -> None:
-        """A partition may move to a worker of another slot, which cannot abort the transaction, and so waits."""
+        """A worker of another slot waits, because it cannot abort the transaction.
+
+        A partition may move to such a worker.
+        """
         source = member(kafka_bench)
         client = kafka_bench.left_open(source)
         end = threading.Timer(0.5, client.commit_transaction, (BEGIN_S,))

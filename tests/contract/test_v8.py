@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headwater.errors import SetStoreUnavailable
+from headwater.errors import RedisUnavailable
 from headwater.model.outputs import output_index
 from headwater.model.record import Failure
 from headwater.model.transforms import MAX_TRANSFORMS
 from headwater.model.transforms.v8 import V8Transform
-from headwater.model.value_sets import dataset_set
+from headwater.model.value_sets import dataset_set_id
 from headwater.sandbox import Sandbox
 from headwater.stores.redis.client import connect
 from headwater.stores.redis.dataset_names import RedisDatasetNames
@@ -191,7 +191,7 @@ class TestInputs:
     def test_scripts_see_only_objects(self, bench: Bench, value: bytes | None, error: str) -> None:
         kept, failures = bench.run("function process(d) { return d }", [b'{"a":1}', value, b'{"a":2}'])
         assert kept == [b'{"a":1}', b'{"a":2}']
-        assert [(failure.row, failure.error, failure.transform) for failure in failures] == [(1, error, "u1")]
+        assert [(failure.row, failure.error, failure.component) for failure in failures] == [(1, error, "u1")]
 
     def test_raw_newlines_between_tokens(self, bench: Bench) -> None:
         kept, _ = bench.run("function process(d) { return d }", [b'{\n "a":\r\n [1,\n2]\n}\n', b'{"b":"\\n"}'])
@@ -408,7 +408,7 @@ class TestProtocol:
         while not first.done():
             pass
         for one in (first, second, first):
-            with pytest.raises(SetStoreUnavailable):
+            with pytest.raises(RedisUnavailable):
                 one.result()
         bench.sets.away = False
         assert [len(one.result().output) for one in (first, second)] == [200, 200]
@@ -440,15 +440,15 @@ def test_every_write_is_visible_in_the_next_batch(valkey_server: ValkeyServer) -
         assert passed() == "UnknownDataset"
         names.put("ann", "wallets", "d1")
         assert passed() == []
-        sets.add(dataset_set("d1"), ["0xa3", "0xb299"])
+        sets.add(dataset_set_id("d1"), ["0xa3", "0xb299"])
         assert passed() == [3, 299]
-        sets.remove(dataset_set("d1"), ["0xa3"])
+        sets.remove(dataset_set_id("d1"), ["0xa3"])
         assert passed() == [299]
-        sets.replace(dataset_set("d1"), [f"0xb{n}" for n in range(100)])
+        sets.replace(dataset_set_id("d1"), [f"0xb{n}" for n in range(100)])
         assert passed() == [*range(100)]
         valkey_server.kill()
         pending = transform.start(batch(lines({"a": "0xb1", "b": "q"})))
-        with pytest.raises(SetStoreUnavailable):
+        with pytest.raises(RedisUnavailable):
             pending.result()
         valkey_server.start()
         assert len(pending.result().output) in (0, 1)

@@ -81,7 +81,10 @@ def transfers(chain: str) -> list[bytes]:
 
 
 def sorted_per_record(outputs: Outputs) -> Outputs:
-    """Sort errors after the outputs of each record, since only the order of the outputs matters."""
+    """Sort errors after the outputs of each record.
+
+    Only the order of the outputs matters.
+    """
     return [sorted(of_record) for of_record in outputs]
 
 
@@ -94,7 +97,10 @@ def numbers() -> st.SearchStrategy[str]:
 
 
 def records() -> st.SearchStrategy[bytes]:
-    """Generate objects with such numbers, and strings that look like the encoding between scripts."""
+    """Generate objects with such numbers.
+
+    They also have strings that look like the encoding between scripts.
+    """
     text = st.sampled_from(["", "12e0", '":5e0,', "\\", '\\":1e0}', " ", "é", "\ud83e\udd8a"]) | st.text(max_size=4)
     name = st.sampled_from(["a", "b", "raw_amount", "log_index", "exact", "a b", "é", "__proto__", "1", ""])
     leaf = numbers() | text.map(json.dumps) | st.sampled_from(["null", "true", "[]", "{}"])

@@ -1,4 +1,7 @@
-"""Time and random numbers in a script depend only on the record, so that a repeat gives the same outputs."""
+"""Time and random numbers in a script depend only on the record.
+
+A repeat therefore gives the same outputs.
+"""
 
 import json
 from collections.abc import Sequence

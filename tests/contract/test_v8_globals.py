@@ -1,4 +1,7 @@
-"""`atob`, `btoa`, `TextEncoder`, `TextDecoder` and `structuredClone` behave as in plain Deno."""
+"""Web functions behave in scripts as in plain Deno.
+
+They are `atob`, `btoa`, `TextEncoder`, `TextDecoder` and `structuredClone`.
+"""
 
 import base64
 import json

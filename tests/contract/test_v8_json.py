@@ -1,4 +1,7 @@
-"""`JSON` in a script behaves as in plain JavaScript, except that BigInts are serialised and no integer loses digits."""
+"""`JSON` in a script behaves as in plain JavaScript, with two exceptions.
+
+BigInts are serialised, and no integer loses digits.
+"""
 
 import json
 from collections.abc import Iterator

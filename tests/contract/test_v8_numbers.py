@@ -38,12 +38,18 @@ def same(given_: Any, left: Any) -> bool:
 
 
 def near(number: int) -> st.SearchStrategy[int]:
-    """Generate integers that round to the same double, so that a literal from a wrong position is detected."""
+    """Generate integers that round to the same double.
+
+    A literal from a wrong position is detected by them.
+    """
     return st.integers(number - 2, number + 2)
 
 
 def texts() -> st.SearchStrategy[str]:
-    """Generate JSON objects with duplicate names, escapes, whitespace, and strings that look like members."""
+    """Generate JSON objects with duplicate names, escapes and whitespace.
+
+    They also have strings that look like members.
+    """
     blank = st.sampled_from(["", "", " ", "\n\t"])
     name = st.sampled_from(["a", "b", "a", "\\u0061", "1", "2", "", "a-b", 'a\\"', "__proto__"])
     number = (near(2**53 + 4) | near(10**30)).map(str) | st.sampled_from(["1e30", "9007199254740996.0", "7", "-0"])
@@ -87,7 +93,10 @@ class TestNumbers:
 
     @pytest.mark.parametrize("letter", ["é", "漢", "🦊"])
     def test_numbers_after_any_number_of_non_ascii_characters(self, module_bench: Bench, letter: str) -> None:
-        """Positions in bytes and in UTF-16 units differ, possibly by the distance to another number."""
+        """Positions in bytes and in UTF-16 units differ.
+
+        The difference may be the distance to another number.
+        """
         shapes = [
             '{"x":"%s","a":12345678901234567,"b":5}',
             '{"x":"%s","raw_amount":-1000000000000000000000001,"log_index":7,"time":1767323045678,"y":[1, 2]}',

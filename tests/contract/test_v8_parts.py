@@ -1,4 +1,4 @@
-"""Batches that are processed in parts, and records that run again with earlier lookup results."""
+"""Batches are processed in parts, and records run again with earlier lookup results."""
 
 import json
 from typing import Any
@@ -43,7 +43,10 @@ class TestParts:
         assert outcome.logs == [f"l{n}" for n in range(0, MANY, 50) if n not in failed]
 
     def test_time_slices_that_end_immediately(self, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-        """This happens if the process is stopped when it starts a batch. No record is lost or repeated."""
+        """This happens if the process is stopped when it starts a batch.
+
+        No record is lost or repeated.
+        """
         monkeypatch.setattr(script_batch, "SEGMENT_LIMIT_MS", 1)
         script = "function process(d) { return { n: d.n, m: flow.contains('wallets', ['w' + d.n]) } }"
         transform = bench.transform(script)

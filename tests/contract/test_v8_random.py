@@ -1,4 +1,7 @@
-"""Random scripts with lookups, outputs and errors, in batches of any size, give the same results as in Python."""
+"""Random scripts give the same results as in Python.
+
+They have lookups, outputs and errors, and run in batches of any size.
+"""
 
 import json
 import random
@@ -7,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from headwater.model.record import Outcome
+from headwater.model.record import TransformResult
 from headwater.transforms.base import PendingBatch
 from tests.support.sandbox import batch, lines
 from tests.support.v8 import Bench
@@ -55,7 +58,7 @@ def expected(record: Record) -> tuple[list[Record], str]:
     return [out, {"n": record["n"]}] if record["then"] == "two" else [out], ""
 
 
-def check(outcome: Outcome, sent: list[Record]) -> None:
+def check(outcome: TransformResult, sent: list[Record]) -> None:
     results = [json.loads(value or b"") for value in outcome.output.values]
     failed = {failure.row: failure.error for failure in outcome.failures}
     assert results == [out for record in sent for out in expected(record)[0]]

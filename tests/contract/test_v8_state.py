@@ -1,4 +1,4 @@
-"""Scripts with state on a real V8: their lookup results are correct, and each record runs once."""
+"""Scripts with state on a real V8 get correct lookup results, and run once for each record."""
 
 import json
 import random
@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from headwater.errors import SetStoreUnavailable
+from headwater.errors import RedisUnavailable
 from tests.support.plain_deno import plain_deno
 from tests.support.sandbox import batch, lines
 from tests.support.v8 import Bench
@@ -213,7 +213,7 @@ def test_the_set_store_fails_during_a_batch(bench: Bench) -> None:
     pending = bench.transform(script).start(batch(lines(*RECORDS[:50])))
     bench.sets.away = True
     for _ in range(3):
-        with pytest.raises(SetStoreUnavailable):
+        with pytest.raises(RedisUnavailable):
             pending.result()
     bench.sets.away = False
     outputs: list[Any] = [json.loads(value or b"") for value in pending.result().output.values]
@@ -249,7 +249,7 @@ def test_the_death_of_the_process_loses_the_state_and_no_record(bench: Bench) ->
 
 
 def test_few_lookups_are_sent_singly(bench: Bench) -> None:
-    """A rehearsal finds the lookups of a batch."""
+    """A dry run finds the lookups of a batch."""
     bench.fill("wallets", MEMBERS)
     run_script(bench, SCRIPTS["counter of hits"], [100, 100, 100])
     assert len(bench.sets.asked) <= 6
@@ -280,7 +280,10 @@ def counted(bench: Bench, script: str, sizes: list[int]) -> list[int]:
 
 
 def test_a_table_that_is_built_at_the_first_record_rejects_no_record(bench: Bench) -> None:
-    """Building it takes longer than a record may take, but a record is rejected only if it is slow every time."""
+    """A record is rejected only if it is slow every time.
+
+    Building the object takes longer than a record may take.
+    """
     script = f"""
       let table = null, calls = 0;
       function make() {{ let sum = 0; for (let i = 0; i < 4.5e6; i++) sum += i % 7; return new Map([['sum', sum]]); }}
@@ -322,7 +325,7 @@ def test_a_slow_record_is_rejected_without_a_loss_of_state(bench: Bench) -> None
 
 
 @pytest.mark.long
-def test_a_heavy_top_level_is_rehearsed_without_harm(bench: Bench) -> None:
+def test_a_dry_run_of_a_heavy_top_level_does_no_harm(bench: Bench) -> None:
     script = f"""
       let sum = 0, calls = 0;
       for (let i = 0; i < 4e6; i++) sum += i % 7;

@@ -1,4 +1,7 @@
-"""Scripts that the analysis classifies as stateless do not change their top-level objects in plain Deno."""
+"""Scripts that the analysis calls stateless do not change their top-level objects.
+
+They run in plain Deno here.
+"""
 
 import json
 import subprocess

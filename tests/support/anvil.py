@@ -1,4 +1,6 @@
-"""Runs anvil, a real Ethereum node, and compiles the contracts of tests/support/evm/tokens.sol with solc.
+"""Runs anvil, a real Ethereum node.
+
+The contracts of tests/support/evm/tokens.sol are compiled with solc.
 
 Both programs are npm packages, pinned by the package-lock.json beside the contracts, and installed into the cache.
 """
@@ -26,7 +28,10 @@ GAS = hex(3_000_000)
 
 
 def installed() -> Path:
-    """Return the directory with anvil, solc and the compiled contracts. Skip the test without Node, but not in CI."""
+    """Return the directory with anvil, solc and the compiled contracts.
+
+    Skip the test without Node, but not in CI.
+    """
     return node_packages.installed("evm", FOLDER, _compile)
 
 
@@ -123,7 +128,10 @@ def split_types(kinds: str) -> list[str]:
 
 @pytest.fixture
 def anvil() -> Iterator[Anvil]:
-    """Run a new chain whose epoch is one block, so that the finalized block is two blocks behind the head."""
+    """Run a new chain whose epoch is one block.
+
+    The finalized block is then two blocks behind the head.
+    """
     anvil = Anvil("--slots-in-an-epoch", "1")
     try:
         yield anvil

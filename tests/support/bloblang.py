@@ -1,4 +1,7 @@
-"""An independent implementation of filter expressions: generates queries together with their expected results."""
+"""An independent implementation of filter expressions.
+
+It generates queries together with their expected results.
+"""
 
 import json
 import re
@@ -41,7 +44,7 @@ class Query:
 
 @dataclass(frozen=True)
 class Scope:
-    """What a query may refer to.
+    """The scope of a query, which has the names that it may refer to.
 
     Attributes:
         record: Whether `this` is the whole record.
@@ -164,7 +167,10 @@ def _steps(source: Query, depth: int, scope: Scope) -> st.SearchStrategy[Query]:
 
 
 def _member(source: Query, names: list[str]) -> Query:
-    """Append a path to a query. The query is put in parentheses, since `*` would apply to the rest of a longer path."""
+    """Append a path to a query.
+
+    The query is put in parentheses, since `*` would apply to the rest of a longer path.
+    """
     text = "".join(f".{name if name.isalnum() and name.isascii() else json.dumps(name)}" for name in names)
     text = f"this{text}" if source.text == "this" else f"({source.text} | deleted()){text}"
     return Query(text, lambda env: _path(_or_none(source, env), names))

@@ -1,4 +1,7 @@
-"""A certificate authority for tests. It signs certificates for servers on 127.0.0.1 and for clients."""
+"""A certificate authority for tests.
+
+It signs certificates for servers on 127.0.0.1 and for clients.
+"""
 
 import datetime
 import ipaddress
@@ -26,7 +29,10 @@ class Certificate(NamedTuple):
 
 
 class Authority:
-    """A certificate authority that writes its own and all signed certificates to PEM files in a directory."""
+    """A certificate authority that writes its own and all signed certificates to PEM files.
+
+    The files are in one directory.
+    """
 
     def __init__(self, folder: Path, name: str = "Authority of the tests") -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -39,7 +45,10 @@ class Authority:
         self.file.write_bytes(self._certificate.public_bytes(Encoding.PEM))
 
     def sign(self, name: str, key_password: str = "") -> Certificate:
-        """Sign a certificate for a common name, which is valid for a server on 127.0.0.1 and for a client."""
+        """Sign a certificate for a common name.
+
+        It is valid for a server on 127.0.0.1 and for a client.
+        """
         key = ec.generate_private_key(ec.SECP256R1())
         host = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])

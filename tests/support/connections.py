@@ -21,7 +21,10 @@ def connections_to(port: int) -> Iterator[socket.socket]:
 
 @contextlib.contextmanager
 def breaking(port: int, every_s: float, draw: random.Random) -> Iterator[None]:
-    """Shut down all connections to a port repeatedly during the block, at random times at most `every_s` apart."""
+    """Shut down all connections to a port repeatedly during the block.
+
+    The random times are at most `every_s` apart.
+    """
     stop = threading.Event()
 
     def cut() -> None:

@@ -7,6 +7,9 @@ from headwater.record_files.formats.text_columns import type_of
 
 
 def like(**example: Any) -> Entity:
-    """Return an entity with this example record. Fields that are null in the example are strings."""
+    """Return an entity with this example record.
+
+    Fields that are null in the example are strings.
+    """
     fields = {name: RecordField(type_of(value) or "string", True, name) for name, value in example.items()}
     return Entity("entity", "of a test", (), None, (), fields, example)

@@ -1,4 +1,4 @@
-"""Runs Kafka, Valkey and PostgreSQL outside of Headwater, which reaches them by its settings.
+"""Runs Kafka, Valkey and PostgreSQL outside of Headwater.
 
 `python -m tests.support.external DIR [HOST]` starts the servers, prints Headwater's settings as one JSON object, and
 restarts servers that end, until SIGTERM or the end of its input. So tests can kill these servers like the processes of
@@ -15,7 +15,7 @@ from pathlib import Path
 
 import redis
 
-from headwater.app.controller import create_topics, stream_topics
+from headwater.app.topics import create_topics, stream_topics
 from headwater.brokers.cluster_admin import KafkaClusterAdmin
 from headwater.brokers.embedded import EmbeddedKafka
 from headwater.children import Child, spawn
@@ -94,8 +94,8 @@ def _start(
 ) -> dict[str, str]:
     valkey = TcpValkey(directory / "tcp-valkey")
     kafka.prepare()
-    child = supervisor.add(SupervisedProcess("kafka", kafka.start, grace_s=30.0))
-    supervisor.add(SupervisedProcess("valkey", valkey.start))
+    child = supervisor.start(SupervisedProcess("kafka", kafka.start, grace_s=30.0))
+    supervisor.start(SupervisedProcess("valkey", valkey.start))
     postgres.start()
     valkey.wait_ready(stop)
     kafka.wait_ready(child, READY_WITHIN_S)

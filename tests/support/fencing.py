@@ -17,7 +17,10 @@ _FENCING_LOGGERS = (
 
 @contextmanager
 def logged_fencing() -> Iterator[None]:
-    """Make brokers that start in the block log fencing, which they do at a log level that is off by default."""
+    """Make brokers that start in the block log fencing.
+
+    The log level of these lines is off by default.
+    """
     options = " ".join(f"-Dorg.slf4j.simpleLogger.log.{name}=info" for name in _FENCING_LOGGERS)
     before = os.environ.get("JAVA_TOOL_OPTIONS")
     os.environ["JAVA_TOOL_OPTIONS"] = f"{before or ''} {options}"
@@ -29,6 +32,9 @@ def logged_fencing() -> Iterator[None]:
 
 
 def count_fencings(logs: Path) -> int:
-    """Return the number of lines about fencing in a log directory of a broker that ran with `logged_fencing`."""
+    """Return the number of lines about fencing in the log directory of a broker.
+
+    The broker ran with `logged_fencing`.
+    """
     lines = (line for log in sorted(logs.glob("kafka.log*")) for line in log.read_bytes().splitlines())
     return sum(bool(_FENCED.search(line)) for line in lines)

@@ -1,4 +1,4 @@
-"""Generates small scripts with top-level objects, aliases of these objects, and writes through aliases."""
+"""Generates small scripts with top-level objects, aliases, and writes through aliases."""
 
 import random
 from typing import Final

@@ -1,4 +1,7 @@
-"""Runs an embedded Kafka broker per test session, with helpers to produce and consume records."""
+"""Runs an embedded Kafka broker per test session.
+
+It has helpers to produce and consume records.
+"""
 
 import contextlib
 import functools
@@ -28,7 +31,7 @@ from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 from headwater.brokers.client_errors import ClientErrors
 from headwater.brokers.client_settings import admin_settings, consumer_settings, producer_settings
 from headwater.brokers.embedded import EmbeddedKafka
-from headwater.model.worker_spec import KafkaAccess
+from headwater.model.access import KafkaAccess
 
 WAIT_S = 60.0
 CACHE_DIR = Path(os.environ.get("HEADWATER_CACHE_DIR", "~/.cache/headwater"))
@@ -55,7 +58,10 @@ class KafkaServer:
 
     @property
     def plain_settings(self) -> dict[str, str]:
-        """The settings with which any librdkafka client authenticates, without a worker's other settings."""
+        """The settings with which any librdkafka client authenticates.
+
+        A worker's other settings are not among them.
+        """
         return {
             "bootstrap.servers": self.bootstrap_servers,
             "security.protocol": self.access.security_protocol,
@@ -88,12 +94,17 @@ class KafkaServer:
         return name
 
     def _has_leaders(self, topic: str, partitions: int) -> bool:
-        """Return whether all partitions have leaders. The admin client is not used, since it caches metadata."""
+        """Return whether all partitions have leaders.
+
+        The admin client is not used, since it caches metadata.
+        """
         known = self._writer.list_topics(topic, WAIT_S).topics[topic].partitions.values()
         return len([partition for partition in known if partition.leader >= 0]) == partitions
 
     def commit(self, group: str, topic: str, positions: Mapping[int, int], epoch: int = -1) -> None:
-        """Commit offsets for a group without members. A consumer's commit could hang, since it has no timeout.
+        """Commit offsets for a group without members.
+
+        A consumer's commit could hang, since it has no timeout.
 
         `epoch` is the leader epoch of the records before the offsets.
         """
@@ -136,7 +147,9 @@ class KafkaServer:
         timestamp_ms: int = 0,
         access: KafkaAccess | None = None,
     ) -> None:
-        """Write records to one partition and wait until they are acknowledged. Fail the test if the broker rejects one.
+        """Write records to one partition and wait until they are acknowledged.
+
+        Fail the test if the broker rejects one.
 
         A `timestamp_ms` of 0 means the current time.
         """
@@ -166,7 +179,9 @@ class KafkaServer:
     def consume(
         self, topic: str, count: int, *, access: KafkaAccess | None = None, group: str | None = None
     ) -> list[Message]:
-        """Return the next `count` records of a topic, sorted by partition and offset. Fail the test after WAIT_S.
+        """Return the next `count` records of a topic, sorted by partition and offset.
+
+        Fail the test after WAIT_S.
 
         Reading starts at the committed offsets of the group, or else at the beginning of all partitions.
         """
@@ -222,7 +237,10 @@ class KafkaServer:
 
 
 def read(consumer: Consumer, count: int) -> list[Message]:
-    """Return the next `count` records of a consumer. Fail the test on an error message and after WAIT_S."""
+    """Return the next `count` records of a consumer.
+
+    Fail the test on an error message and after WAIT_S.
+    """
     found: list[Message] = []
     deadline = time.monotonic() + WAIT_S
     while len(found) < count and time.monotonic() < deadline:

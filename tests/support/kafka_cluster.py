@@ -1,4 +1,7 @@
-"""Runs a Kafka cluster of three nodes, each a broker and a controller, without authentication."""
+"""Runs a Kafka cluster of three nodes without authentication.
+
+Each node is a broker and a controller.
+"""
 
 import contextlib
 import subprocess
@@ -16,7 +19,7 @@ from headwater.brokers.client_errors import ClientErrors
 from headwater.brokers.client_settings import admin_settings
 from headwater.brokers.embedded.ports import FIRST_PORT
 from headwater.brokers.embedded.runtime import JVM_VARIABLES, KafkaRuntime, find_runtime
-from headwater.model.worker_spec import KafkaAccess
+from headwater.model.access import KafkaAccess
 from tests.support.kafka import CACHE_DIR, WAIT_S, KafkaServer
 from tests.support.ports import free_port
 
@@ -123,7 +126,10 @@ class KafkaCluster:
         self._wait_until_in_sync(("__consumer_offsets",))
 
     def _wait_for_coordinators(self) -> None:
-        """Request committed offsets until it succeeds. The first, failing request creates the offsets topic."""
+        """Request committed offsets until it succeeds.
+
+        The first, failing request creates the offsets topic.
+        """
         deadline = time.monotonic() + 2 * WAIT_S
         with self.server().consumer(group="probe") as consumer:
             while True:
@@ -147,7 +153,7 @@ class KafkaCluster:
         return KafkaServer(self.access, self.access.bootstrap_servers, self._admin, self._directory)
 
     def restart(self, node: Node, topics: Collection[str]) -> None:
-        """Restart a node gracefully, and wait until it is in sync with all partitions of the topics."""
+        """Restart a node gracefully, and wait until all partitions of the topics are in sync."""
         node.stop()
         node.start()
         self._wait_until_in_sync(topics)
@@ -174,7 +180,10 @@ class KafkaCluster:
 
 
 def _free_ports(count: int) -> list[int]:
-    """Return ports below the range of ephemeral ports, which could be taken while a node restarts."""
+    """Return ports below the range of ephemeral ports.
+
+    An ephemeral port could be taken while a node restarts.
+    """
     first = FIRST_PORT + free_port() % 9_000
     return [first + 10 * number for number in range(count)]
 

@@ -1,4 +1,7 @@
-"""A node that returns wrong data, as real nodes do, but returns each block completely by one of two methods."""
+"""A node that returns wrong data, as real nodes do.
+
+It returns each block completely by one of two methods.
+"""
 
 import random
 import threading
@@ -65,7 +68,10 @@ class LyingNode:
             return self._refusal(request) or results(request, self._answer)
 
     def _change_limits(self) -> None:
-        """Change the limits at random, as providers do, and as different servers behind one address do."""
+        """Change the limits at random, as providers do.
+
+        Different servers behind one address have different limits.
+        """
         if self.rng.random() < 0.01:
             self._widest = self.rng.choice([1, 3, 10, 1000])
             self._most_calls = self.rng.choice([1, 3, 8, 20])

@@ -1,4 +1,6 @@
-"""A worker with the real engine and command line, whose topic is in memory and whose committed offsets are in a file.
+"""A worker with the real engine and command line, on a topic in memory.
+
+Its committed offsets are in a file.
 
 `HEADWATER_TEST_POSITIONS` names the file, which has the group's offsets by partition. The record of partition 0 at
 offset BOMB needs more memory than a worker may use.
@@ -18,8 +20,9 @@ from headwater.engine.heartbeat import HeartbeatReporter
 from headwater.engine.metrics.metrics_writer import MetricsWriter
 from headwater.engine.metrics.pipeline_metrics import PipelineMetrics
 from headwater.engine.worker import Worker
+from headwater.model.reading_plan import ReadingPlan
 from headwater.model.record import SourceRecord
-from headwater.model.worker_spec import ReadingPlan, WorkerSpec
+from headwater.model.worker_spec import WorkerSpec
 from headwater.sources.base import Positions
 from tests.support.memory.metrics import MemoryMetrics
 from tests.support.memory.sinks import MemoryProducer, MemoryTopics

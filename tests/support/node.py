@@ -1,4 +1,7 @@
-"""An HTTP server that replaces a JSON-RPC node, or is a proxy to one, and fails like real providers."""
+"""An HTTP server that replaces a JSON-RPC node, or is a proxy to a node.
+
+It fails like real providers.
+"""
 
 import json
 import socket

@@ -30,7 +30,10 @@ def node() -> str:
 
 
 def installed(name: str, folder: Path, build: Build | None = None) -> Path:
-    """Return a cached directory with the node_modules that a folder's files pin, and with the results of `build`."""
+    """Return a cached directory with the node_modules that a folder's files pin.
+
+    It also has the results of `build`.
+    """
     files = sorted(path for path in folder.iterdir() if path.is_file())
     tag = hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:12]
     return cache.ensure(CACHE_DIR.expanduser() / f"{name}-{tag}", functools.partial(_install, node(), folder, build))

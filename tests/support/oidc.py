@@ -1,4 +1,7 @@
-"""An OpenID Connect server: it issues signed tokens for client credentials, and serves the key that verifies them."""
+"""An OpenID Connect server.
+
+It issues signed tokens for client credentials, and serves the key that verifies them.
+"""
 
 import base64
 import json
@@ -24,7 +27,9 @@ def encoded(raw: bytes) -> str:
 
 
 class OidcServer:
-    """The server. `clients` has the secret of each client id, which is the subject of the client's tokens.
+    """The server.
+
+    `clients` has the secret of each client id, which is the subject of the client's tokens.
 
     Tokens are served over TLS. Keys are served without TLS, so that Kafka need not trust the certificate authority.
 

@@ -1,4 +1,7 @@
-"""Runs chains of scripts and filters in plain Deno and in Headwater's sandbox, to compare the outputs per record."""
+"""Runs chains of scripts and filters in plain Deno and in Headwater's sandbox.
+
+The outputs of each record are compared.
+"""
 
 import json
 import subprocess
@@ -8,12 +11,12 @@ from typing import NamedTuple, Self
 
 import deno
 
-from headwater.engine import pipeline
+from headwater.engine.in_flight_batch import InFlightBatch
 from headwater.engine.pipeline import build_transforms
 from headwater.model.transforms import Transform
 from headwater.model.transforms.redis_set_filter import RedisSetFilterTransform
 from headwater.model.transforms.v8 import V8Transform
-from headwater.model.value_sets import dataset_set, filter_set, normalise
+from headwater.model.value_sets import dataset_set_id, filter_set_id, normalise
 from headwater.sandbox import Sandbox
 from headwater.transforms import TRANSFORMS
 from headwater.transforms.base import Transform as Built
@@ -27,7 +30,10 @@ Outputs = list[list[str]]
 
 
 class Filter(NamedTuple):
-    """Keeps a record if a member's value, or one of its elements, is among the lower-case values."""
+    """Keeps a record if a member matches.
+
+    The value of the member, or one of its elements, must be among the lower-case values.
+    """
 
     member: str
     values: tuple[str, ...]
@@ -66,7 +72,9 @@ NUMBERS = ("3", "12345678901234567890")
 
 
 class SandboxChains:
-    """Runs chains in one sandbox, built as a worker builds them, for the block of a `with` statement.
+    """Runs chains in one sandbox, during the block of a `with` statement.
+
+    They are built as a worker builds them.
 
     The dataset `numbers` has the values NUMBERS.
     """
@@ -75,7 +83,7 @@ class SandboxChains:
         self._sandbox = Sandbox(spare=False)
         self._sets, names = MemorySetStore(), MemoryDatasetNames()
         names.put("ann", "numbers", "d1")
-        self._sets.add(dataset_set("d1"), NUMBERS)
+        self._sets.add(dataset_set_id("d1"), NUMBERS)
         self._resources = TransformContext("c1", "ann", self._sets, names, jit=False, log=print, sandbox=self._sandbox)
         self._built: dict[tuple[str, bool], Built] = {}
 
@@ -89,7 +97,7 @@ class SandboxChains:
         """Return the outputs of the chain for each record, in the order of their offsets."""
         configs = [self._config(step) for step in steps]
         transforms = build_transforms(configs, {**TRANSFORMS, "v8": TransformType(self._script)}, self._resources)
-        in_flight = pipeline.InFlightBatch(batch(records), transforms, 0.0)
+        in_flight = InFlightBatch(batch(records), transforms, 0.0)
         while not in_flight.is_finished:
             in_flight.step(wait=True)
         outputs: Outputs = [[] for _ in records]
@@ -103,12 +111,15 @@ class SandboxChains:
         if isinstance(step, str):
             return V8Transform(uid="script", type="v8", script=step)
         uid = f"{step.member}-{hash(step)}"
-        self._sets.replace(filter_set("c1", uid), map(normalise, step.values))
+        self._sets.replace(filter_set_id("c1", uid), map(normalise, step.values))
         return RedisSetFilterTransform(uid=uid, type="redis_set_filter", filter_expr=f'root = this."{step.member}"')
 
     def _script(self, config: V8Transform, resources: TransformContext) -> Built:
-        """Return the transform of a script, cached by the script and by whether the next step is a script."""
-        key = config.script, resources.output_to_script
+        """Return the transform of a script.
+
+        The cache key is the script, and whether the next step is a script.
+        """
+        key = config.script, resources.feeds_script
         if key not in self._built:
             self._built[key] = TRANSFORMS["v8"].build(config, resources)
         return self._built[key]

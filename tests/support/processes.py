@@ -51,7 +51,10 @@ def rss_bytes(pid: int) -> int:
 
 @contextlib.contextmanager
 def suspended(pids: Iterable[int]) -> Iterator[None]:
-    """Suspend processes for the length of a block: they keep their connections and answer nothing."""
+    """Suspend processes during a block.
+
+    They keep their connections and answer nothing.
+    """
     processes = [psutil.Process(pid) for pid in pids]
     for process in processes:
         process.suspend()

@@ -1,4 +1,6 @@
-"""A TCP proxy that simulates a bad network: latency, low bandwidth, small segments, stalls, resets.
+"""A TCP proxy that simulates a bad network.
+
+It simulates latency, low bandwidth, small segments, stalls and resets.
 
 Bytes are never lost or changed: to a program, real packet loss looks like a connection that stalls, and then continues
 or is reset.
@@ -65,7 +67,9 @@ class _Connection:
 
 
 class Proxy:
-    """Forwards connections from one address to another, under conditions that can change at any time.
+    """Forwards connections from one address to another.
+
+    The conditions can change at any time.
 
     Its methods are called from one thread; the proxy itself runs in another. `run_number` is the seed of its random
     choices. With a TLS context, the proxy terminates TLS.

@@ -1,4 +1,7 @@
-"""Fixtures for Pub/Sub servers. Their module takes a second to import, so it is imported only when needed."""
+"""Fixtures for Pub/Sub servers.
+
+Their module takes a second to import, so it is imported only when needed.
+"""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING

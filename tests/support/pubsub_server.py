@@ -1,4 +1,6 @@
-"""Runs servers with Pub/Sub's protocol: Google's fake for its Go client, and Google's emulator.
+"""Runs servers with Pub/Sub's protocol.
+
+They are Google's fake for its Go client, and Google's emulator.
 
 Both differ from Pub/Sub, as experiments have shown (fake of pubsub/v2 2.8.1, emulator 0.8.20):
 
@@ -30,7 +32,7 @@ import pytest
 from google.pubsub_v1 import PublisherClient, SubscriberClient
 
 from headwater.brokers.pubsub_client import publisher, subscriber
-from headwater.model.worker_spec import PubSubAccess
+from headwater.model.access import PubSubAccess
 from tests.support.kafka import CACHE_DIR
 from tests.support.ports import free_port
 from tests.support.waiting import until
@@ -44,7 +46,10 @@ _numbers = count(1)
 
 
 def built() -> Path:
-    """Return the fake's program, which is built once from the Go source in tests/support/pubsub."""
+    """Return the fake's program.
+
+    It is built once from the Go source in tests/support/pubsub.
+    """
     if shutil.which("go") is None:
         assert not os.environ.get("CI"), "CI needs Go, for the tests of Pub/Sub"
         pytest.skip("The tests of Pub/Sub need Go, to build a server.")
@@ -121,7 +126,10 @@ class PubSubServer:
         return {each.name.rpartition("/")[2] for each in found}
 
     def seeks(self) -> dict[str, int]:
-        """Return the time of each subscription's last seek, in seconds since the epoch, by short name."""
+        """Return the time of each subscription's last seek, by short name.
+
+        Times are in seconds since the epoch.
+        """
         printed = os.pread(self._printed.fileno(), MAX_PRINTED_BYTES, 0).decode()
         lines = [line.split() for line in printed.splitlines() if line.startswith("seek ")]
         return {path.rpartition("/")[2]: int(seconds) for _, path, seconds in lines}

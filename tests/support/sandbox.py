@@ -7,7 +7,7 @@ import msgspec
 
 from headwater.model.record import RecordBatch
 from headwater.sandbox import Sandbox
-from headwater.sandbox.sandbox import MembershipQuery, MembershipResult
+from headwater.sandbox.membership import MembershipQuery, MembershipResult
 from headwater.sandbox.script_batch import ScriptBatch
 
 TIME_MS = 1_700_000_000_123
@@ -28,7 +28,10 @@ def lines(*records: Any) -> list[bytes]:
 
 
 def lookup(sets: Mapping[str, set[str]]) -> Callable[[MembershipQuery], MembershipResult]:
-    """Return a function that answers membership queries from plain sets. Other names are unknown."""
+    """Return a function that answers membership queries from plain sets.
+
+    Other names are unknown.
+    """
     return lambda query: [
         None if name not in sets else [value.lower() in sets[name] for value in values] for name, values in query
     ]
@@ -44,8 +47,11 @@ def run(
 
 
 def result(sandbox: Sandbox, body: str, record: Any = None, sets: Mapping[str, set[str]] | None = None) -> Any:
-    """Run `process(d) { body }` on one record. Return the parsed output, None (dropped), or the class of the error."""
+    """Run `process(d) { body }` on one record.
+
+    Return the parsed output, None (dropped), or the class of the error.
+    """
     job = run(sandbox, f"function process(d) {{ {body} }}", lines({} if record is None else record), sets)
-    if job.errors:
-        return job.errors[0].error
+    if job.failures:
+        return job.failures[0].error
     return msgspec.json.decode(job.outputs[0]) if job.outputs[0] else None

@@ -16,7 +16,7 @@ from headwater.brokers.client_errors import ClientErrors
 from headwater.brokers.client_settings import admin_settings
 from headwater.brokers.embedded import EmbeddedKafka, cache
 from headwater.brokers.embedded.runtime import find_runtime
-from headwater.model.worker_spec import KafkaAccess
+from headwater.model.access import KafkaAccess
 from tests.support.certificates import Authority
 from tests.support.kafka import CACHE_DIR, WAIT_S
 from tests.support.oidc import AUDIENCE, ISSUER, OidcServer
@@ -72,7 +72,10 @@ def _token_jars() -> tuple[Path, ...]:
 
 
 class SecuredKafka:
-    """The broker. Call `prepare`, `start` and `wait_ready` in this order, and `close` at the end."""
+    """The broker.
+
+    Call `prepare`, `start` and `wait_ready` in this order, and `close` at the end.
+    """
 
     def __init__(self, directory: Path) -> None:
         self.embedded = EmbeddedKafka(directory, CACHE_DIR)

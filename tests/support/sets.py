@@ -4,15 +4,15 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
-from headwater.model.value_sets import SetId, dataset_set, filter_set
+from headwater.model.value_sets import SetId, dataset_set_id, filter_set_id
 from headwater.stores.protocols.sets import SetStore
 from headwater.stores.redis.client import Client, connect
 from headwater.stores.redis.sets.lookup import MIN_LOOKUPS_BEFORE_BUILD, REBUILD_AFTER_S, RedisSetLookup
 from headwater.stores.redis.sets.set_store import RedisSetStore
 from tests.support.memory.sets import MemorySetStore
 
-TARGET = filter_set("01j00000000000000000000000", "t1")
-OTHER = dataset_set("01j00000000000000000000000")
+TARGET = filter_set_id("01j00000000000000000000000", "t1")
+OTHER = dataset_set_id("01j00000000000000000000000")
 
 VALUES = [
     "0x" + "ab" * 20,
@@ -30,26 +30,29 @@ VALUES = [
 
 
 class LooksUp(RedisSetStore):
-    """A RedisSetStore whose lookups use a worker's RedisSetLookup, with a filter whenever it can have one."""
+    """A RedisSetStore whose lookups use a worker's RedisSetLookup.
+
+    The lookup has a filter whenever it can have one.
+    """
 
     def __init__(self, client: Client) -> None:
         super().__init__(client)
         self._now = 0.0
         self.lookup = RedisSetLookup(client, clock=lambda: self._now)
 
-    def contains_many(self, target: SetId, values: Sequence[str]) -> list[bool]:
+    def contains_many(self, set_id: SetId, values: Sequence[str]) -> list[bool]:
         """Make the lookup build a filter, then look up the values."""
         self._now += REBUILD_AFTER_S
-        self.lookup.contains_many(target, [f"provoke {number}" for number in range(MIN_LOOKUPS_BEFORE_BUILD)])
+        self.lookup.contains_many(set_id, [f"provoke {number}" for number in range(MIN_LOOKUPS_BEFORE_BUILD)])
         self.lookup.wait()
-        return self.lookup.contains_many(target, values)
+        return self.lookup.contains_many(set_id, values)
 
 
 @pytest.fixture(params=["memory", "set", "hash", "lookup", "cluster"])
 def store(request: pytest.FixtureRequest) -> Iterator[SetStore]:
     """Return each implementation.
 
-    "hash" is used with servers before Redis 7.2, "lookup" is that of workers, and "cluster" uses three servers.
+    "hash" is used with servers before Redis 7.2, "lookup" is the lookup of workers, and "cluster" uses three servers.
     """
     if request.param == "memory":
         yield MemorySetStore()
@@ -70,18 +73,18 @@ def numbers(first: int, last: int) -> list[str]:
     return [f"0x{number:040x}" for number in range(first, last)]
 
 
-def listing(store: SetStore, target: SetId, count: int) -> list[list[str]]:
+def listing(store: SetStore, set_id: SetId, count: int) -> list[list[str]]:
     """Return all pages of a listing."""
     pages: list[list[str]] = []
     cursor = None
     while True:
-        page = store.page(target, cursor, count)
+        page = store.page(set_id, cursor, count)
         pages.append(page.values)
         cursor = page.cursor
         if cursor is None:
             return pages
 
 
-def everything(store: SetStore, target: SetId, count: int = 1000) -> list[str]:
+def everything(store: SetStore, set_id: SetId, count: int = 1000) -> list[str]:
     """Return all values, by listing them."""
-    return [value for page in listing(store, target, count) for value in page]
+    return [value for page in listing(store, set_id, count) for value in page]

@@ -1,4 +1,6 @@
-"""Solana blocks as JSON-RPC nodes return them: generated and recorded, in the encodings `json` and `base64`.
+"""Solana blocks as JSON-RPC nodes return them.
+
+They are generated or recorded, in the encodings `json` and `base64`.
 
 This module uses `solders` for the wire format, and nothing of the package.
 """
@@ -177,8 +179,9 @@ class Chain:
 
 
 def is_vote(entry: Json) -> bool:
-    """Return whether a transaction is a vote: one instruction of the vote program in a legacy message, with one or two
-    signatures.
+    """Return whether a transaction is a vote.
+
+    A vote has one instruction of the vote program in a legacy message, with one or two signatures.
     """
     message = entry["transaction"]["message"]
     match message["instructions"]:

@@ -122,7 +122,7 @@ class KafkaBench:
 
     def starting(self, starts: Callable[[list[int], str], Positions]) -> KafkaSource:
         """Return a source with start positions."""
-        return self._closed_later(KafkaSource(self._kafka.access, self.topic, self.group, starts=starts))
+        return self._closed_later(KafkaSource(self._kafka.access, self.topic, self.group, read_starts=starts))
 
     def _closed_later(self, source: KafkaSource) -> KafkaSource:
         self._cleanup.callback(source.close)
@@ -138,18 +138,18 @@ class Listener:
     def __init__(self) -> None:
         self.calls: list[tuple[str, list[int]]] = []
         self.owned: set[int] = set()
-        self.on_revoke: Callable[[], None] = lambda: None
+        self.before_release: Callable[[], None] = lambda: None
 
-    def assigned(self, partitions: list[int]) -> None:
+    def on_assigned(self, partitions: list[int]) -> None:
         self.calls.append(("assigned", partitions))
         self.owned.update(partitions)
 
-    def revoked(self, partitions: list[int]) -> None:
+    def on_revoked(self, partitions: list[int]) -> None:
         self.calls.append(("revoked", partitions))
-        self.on_revoke()
+        self.before_release()
         self.owned.difference_update(partitions)
 
-    def lost(self, partitions: list[int]) -> None:
+    def on_lost(self, partitions: list[int]) -> None:
         self.calls.append(("lost", partitions))
         self.owned.difference_update(partitions)
 

@@ -1,4 +1,4 @@
-"""The stores of the control plane for tests, and examples of what they store."""
+"""The SQL stores for tests, and examples of what they store."""
 
 import shutil
 import tempfile
@@ -13,20 +13,25 @@ from headwater.model.flow import Flow, PipelineConfig
 from headwater.model.key import DEFAULT_SCOPES, ApiKey
 from headwater.model.quota import NO_QUOTAS, QuotaDefaults
 from headwater.model.value_sets import Dataset
+from headwater.stores.protocols.audit import AuditLog
 from headwater.stores.protocols.configurations import FlowStore, RevisionStore
-from headwater.stores.protocols.control import AuditLog, DatasetStore, IdempotencyStore, KeyStore, Leases, QuotaStore
+from headwater.stores.protocols.datasets import DatasetStore
 from headwater.stores.protocols.deployments import ChangeCounter, DeploymentStore
+from headwater.stores.protocols.idempotency import IdempotencyStore
+from headwater.stores.protocols.keys import KeyStore
+from headwater.stores.protocols.leases import Leases
+from headwater.stores.protocols.quotas import QuotaStore
 from headwater.stores.sql.connections import Connections, make_engine
 from headwater.stores.sql.database import Database, open_database
 from headwater.stores.sql.deployment_mapper import DeploymentMapper
-from headwater.stores.sql.encryption import Sealer
+from headwater.stores.sql.encryption import FieldCipher
 
 SECRET_KEY = bytes(range(32))
 OWNER = "ann"
 T0 = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
 
 
-class ControlStores(Protocol):
+class SqlStores(Protocol):
     """The stores of a database."""
 
     @property
@@ -63,7 +68,10 @@ class ControlStores(Protocol):
 
 
 class FreshDatabases:
-    """Makes empty SQLite databases as copies of a migrated database, and closes and deletes them."""
+    """Makes empty SQLite databases as copies of a migrated database.
+
+    It closes and deletes them.
+    """
 
     def __init__(self) -> None:
         self._directory = tempfile.TemporaryDirectory(prefix="headwater-databases-")
@@ -77,7 +85,7 @@ class FreshDatabases:
         path = self._template.with_name(f"{uuid.uuid4().hex}.db")
         shutil.copyfile(self._template, path)
         connections = Connections(make_engine(f"sqlite:///{path}"))
-        self._opened[path] = Database(connections, DeploymentMapper(Sealer(SECRET_KEY)), defaults)
+        self._opened[path] = Database(connections, DeploymentMapper(FieldCipher(SECRET_KEY)), defaults)
         return self._opened[path]
 
     def close(self) -> None:
@@ -95,12 +103,12 @@ fresh_database = FRESH_DATABASES.open
 
 def open_sqlite(path: Path, key: bytes = SECRET_KEY) -> Database:
     """Open the SQLite database in a file."""
-    return open_database(f"sqlite:///{path}", Sealer(key))
+    return open_database(f"sqlite:///{path}", FieldCipher(key))
 
 
 def open_postgres(url: str, key: bytes = SECRET_KEY) -> Database:
     """Open the PostgreSQL database at a URL."""
-    return open_database(url, Sealer(key))
+    return open_database(url, FieldCipher(key))
 
 
 def at(seconds: float) -> datetime:

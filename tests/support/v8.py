@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from headwater.errors import SetStoreUnavailable
+from headwater.errors import RedisUnavailable
 from headwater.model.record import Failure
 from headwater.model.transforms.v8 import V8Transform
-from headwater.model.value_sets import SetId, dataset_set, normalise
+from headwater.model.value_sets import SetId, dataset_set_id, normalise
 from headwater.sandbox import Sandbox
 from headwater.transforms.base import TransformContext
 from headwater.transforms.v8 import V8Script, build
@@ -26,15 +26,18 @@ class Stores(MemorySetStore):
         self.away = False
         self.asked: list[int] = []
 
-    def contains_many(self, target: SetId, values: Sequence[str]) -> list[bool]:
+    def contains_many(self, set_id: SetId, values: Sequence[str]) -> list[bool]:
         if self.away:
-            raise SetStoreUnavailable("away")
+            raise RedisUnavailable("away")
         self.asked.append(len(set(values)))
-        return super().contains_many(target, values)
+        return super().contains_many(set_id, values)
 
 
 class Bench:
-    """A sandbox, and datasets: the owner "ann" has `wallets` and `tokens`, and "bob" has `secret`."""
+    """A sandbox with datasets.
+
+    The owner "ann" has `wallets` and `tokens`, and "bob" has `secret`.
+    """
 
     def __init__(self) -> None:
         self.sandbox = Sandbox(spare=False)
@@ -44,7 +47,7 @@ class Bench:
         self._scripts: dict[str, V8Script] = {}
 
     def fill(self, name: str, values: Sequence[str]) -> None:
-        self.sets.replace(dataset_set(f"ann-{name}"), map(normalise, values))
+        self.sets.replace(dataset_set_id(f"ann-{name}"), map(normalise, values))
 
     def transform(self, script: str) -> V8Script:
         """Return the transform of a script, which is cached by script."""

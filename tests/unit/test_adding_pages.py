@@ -1,4 +1,7 @@
-"""The files that docs/adding_a_transform.md and docs/adding_a_sink.md show work, and pass the tests that they show."""
+"""The files on the pages about adding a transform and a sink work.
+
+They pass the tests that docs/adding_a_transform.md and docs/adding_a_sink.md show.
+"""
 
 import re
 import sys

@@ -1,4 +1,7 @@
-"""Child processes end with their parent, and get only the environment variables that they may have."""
+"""Child processes end with their parent.
+
+They get only the environment variables that they may have.
+"""
 
 import os
 import signal

@@ -1,5 +1,5 @@
 """The HTTP server in front of the application.
 
-It limits connections, the time of clients, and the size of heads. uvicorn serves; `protocol.LimitedProtocol` adds the
-limits that uvicorn does not have.
+The server is uvicorn. `protocol.LimitedProtocol` adds the limits that uvicorn lacks: on connections, on the time of
+clients, and on the size of request heads.
 """

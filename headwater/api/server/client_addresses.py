@@ -1,10 +1,10 @@
-"""Finds the client's address of a request, directly or as trusted proxies forward it."""
+"""Finds the address of the client that has sent a request, also behind trusted proxies."""
 
 from collections.abc import Iterable
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 
 IPV6_PREFIX = 64
-"""One IPv6 subscriber has a whole /64: limits count it as one address."""
+"""The length of the prefix that limits count as one client: an IPv6 subscriber has a whole /64."""
 
 IpAddress = IPv4Address | IPv6Address
 IpNetwork = IPv4Network | IPv6Network
@@ -27,11 +27,12 @@ class TrustedProxies:
     def client(self, peer: str, forwarded: Iterable[str]) -> str:
         """Return the client's address.
 
-        The fields are read from the right, where the nearest proxy wrote. Reading ends at the first address that is
-        not a trusted proxy: the addresses to its left may be forged. Reading also ends before text that is not an
-        address; the client is then the last trusted proxy.
+        The fields are read from the right, where the nearest proxy has written. Reading ends at the first address that
+        is not a trusted proxy, because the addresses to its left may be forged. Reading also ends before text that is
+        not an address; the last trusted proxy then counts as the client.
 
         Args:
+            peer: The address of the other end of the connection.
             forwarded: The values of all `X-Forwarded-For` fields, in order.
         """
         client = peer
@@ -45,9 +46,9 @@ class TrustedProxies:
 
 
 def parse_ip(text: str) -> IpAddress | None:
-    """Return the IP address in a text, an IPv4-mapped IPv6 address as IPv4.
+    """Return the IP address in a text; None when the text is not an address.
 
-    Returns None when the text is not an address.
+    An IPv4-mapped IPv6 address is returned as IPv4 address.
     """
     try:
         address = ip_address(text)
@@ -57,8 +58,11 @@ def parse_ip(text: str) -> IpAddress | None:
     return mapped or address
 
 
-def limit_key(text: str) -> str:
-    """Return the key by which limits count a client: an IPv4 address, or an IPv6 /64 prefix."""
+def client_key(text: str) -> str:
+    """Return the key by which limits count a client.
+
+    It is the IPv4 address, or the /64 prefix of the IPv6 address.
+    """
     address = parse_ip(text)
     if isinstance(address, IPv6Address):
         return str(ip_network((int(address) >> IPV6_PREFIX << IPV6_PREFIX, IPV6_PREFIX)))

@@ -1,4 +1,4 @@
-"""The connections of one API process, their limits in total and per address, and time-outs."""
+"""The open connections of one API process: limits in total and per client, and time-outs."""
 
 import asyncio
 from collections import Counter
@@ -7,15 +7,15 @@ from typing import Protocol
 
 import structlog
 
-from headwater.api.server.client_addresses import TrustedProxies, limit_key
+from headwater.api.server.client_addresses import TrustedProxies, client_key
 from headwater.api.server.limits import ServerLimits
 from headwater.api.server.refusals import BUSY, TOO_MANY_CONNECTIONS, Refusal
 
 TICK_S = 1.0
 MAX_TICKS = 2
-"""The most ticks of time that one check accounts for: a later check was delayed by this process, not by clients."""
+"""One check accounts for this many ticks at most: a check that is later was delayed by this process, not by clients."""
 MAX_IDLE_CANDIDATES = 64
-"""How many of the oldest connections are checked for an idle one that can be closed to make room."""
+"""How many of the oldest connections are searched for an idle connection that can be closed to make room."""
 
 log = structlog.get_logger(__name__)
 
@@ -36,7 +36,7 @@ class Connection(Protocol):
 class Connections:
     """Admits connections and checks their time every `tick_s` seconds.
 
-    Used in the thread of the event loop only.
+    Only the thread of the event loop may use it. Connections and requests are counted by the client's `client_key`.
 
     Attributes:
         on_refusal: Called with the name of the problem type of each refusal.
@@ -57,6 +57,7 @@ class Connections:
         self.proxies = proxies
         self.on_refusal = on_refusal
         self.cross_origins = cross_origins
+        # The client of each open connection; empty when the connection does not count for a client.
         self._open: dict[Connection, str] = {}
         self._count_by_client: Counter[str] = Counter()
         self._last_check_s: float | None = None
@@ -67,22 +68,26 @@ class Connections:
     def admit(self, connection: Connection, peer: str) -> Refusal | None:
         """Count a new connection. Returns None when it is admitted.
 
-        At the limit for all addresses, the oldest idle connection is closed to make room. A connection of a trusted
-        proxy is not counted for its address, because it has requests of many clients: `begin_request` counts these.
+        At the limit for all clients, the oldest idle connection is closed to make room. A connection of a trusted proxy
+        does not count for a client, because it has requests of many clients; `begin_request` counts these requests.
         """
-        group = "" if self.proxies.trusts(peer) else limit_key(peer)
-        if group and self._count_by_client[group] >= self.limits.connections_per_address:
+        client = "" if self.proxies.trusts(peer) else client_key(peer)
+        if client and self._count_by_client[client] >= self.limits.connections_per_address:
             return TOO_MANY_CONNECTIONS
         if len(self._open) >= self.limits.connections and not self._make_room():
             return BUSY
-        self._open[connection] = group
-        if group:
-            self._count_by_client[group] += 1
+        self._open[connection] = client
+        if client:
+            self._count_by_client[client] += 1
         if self._last_check_s is None:
-            self._schedule()
+            self._schedule_check()
         return None
 
     def _make_room(self) -> bool:
+        """Close the oldest idle connection.
+
+        Returns False when there is none among the oldest connections.
+        """
         for connection, _ in zip(list(self._open), range(MAX_IDLE_CANDIDATES), strict=False):
             if connection.is_idle():
                 self.discard(connection)
@@ -92,37 +97,37 @@ class Connections:
 
     def discard(self, connection: Connection) -> None:
         """Remove a connection that has ended. A connection that was not admitted is ignored."""
-        group = self._open.pop(connection, "")
-        if group:
-            self._release(group)
+        client = self._open.pop(connection, "")
+        if client:
+            self._release(client)
 
     def begin_request(self, address: str) -> str | None:
         """Count a request of a client behind a trusted proxy.
 
-        Returns the group to pass to `end_request`. Returns None when the client has too many requests.
+        Returns the client to pass to `end_request`; None when the client has too many requests.
         """
-        group = limit_key(address)
-        if self._count_by_client[group] >= self.limits.connections_per_address:
+        client = client_key(address)
+        if self._count_by_client[client] >= self.limits.connections_per_address:
             return None
-        self._count_by_client[group] += 1
-        return group
+        self._count_by_client[client] += 1
+        return client
 
-    def end_request(self, group: str) -> None:
-        """Count the end of a request. The empty group of a request that was not counted is ignored."""
-        if group:
-            self._release(group)
+    def end_request(self, client: str) -> None:
+        """Count the end of a request. An empty `client` means that the request was not counted."""
+        if client:
+            self._release(client)
 
-    def _release(self, group: str) -> None:
-        self._count_by_client[group] -= 1
-        if not self._count_by_client[group]:
-            del self._count_by_client[group]
+    def _release(self, client: str) -> None:
+        self._count_by_client[client] -= 1
+        if not self._count_by_client[client]:
+            del self._count_by_client[client]
 
-    def _schedule(self) -> None:
+    def _schedule_check(self) -> None:
         loop = asyncio.get_running_loop()
         self._last_check_s = loop.time()
-        loop.call_later(self._tick_s, self._tick, loop)
+        loop.call_later(self._tick_s, self._check_connections, loop)
 
-    def _tick(self, loop: asyncio.AbstractEventLoop) -> None:
+    def _check_connections(self, loop: asyncio.AbstractEventLoop) -> None:
         assert self._last_check_s is not None
         elapsed_s = min(loop.time() - self._last_check_s, MAX_TICKS * self._tick_s)
         for connection in list(self._open):
@@ -134,4 +139,4 @@ class Connections:
                 connection.drop()
         self._last_check_s = None
         if self._open:
-            self._schedule()
+            self._schedule_check()

@@ -16,10 +16,10 @@ class ServerLimits:
     stall_timeout_s: float = 30.0
     """Time without progress after which the transfer of a body or a response is given up."""
     min_bytes_per_s: float = 500.0
-    """Rate below which a transfer uses up `stall_timeout_s`; a faster one refills it."""
+    """Rate below which a transfer uses up `stall_timeout_s`; a faster transfer refills it."""
     keep_alive_s: float = 15.0
     """Time that a connection stays open between two requests."""
     connections: int = 1_000
-    """Connections at once."""
+    """Number of connections at the same time."""
     connections_per_address: int = 100
-    """Connections of one client address at once; requests at once of a client behind a trusted proxy."""
+    """Number of connections of one client at the same time; for a client behind a trusted proxy, of requests."""

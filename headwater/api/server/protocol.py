@@ -1,11 +1,11 @@
 """HTTP/1.1 on one connection: uvicorn's httptools protocol with limits.
 
-The limits apply to the time, the size and the number of requests.
+The limits are on the time, the size and the number of requests.
 """
 
 import asyncio
 from collections import deque
-from typing import Any
+from typing import Any, NoReturn
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
@@ -24,9 +24,9 @@ from headwater.errors import MalformedRequest
 from headwater.services.ids import new_id
 
 MAX_PIPELINED = 8
-"""The most pipelined requests that wait for the current one."""
+"""How many pipelined requests may wait for the current request."""
 FIELD_OVERHEAD_BYTES = 4
-"""The colon, the space and the line end of a header field."""
+"""The size of the colon, the space and the line end of a header field."""
 FORWARDED_FOR = b"x-forwarded-for"
 IDLE_PHASES = (ConnectionPhase.HEAD, ConnectionPhase.IDLE, ConnectionPhase.LINGER, ConnectionPhase.CLOSE)
 """The phases in which no request is under way."""
@@ -35,8 +35,8 @@ IDLE_PHASES = (ConnectionPhase.HEAD, ConnectionPhase.IDLE, ConnectionPhase.LINGE
 class LimitedProtocol(HttpToolsProtocol):
     """One connection of a client.
 
-    The size of a request head is measured twice: in bytes as they arrive, since the parser does not report unfinished
-    fields, and in fields as the parser reports them, since one read may contain more than a head.
+    The size of a request head is measured twice. The bytes are counted as they arrive, since the parser does not report
+    unfinished fields. The fields are counted as the parser reports them, since one read may contain more than a head.
     """
 
     def __init__(self, *arguments: Any, connections: Connections, **options: Any) -> None:
@@ -46,9 +46,9 @@ class LimitedProtocol(HttpToolsProtocol):
         self._time_budget = TimeBudget(self._limits)
         self._peer = ""
         self._behind_proxy = False
-        self._is_closed = False
+        self._ignores_input = False
         self._refusal: Refusal | None = None
-        self._counted_groups: deque[str] = deque()
+        self._counted_clients: deque[str] = deque()
         self._running_cycle: RequestResponseCycle | None = None
         self._request_count = 0
         self._path = b"/"
@@ -56,8 +56,8 @@ class LimitedProtocol(HttpToolsProtocol):
         self._head_arrived_bytes = 0
         self._head_parsed_bytes = 0
         self._field_count = 0
-        self._transferred_bytes = 0
-        self._unsent_bytes = 0
+        self._received_body_bytes = 0
+        self._unsent_response_bytes = 0
 
     # The connection
 
@@ -69,10 +69,10 @@ class LimitedProtocol(HttpToolsProtocol):
             self._refuse(refusal)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._is_closed = True
+        self._ignores_input = True
         self._registry.discard(self)
-        while self._counted_groups:
-            self._registry.end_request(self._counted_groups.popleft())
+        while self._counted_clients:
+            self._registry.end_request(self._counted_clients.popleft())
         if self._running_cycle is not None:
             self._running_cycle.disconnected = True
             self._running_cycle.message_event.set()
@@ -80,11 +80,11 @@ class LimitedProtocol(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        if self._is_closed:
+        if self._ignores_input:
             return
-        was_in_head, head = self._in_head, self._request_count
+        was_in_head, request_count = self._in_head, self._request_count
         super().data_received(data)
-        if was_in_head and self._in_head and head == self._request_count:
+        if was_in_head and self._in_head and request_count == self._request_count:
             self._head_arrived_bytes += len(data)
             if self._head_arrived_bytes > self._limits.header_bytes:
                 self._refuse(HEAD_TOO_LARGE)
@@ -92,13 +92,13 @@ class LimitedProtocol(HttpToolsProtocol):
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002  # the problem document says more
         """Refuse the request.
 
-        uvicorn calls this for errors of the parser and exceptions of the callbacks.
+        uvicorn calls this method for errors of the parser and exceptions of the callbacks.
         """
         self._refuse(self._refusal or MALFORMED)
 
     def _unsupported_upgrade_warning(self) -> None:
         """Serve the request as HTTP/1.1, and ignore the bytes after it, which are not HTTP."""
-        self._is_closed = True
+        self._ignores_input = True
         if self.cycle is not None:
             self.cycle.keep_alive = False
 
@@ -118,40 +118,41 @@ class LimitedProtocol(HttpToolsProtocol):
         self._field_count += 1
         self._count_head(len(name) + len(value) + FIELD_OVERHEAD_BYTES)
         if self._field_count > self._limits.header_fields:
-            raise self._abort(HEAD_TOO_LARGE)
+            self._abort(HEAD_TOO_LARGE)
         super().on_header(name, value)
 
     def _count_head(self, size: int) -> None:
         self._head_parsed_bytes += size
         if self._head_parsed_bytes > self._limits.header_bytes:
-            raise self._abort(HEAD_TOO_LARGE)
+            self._abort(HEAD_TOO_LARGE)
 
     def on_headers_complete(self) -> None:
         if len(self.pipeline) >= MAX_PIPELINED:
-            raise self._abort(TOO_MANY_CONNECTIONS)
-        self._counted_groups.append(self._count_client() if self._behind_proxy else "")
+            self._abort(TOO_MANY_CONNECTIONS)
+        self._counted_clients.append(self._count_client() if self._behind_proxy else "")
         super().on_headers_complete()
         self._path = self.scope["raw_path"]
         self._in_head = False
         self._request_count += 1
 
     def _count_client(self) -> str:
-        """Put the client's address into the scope, and count the request.
+        """Put the client's address into the scope, and count the request for the client.
 
-        Clients share a proxy's connections.
+        Clients share a proxy's connections, so their requests are counted instead. Returns the client to pass to
+        `end_request`; empty when the request is not counted.
         """
         forwarded = [value.decode("latin-1") for name, value in self.headers if name == FORWARDED_FOR]
         address = self._registry.proxies.client(self._peer, forwarded)
         if address == self._peer:
             return ""
         self.scope["client"] = (address, 0)
-        group = self._registry.begin_request(address)
-        if group is None:
-            raise self._abort(TOO_MANY_CONNECTIONS)
-        return group
+        client = self._registry.begin_request(address)
+        if client is None:
+            self._abort(TOO_MANY_CONNECTIONS)
+        return client
 
     def on_body(self, body: bytes) -> None:
-        self._transferred_bytes += len(body)
+        self._received_body_bytes += len(body)
         super().on_body(body)
 
     def on_message_complete(self) -> None:
@@ -159,10 +160,10 @@ class LimitedProtocol(HttpToolsProtocol):
         self._in_head = True
         self._head_arrived_bytes = 0
 
-    def _abort(self, refusal: Refusal) -> MalformedRequest:
-        """The exception that a callback raises to stop the parser."""
+    def _abort(self, refusal: Refusal) -> NoReturn:
+        """Stop the parser by an exception of the current callback, and refuse the request."""
         self._refusal = refusal
-        return MalformedRequest(refusal.detail)
+        raise MalformedRequest(refusal.detail)
 
     # The application
 
@@ -171,9 +172,12 @@ class LimitedProtocol(HttpToolsProtocol):
         super()._start_asgi_task(cycle, app)
 
     def on_response_complete(self) -> None:
-        """Release the oldest counted request: responses are sent in the order of the requests."""
-        if self._counted_groups:
-            self._registry.end_request(self._counted_groups.popleft())
+        """Count the end of the oldest request.
+
+        Responses are sent in the order of the requests.
+        """
+        if self._counted_clients:
+            self._registry.end_request(self._counted_clients.popleft())
         super().on_response_complete()
 
     # Time
@@ -196,7 +200,7 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def drop(self) -> None:
         """Close the connection at once."""
-        self._is_closed = True
+        self._ignores_input = True
         self.transport.abort()
 
     def _phase(self) -> ConnectionPhase:
@@ -217,24 +221,27 @@ class LimitedProtocol(HttpToolsProtocol):
         return running is self.cycle and running.more_body and may_send
 
     def _take_transferred_bytes(self, phase: ConnectionPhase) -> int:
-        """Bytes that the client has sent or read since the last call."""
-        unsent = self.transport.get_write_buffer_size() if phase is ConnectionPhase.RESPONSE else 0
-        taken = max(0, self._unsent_bytes - unsent)
-        received, self._transferred_bytes, self._unsent_bytes = self._transferred_bytes, 0, unsent
-        return taken if phase is ConnectionPhase.RESPONSE else received
+        """Return how many bytes the client has sent or read since the last call."""
+        received, self._received_body_bytes = self._received_body_bytes, 0
+        unsent_before = self._unsent_response_bytes
+        self._unsent_response_bytes = 0
+        if phase is not ConnectionPhase.RESPONSE:
+            return received
+        self._unsent_response_bytes = self.transport.get_write_buffer_size()
+        return max(0, unsent_before - self._unsent_response_bytes)
 
     # Refusals
 
     def _refuse(self, refusal: Refusal) -> None:
         """Send the refusal unless another response has begun, and close the connection."""
-        if self._is_closed:
+        if self._ignores_input:
             return
-        self._is_closed = True
+        self._ignores_input = True
         self._registry.on_refusal(refusal.problem_type.name)
         if self._can_send_refusal():
             instance = str(self._path, "latin-1")
-            further = refusal_headers(self._registry.cross_origins, self.headers or ())
-            self.transport.write(refusal.response(new_id(), instance, further))
+            cors_headers = refusal_headers(self._registry.cross_origins, self.headers or ())
+            self.transport.write(refusal.response(new_id(), instance, cors_headers))
         for cycle in filter(None, (self._running_cycle, self.cycle)):
             cycle.disconnected = True
             cycle.message_event.set()

@@ -20,13 +20,17 @@ BUSY_TYPE = ProblemType(HTTPStatus.SERVICE_UNAVAILABLE, "busy", "Too many client
 
 @dataclass(frozen=True)
 class Refusal:
-    """One reason to refuse a client."""
+    """A response that refuses a request or a connection.
+
+    The server sends it instead of a response of the application.
+    """
 
     problem_type: ProblemType
     detail: str
 
     @cached_property
-    def _lines(self) -> bytes:
+    def _head_start(self) -> bytes:
+        """The status line, and the header fields that are the same in every response."""
         status = self.problem_type.status
         retry = f"Retry-After: {RETRY_AFTER_S}\r\n" if status in (429, 503) else ""
         return f"HTTP/1.1 {status.value} {status.phrase}\r\nContent-Type: {MEDIA_TYPE}\r\n{retry}".encode()
@@ -34,7 +38,9 @@ class Refusal:
     def response(self, request_id: str, instance: str, headers: Mapping[str, str]) -> bytes:
         """Return the bytes of the whole response, after which the connection is closed.
 
-        headers: Additional header fields.
+        Args:
+            instance: The path of the request.
+            headers: Additional header fields.
         """
         body = msgspec.json.encode(
             {
@@ -47,8 +53,8 @@ class Refusal:
             }
         )
         additional = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
-        rest = f"{additional}X-Request-Id: {request_id}\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
-        return b"".join((self._lines, rest.encode(), body))
+        head_end = f"{additional}X-Request-Id: {request_id}\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+        return b"".join((self._head_start, head_end.encode(), body))
 
 
 MALFORMED = Refusal(
@@ -72,4 +78,4 @@ SERVER_PROBLEM_TYPES: dict[ProblemType, str] = {
     CONNECTIONS_TYPE: "The client's address has too many concurrent connections or requests.",
     BUSY_TYPE: "All connections that the server may have are in use.",
 }
-"""The problem types that only the server sends, with the reason of each."""
+"""The problem types that only the server sends, with the sentence that explains each of them in the documentation."""

@@ -1,4 +1,4 @@
-"""The time budget of a client: seconds that the server waits for it in each phase."""
+"""The time that the server waits for a client in each phase of a connection."""
 
 from dataclasses import dataclass
 from enum import Enum, auto
@@ -6,12 +6,12 @@ from enum import Enum, auto
 from headwater.api.server.limits import ServerLimits
 
 CLOSE_TIMEOUT_S = 5.0
-RESPONSE_STALLS = 2
-"""How many stall time-outs a response may stall: the TCP of a slow reader updates its window only now and then."""
+RESPONSE_STALL_TIMEOUTS = 2
+"""A response may stall for this many stall time-outs, since a slow reader opens its TCP window only now and then."""
 
 
 class ConnectionPhase(Enum):
-    """The phase of a connection, by what it waits for."""
+    """The part of a request or response that a connection waits for."""
 
     HEAD = auto()
     """The client sends a request head, or has connected and has sent nothing yet."""
@@ -41,7 +41,7 @@ def budget_s(phase: ConnectionPhase, limits: ServerLimits) -> float | None:
         case ConnectionPhase.BODY | ConnectionPhase.LINGER:
             return limits.stall_timeout_s
         case ConnectionPhase.RESPONSE:
-            return RESPONSE_STALLS * limits.stall_timeout_s
+            return RESPONSE_STALL_TIMEOUTS * limits.stall_timeout_s
         case ConnectionPhase.CLOSE:
             return CLOSE_TIMEOUT_S
         case ConnectionPhase.WORK | ConnectionPhase.IDLE:
@@ -58,23 +58,25 @@ class TimeBudget:
 
     limits: ServerLimits
     phase: ConnectionPhase = ConnectionPhase.HEAD
-    request: int = 0
+    request_number: int = 0
     left_s: float = 0.0
 
     def __post_init__(self) -> None:
         self.left_s = self.limits.header_timeout_s
 
-    def spend(self, phase: ConnectionPhase, request: int, elapsed_s: float, transferred_bytes: int) -> bool:
+    def spend(self, phase: ConnectionPhase, request_number: int, elapsed_s: float, transferred_bytes: int) -> bool:
         """Account for the time since the last call.
 
         Returns False when the client has used up its budget.
 
-        request: The number of the request on its connection.
-        transferred_bytes: The bytes that the client has sent or read since the last call.
+        Args:
+            request_number: The number of the request on its connection.
+            elapsed_s: The seconds since the last call.
+            transferred_bytes: The bytes that the client has sent or read since the last call.
         """
         budget = budget_s(phase, self.limits)
-        if (phase, request) != (self.phase, self.request):
-            self.phase, self.request = phase, request
+        if (phase, request_number) != (self.phase, self.request_number):
+            self.phase, self.request_number = phase, request_number
             self.left_s = budget or 0.0
             return True
         if budget is None:

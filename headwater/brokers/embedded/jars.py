@@ -51,18 +51,24 @@ def _download(target: Path) -> None:
         raise SetupError(
             f"Apache Maven (`mvn`) is not on the PATH; it downloads Kafka once. Install it, {_OWN_CLUSTER}."
         )
-    done = subprocess.run(
-        [maven, "-B", "-q", "-C", "-Dstyle.color=never", "-f", str(POM), _GOAL, f"-Djars={target}"],
-        env=_environment(os.environ),
-        capture_output=True,
-        text=True,
-        timeout=MAVEN_TIMEOUT_S,
-        check=False,
-    )
-    if done.returncode != 0 or not target.is_dir():
+    try:
+        result = subprocess.run(
+            [maven, "-B", "-q", "-C", "-Dstyle.color=never", "-f", str(POM), _GOAL, f"-Djars={target}"],
+            env=_environment(os.environ),
+            capture_output=True,
+            text=True,
+            timeout=MAVEN_TIMEOUT_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise SetupError(
+            f"Maven did not download Kafka within {MAVEN_TIMEOUT_S:g} s: check the network and Maven's settings.xml, "
+            f"and run the command again, {_OWN_CLUSTER}."
+        ) from error
+    if result.returncode != 0 or not target.is_dir():
         raise SetupError(
             f"Maven could not download Kafka; with a network connection, run the command again, {_OWN_CLUSTER}. "
-            f"Maven says: {_first_error(done.stdout + done.stderr)}"
+            f"Maven says: {_first_error(result.stdout + result.stderr)}"
         )
     check_jars(target)
 
@@ -70,8 +76,8 @@ def _download(target: Path) -> None:
 def check_jars(folder: Path) -> None:
     """Raise SetupError unless a folder has exactly the jars of jars.sha256."""
     expected = {name: digest for digest, name in map(str.split, SUMS.read_text().splitlines())}
-    found = {jar.name: hashlib.sha256(jar.read_bytes()).hexdigest() for jar in folder.iterdir()}
-    wrong = sorted({name for name, _ in expected.items() ^ found.items()})
+    downloaded = {jar.name: hashlib.sha256(jar.read_bytes()).hexdigest() for jar in folder.iterdir()}
+    wrong = sorted({name for name, _ in expected.items() ^ downloaded.items()})
     if wrong:
         raise SetupError(
             f"Maven downloaded other jars of Kafka than those of this version of Headwater: {', '.join(wrong)} (their "
@@ -94,5 +100,5 @@ def _environment(env: Mapping[str, str]) -> dict[str, str]:
 
 def _first_error(output: str) -> str:
     # Not anchored, because some builds of Maven start lines with colour codes in spite of `style.color=never`.
-    found = re.search(r"\[ERROR\] (\S.*)", output)
-    return found[1] if found else output.strip()[-500:]
+    error = re.search(r"\[ERROR\] (\S.*)", output)
+    return error[1] if error else output.strip()[-500:]

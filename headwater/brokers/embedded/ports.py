@@ -36,9 +36,9 @@ class Ports(NamedTuple):
 
 
 def load_or_choose_ports(path: Path, host: str) -> Ports:
-    """Return the ports in the file.
+    """Return the ports in the file when they are free.
 
-    On the first start, choose free ports and add them to the file. Other parts of Headwater also write to the file.
+    On the first start, chooses free ports and adds them to the file. Other parts of Headwater also write to the file.
     Raises SetupError when the file is damaged, or another program uses one of the ports.
     """
     members = _read(path)
@@ -46,7 +46,7 @@ def load_or_choose_ports(path: Path, host: str) -> Ports:
         members |= _choose(host)._asdict()
         write_private(path, json.dumps(members, indent=2) + "\n")
     ports = read_ports(path)
-    _check(ports, host, path)
+    _wait_until_free(ports, host, path)
     return ports
 
 
@@ -82,7 +82,8 @@ def _choose(host: str) -> Ports:
     return Ports(*chosen)
 
 
-def _check(ports: Ports, host: str, path: Path) -> None:
+def _wait_until_free(ports: Ports, host: str, path: Path) -> None:
+    """Return when all ports are free. Raises SetupError when another program keeps one of them."""
     deadline = time.monotonic() + RELEASE_TIMEOUT_S
     for name, port in ports._asdict().items():
         while not _is_free(host if name == "kafka" else "127.0.0.1", port):

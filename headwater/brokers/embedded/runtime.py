@@ -40,18 +40,18 @@ class KafkaRuntime(NamedTuple):
     def broker(self, *, aot_cache_output: Path | None = None) -> list[str]:
         """Return the command line of the broker, which runs in its folder.
 
-        The folder contains server.properties and tmp. With `aot_cache_output` the broker writes an AOT cache to this
-        file when it ends, and uses none.
+        The folder contains server.properties and tmp. With `aot_cache_output` the broker starts without an AOT cache,
+        and writes one to this file when it ends.
         """
         aot = [f"-XX:AOTCacheOutput={aot_cache_output}"] if aot_cache_output else self._aot_cache_options()
         return self._command([*_BROKER_HEAP, *aot], "kafka.Kafka", "server.properties")
 
-    def formatter(self, arguments: str) -> list[str]:
+    def formatter(self, arguments_file: str) -> list[str]:
         """Return the command line of the storage formatter.
 
-        `arguments` is a file with one argument per line, because `ps` must not show passwords.
+        The arguments are in a file, one per line, because `ps` must not show passwords.
         """
-        return self._command(_TOOL_HEAP, "kafka.tools.StorageTool", "format", f"@{arguments}")
+        return self._command(_TOOL_HEAP, "kafka.tools.StorageTool", "format", f"@{arguments_file}")
 
     def _aot_cache_options(self) -> list[str]:
         return [f"-XX:AOTCache={self.aot_cache}", "-Xlog:aot*=error"] if self.aot_cache.exists() else []
@@ -68,9 +68,9 @@ def find_runtime(cache_dir: Path, java: str) -> KafkaRuntime:
 
     Raises SetupError.
     """
-    found = find_java(java)
+    launcher = find_java(java)
     jars = fetch_jars(cache_dir)
-    return KafkaRuntime(found, tuple(jars), _aot_cache_path(found, jars_dir(cache_dir)))
+    return KafkaRuntime(launcher, tuple(jars), _aot_cache_path(launcher, jars_dir(cache_dir)))
 
 
 def _aot_cache_path(java: Java, jars: Path) -> Path:

@@ -16,10 +16,11 @@ _TIMEOUT_S: Final = 120.0
 
 
 def ensure_formatted(kafka_dir: Path, runtime: KafkaRuntime, credential: str) -> None:
-    """Create the folder `data` in `kafka_dir`, by `server.properties`, when it is missing.
+    """Create the folder `data` in `kafka_dir` when the folder is missing.
 
-    Raises SetupError. The folder is created under a temporary name and renamed when it is complete. `credential` is the
-    value of `--add-scram` of kafka-storage.
+    The folder is formatted as the file `server.properties` in `kafka_dir` describes. The folder is created under a
+    temporary name and renamed when it is complete. `credential` is the value of `--add-scram` of kafka-storage. Raises
+    SetupError.
     """
     data = kafka_dir / "data"
     if data.exists():
@@ -41,15 +42,21 @@ def _arguments(credential: str) -> str:
 
 def _run(runtime: KafkaRuntime, folder: Path) -> None:
     # The standard output contains the stored form of the password, so it is discarded.
-    done = subprocess.run(
-        runtime.formatter("arguments"),
-        env=inherited_environment(*JVM_VARIABLES),
-        cwd=folder,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        timeout=_TIMEOUT_S,
-        check=False,
-    )
-    if done.returncode != 0:
-        reason = done.stderr.decode(errors="replace").strip().splitlines()[-1:]
+    try:
+        result = subprocess.run(
+            runtime.formatter("arguments"),
+            env=inherited_environment(*JVM_VARIABLES),
+            cwd=folder,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            timeout=_TIMEOUT_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise SetupError(
+            f"Kafka did not set up its data folder in {folder.parent} within {_TIMEOUT_S:g} s, perhaps because the "
+            "machine is busy. Start it again."
+        ) from error
+    if result.returncode != 0:
+        reason = result.stderr.decode(errors="replace").strip().splitlines()[-1:]
         raise SetupError(f"Kafka could not set up its data folder in {folder.parent}: {''.join(reason)}")

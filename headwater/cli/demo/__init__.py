@@ -25,15 +25,15 @@ def demo(
 ) -> None:
     """Run a demo on a temporary installation.
 
-    It deploys, writes, reads, changes a filter live, verifies and tears down.
+    The demo deploys a pipeline, writes and reads records, changes a filter live, verifies the results and tears down.
     """
     from rich.console import Console
 
-    from headwater.app.feeder import feed_into
+    from headwater.app.topic_writer import write_to_stream
     from headwater.cli.demo.demo import Demo
     from headwater.cli.demo.streams import generated, recorded
     from headwater.logging_setup import configure_logging
 
     configure_logging("warning")
     stream = recorded(file, chain, entity) if file else generated(records)
-    raise typer.Exit(Demo(stream, settings.cache_dir, feed_into, Console()).run())
+    raise typer.Exit(Demo(stream, settings.cache_dir, write_to_stream, Console()).run())

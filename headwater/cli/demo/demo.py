@@ -1,7 +1,4 @@
-"""The steps of the demo.
-
-They are: start, create, deploy, write, read, change the filter live, measure, verify, prices, tear down.
-"""
+"""The steps of the demo, from the start of Headwater to the teardown of the pipelines."""
 
 import contextlib
 import json
@@ -33,23 +30,31 @@ SHOWN_OUTPUT_LINES = 20
 STEADY_RATE = 2000
 STEADY_RECORDS = 12_000
 
-Feed = Callable[[Path, str, str, Iterator[bytes], float], int]
+WriteRecords = Callable[[Path, str, str, Iterator[bytes], float], int]
 """Writes records: (data directory, chain, entity, lines, records a second) → number of records written."""
 
 
 class Demo:
-    """Runs the demo. `run` returns the exit status."""
+    """Runs the demo.
 
-    def __init__(self, stream: DemoStream, cache_dir: Path, feed: Feed, console: Console) -> None:
+    Args:
+        stream: The records to write, and the pipeline that filters them.
+        cache_dir: The cache of the embedded Kafka.
+        write: Writes records to a stream.
+        console: Where the demo prints.
+    """
+
+    def __init__(self, stream: DemoStream, cache_dir: Path, write: WriteRecords, console: Console) -> None:
         self._stream = stream
         self._cache_dir = cache_dir
-        self._feed = feed
+        self._write = write
         self._console = console
         self._sent = 0
         self._results: Counter[str] = Counter()
-        self._seen: set[str] = set()
+        self._read_sources: set[str] = set()
 
     def run(self) -> int:
+        """Run all steps. Returns the exit status: 0 when all results are as expected, otherwise 1."""
         with tempfile.TemporaryDirectory(prefix="headwater-demo-") as folder, Screen(self._console) as screen:
             data_dir = Path(folder) / "data"
             started = time.monotonic()
@@ -61,7 +66,7 @@ class Demo:
         flow = self._create(client, screen)
         sink = self._deploy(client, flow["id"], screen)
         with reader(sink) as consumer:
-            is_correct = self._stream_through(client, flow, consumer, data_dir, screen)
+            is_correct = self._write_and_read(client, flow, consumer, data_dir, screen)
         _checked(client.post(f"/api/v1/flow/{flow['id']}/teardown"))
         _checked(client.delete(f"/api/v1/flow/{flow['id']}"))
         is_correct &= self._prices(client, data_dir, screen)
@@ -71,8 +76,8 @@ class Demo:
     def _prices(self, client: httpx2.Client, data_dir: Path, screen: Screen) -> bool:
         config_id = _checked(client.post("/api/v1/flow", json=prices.BODY))["id"]
         _checked(client.post(f"/api/v1/flow/{config_id}/deploy"))
-        prices.feed_trades(self._feed, data_dir)
-        stats = prices.price(client)
+        prices.write_trades(self._write, data_dir)
+        stats = prices.poll_statistics(client)
         _checked(client.delete(f"/api/v1/flow/{config_id}"))
         if stats is None or not prices.is_correct(stats):
             screen.say(f"7. The prices are not correct: {stats}")
@@ -84,21 +89,22 @@ class Demo:
         return True
 
     def _create(self, client: httpx2.Client, screen: Screen) -> dict[str, Any]:
-        s = self._stream
+        stream = self._stream
         body = {
             "name": "Headwater demo",
             "pipeline_config": {
-                "source": {"chain": s.chain, "entity": s.entity},
+                "source": {"chain": stream.chain, "entity": stream.entity},
                 "transforms": [
-                    {"type": "redis_set_filter", "filter_expr": s.filter_expr, "set_values": s.watched},
-                    {"type": "v8", "script": s.script},
+                    {"type": "redis_set_filter", "filter_expr": stream.filter_expr, "set_values": stream.watched},
+                    {"type": "v8", "script": stream.script},
                 ],
                 "sinks": [{"type": "kafka", "name": "watched"}],
             },
         }
         flow: dict[str, Any] = _checked(client.post("/api/v1/flow", json=body))
         screen.say(
-            f"2. Created pipeline {flow['id']}: {s.chain} {s.entity}, filter on {len(s.watched)} values, script."
+            f"2. Created configuration {flow['id']}: {stream.chain} {stream.entity}, filter on {len(stream.watched)} "
+            "values, script."
         )
         return flow
 
@@ -110,32 +116,37 @@ class Demo:
         )
         return sink
 
-    def _stream_through(
+    def _write_and_read(
         self, client: httpx2.Client, flow: dict[str, Any], consumer: Consumer, data_dir: Path, screen: Screen
     ) -> bool:
+        """Write the records, change the filter meanwhile, and read the results.
+
+        Returns whether the results are correct.
+        """
         steady, burst = self._stream.lines[:STEADY_RECORDS], self._stream.lines[STEADY_RECORDS:]
         screen.say(f"4. Writing {len(steady):,} records at {STEADY_RATE:,} a second; these records are delivered:")
         with ThreadPoolExecutor(1) as pool:
-            feeding = pool.submit(self._feed_counting, data_dir, steady, STEADY_RATE)
-            self._read_while(consumer, screen, lambda: self._sent < len(steady) // 2 and not feeding.done())
-            first = self._add_value(client, flow, screen)
-            latencies = self._read_while(consumer, screen, lambda: not feeding.done())
-            feeding.result()
-        required, optional = self._stream.expected(first)
+            writing = pool.submit(self._write_lines, data_dir, steady, STEADY_RATE)
+            self._read_while(consumer, screen, lambda: self._sent < len(steady) // 2 and not writing.done())
+            first_after_change = self._add_value(client, flow, screen)
+            latencies = self._read_while(consumer, screen, lambda: not writing.done())
+            writing.result()
+        required, optional = self._stream.expected(first_after_change)
         if burst:
             self._burst(data_dir, consumer, screen, burst, required)
-        latencies_note = percentiles(latencies)
-        self._read_while(consumer, screen, lambda: not self._complete(required), READ_WITHIN_S)
-        screen.say(f"   End to end (appended to the stream → read from the topic), steady: {latencies_note}.")
-        return self._check(required, optional, screen)
+        self._read_while(consumer, screen, lambda: not self._is_complete(required), READ_WITHIN_S)
+        screen.say(f"   End to end (appended to the stream → read from the topic), steady: {percentiles(latencies)}.")
+        return self._verify(required, optional, screen)
 
-    def _feed_counting(self, data_dir: Path, lines: list[bytes], rate: float) -> None:
+    def _write_lines(self, data_dir: Path, lines: list[bytes], rate: float) -> None:
+        """Write records to the stream, and count them in `_sent`."""
+
         def counted() -> Iterator[bytes]:
             for line in lines:
                 self._sent += 1
                 yield line
 
-        self._feed(data_dir, self._stream.chain, self._stream.entity, counted(), rate)
+        self._write(data_dir, self._stream.chain, self._stream.entity, counted(), rate)
 
     def _add_value(self, client: httpx2.Client, flow: dict[str, Any], screen: Screen) -> int:
         """Add a value to the filter while records flow.
@@ -156,13 +167,14 @@ class Demo:
     def _burst(
         self, data_dir: Path, consumer: Consumer, screen: Screen, lines: list[bytes], required: list[str]
     ) -> None:
+        """Write records as fast as possible, and read until all required results have arrived."""
         started = time.monotonic()
-        self._feed_counting(data_dir, lines, 0)
-        fed = time.monotonic()
-        self._read_while(consumer, screen, lambda: not self._complete(required), READ_WITHIN_S)
+        self._write_lines(data_dir, lines, 0)
+        written = time.monotonic()
+        self._read_while(consumer, screen, lambda: not self._is_complete(required), READ_WITHIN_S)
         ended = time.monotonic()
         screen.say(
-            f"6. Burst of {len(lines):,} records: written at {len(lines) / (fed - started):,.0f} a second, "
+            f"6. Burst of {len(lines):,} records: written at {len(lines) / (written - started):,.0f} a second, "
             f"through the pipeline at {len(lines) / (ended - started):,.0f} a second."
         )
 
@@ -181,19 +193,21 @@ class Demo:
                 if error is not None or value is None:
                     raise SetupError(f"Reading the pipeline's topic failed: {error}.")
                 source = str(dict(message.headers() or [])["headwater-src"])
-                if source in self._seen:
+                if source in self._read_sources:
                     continue
-                self._seen.add(source)
+                self._read_sources.add(source)
                 latencies.append(time.time() * 1000 - message.timestamp()[1])
                 record = json.loads(value)
                 self._results[canonical(record)] += 1
-                screen.arrived(latencies[-1], self._stream.summary(record), canonical(record))
+                screen.show_record(latencies[-1], self._stream.summary(record), canonical(record))
         return latencies
 
-    def _complete(self, required: list[str]) -> bool:
+    def _is_complete(self, required: list[str]) -> bool:
+        """Whether all required results have been read."""
         return self._results.total() >= len(required) and not Counter(required) - self._results
 
-    def _check(self, required: list[str], optional: set[str], screen: Screen) -> bool:
+    def _verify(self, required: list[str], optional: set[str], screen: Screen) -> bool:
+        """Compare the results with the expected ones. Returns whether they are equal."""
         missing = Counter(required) - self._results
         extra = [result for result in (self._results - Counter(required)) if result not in optional]
         screen.say(
@@ -211,13 +225,13 @@ def running(data_dir: Path, cache_dir: Path) -> Iterator[httpx2.Client]:
     command = [sys.executable, "-m", "headwater", "up", *flags]
     with tempfile.TemporaryFile() as output, subprocess.Popen(command, stdout=output, stderr=output) as process:
         try:
-            yield _wait_until_ready(process, data_dir, port, lambda: _text(output))
+            yield _wait_until_ready(process, data_dir, port, lambda: _last_lines(output))
         finally:
             process.send_signal(signal.SIGTERM)
             process.wait(STOP_WITHIN_S)
 
 
-def _text(file: Any) -> str:
+def _last_lines(file: Any) -> str:
     """Return the last lines of a process's output."""
     file.seek(0)
     lines = file.read().decode(errors="replace").splitlines()
@@ -245,7 +259,10 @@ def _free_port() -> int:
 
 @contextlib.contextmanager
 def reader(sink: dict[str, Any]) -> Iterator[Consumer]:
-    """Open a consumer with the values of the deploy response, at the beginning of the topic."""
+    """Open a consumer of a sink's topic, with the values of the deploy response.
+
+    It reads the topic from its beginning.
+    """
     values = {
         "bootstrap.servers": sink["bootstrap_servers"],
         "security.protocol": sink["security_protocol"],
@@ -265,7 +282,9 @@ def reader(sink: dict[str, Any]) -> Iterator[Consumer]:
         consumer.close()
 
 
-def _checked(answer: httpx2.Response) -> Any:
-    if answer.is_success:
-        return answer.json()
-    raise SetupError(f"{answer.request.method} {answer.request.url.path} answered {answer.status_code}: {answer.text}")
+def _checked(response: httpx2.Response) -> Any:
+    """Return the JSON of a response. Raises SetupError when it is an error."""
+    if response.is_success:
+        return response.json()
+    request = response.request
+    raise SetupError(f"{request.method} {request.url.path} returned {response.status_code}: {response.text}")

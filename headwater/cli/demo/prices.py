@@ -23,47 +23,44 @@ BODY: dict[str, Any] = {
         "sinks": [{"type": "prices", "name": "ticks"}],
     },
 }
+EXPECTED_STATISTICS: dict[str, Any] = {
+    "low_24h": 2000.0,
+    "high_24h": 2140.0,
+    "low_1h": 2090.0,
+    "high_1h": 2140.0,
+    "percent_change_24h": None,
+    "percent_change_1h": 5.0,
+}
 READABLE_WITHIN_S = 30.0
 
 
 def trades() -> Iterator[bytes]:
-    """Return the generated trades, encoded as records of the stream."""
+    """Yield the generated trades as records of the stream."""
     now = time.time()
     return (json.dumps({"address": TOKEN, "price": price, "at": now - age_s}).encode() for age_s, price in TRADES)
 
 
-def price(client: httpx2.Client) -> dict[str, Any] | None:
+def poll_statistics(client: httpx2.Client) -> dict[str, Any] | None:
     """Poll the token's statistics until they are correct, at most READABLE_WITHIN_S seconds.
 
     Returns the last statistics, or None when the token has no price.
     """
-    deadline, found = time.monotonic() + READABLE_WITHIN_S, None
-    while time.monotonic() < deadline and not is_correct(found):
-        answer = client.post(
+    deadline, statistics = time.monotonic() + READABLE_WITHIN_S, None
+    while time.monotonic() < deadline and not is_correct(statistics):
+        response = client.post(
             "/api/v1/developer/prices/stats", json=[{"token_address": TOKEN, "chain": CHAIN}]
         ).raise_for_status()
-        items: list[dict[str, Any]] = answer.json()["items"]
-        found = items[0] if items else None
+        items: list[dict[str, Any]] = response.json()["items"]
+        statistics = items[0] if items else None
         time.sleep(0.1)
-    return found
+    return statistics
 
 
-def is_correct(stats: dict[str, Any] | None) -> bool:
+def is_correct(statistics: dict[str, Any] | None) -> bool:
     """Whether these are the statistics of the generated trades."""
-    return (
-        stats is not None
-        and {
-            "low_24h": 2000.0,
-            "high_24h": 2140.0,
-            "low_1h": 2090.0,
-            "high_1h": 2140.0,
-            "percent_change_24h": None,
-            "percent_change_1h": 5.0,
-        }.items()
-        <= stats.items()
-    )
+    return statistics is not None and EXPECTED_STATISTICS.items() <= statistics.items()
 
 
-def feed_trades(feed: Callable[[Path, str, str, Iterator[bytes], float], int], data_dir: Path) -> None:
-    """Write the generated trades into the stream."""
-    feed(data_dir, CHAIN, ENTITY, trades(), 0)
+def write_trades(write: Callable[[Path, str, str, Iterator[bytes], float], int], data_dir: Path) -> None:
+    """Write the generated trades to the stream."""
+    write(data_dir, CHAIN, ENTITY, trades(), 0)

@@ -1,4 +1,4 @@
-"""Shows the demo: with a live table in a terminal, otherwise with plain lines."""
+"""Shows the demo with a live table on a terminal, otherwise with plain lines."""
 
 import statistics
 from collections import deque
@@ -14,16 +14,16 @@ PLAIN_LINES = 5
 
 
 class Screen:
-    """Shows arriving records.
+    """Shows the steps of the demo and the records that it reads.
 
-    A terminal shows the last ones in a table, other outputs the first ones of each step.
+    A terminal shows the last records in a table. Other outputs show the first records of each step.
     """
 
     def __init__(self, console: Console) -> None:
         self._console = console
         self._rows: deque[tuple[str, str]] = deque(maxlen=SHOWN_ROWS)
         self._count = 0
-        self._shown_in_phase = 0
+        self._shown_in_step = 0
         self._only_with = ""
         self._live = Live(console=console, refresh_per_second=8, transient=True) if console.is_terminal else None
 
@@ -39,20 +39,20 @@ class Screen:
     def say(self, text: str, only_with: str = "") -> None:
         """Print a step of the demo.
 
-        Without a live table, only records with `only_with` are printed afterwards.
+        Until the next step, only records that contain `only_with` are printed, unless there is a live table.
         """
-        self._shown_in_phase = 0
+        self._shown_in_step = 0
         self._only_with = only_with
         self._console.print(text, highlight=False, soft_wrap=True)
 
-    def arrived(self, latency_ms: float, summary: str, record: str) -> None:
-        """Show one record: its latency and its summary. `record` is its whole text."""
+    def show_record(self, latency_ms: float, summary: str, record: str) -> None:
+        """Show the latency and the summary of a record. `record` is the whole record as text."""
         self._count += 1
         self._rows.append((f"{latency_ms:.0f} ms", summary))
         if self._live is not None:
             self._live.update(self._table())
-        elif self._shown_in_phase < PLAIN_LINES and self._only_with in record:
-            self._shown_in_phase += 1
+        elif self._shown_in_step < PLAIN_LINES and self._only_with in record:
+            self._shown_in_step += 1
             self._console.print(f"    {latency_ms:6.0f} ms  {summary}", highlight=False, soft_wrap=True)
 
     def _table(self) -> Table:

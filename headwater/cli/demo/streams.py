@@ -1,6 +1,6 @@
-"""The records that the demo writes, and the expected results.
+"""The records that the demo writes, and the results that it expects.
 
-The results are computed here without the pipeline.
+The expected results are computed without the pipeline.
 """
 
 import itertools
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from headwater.cli.demo.transfer_generator import TransferStream
+from headwater.cli.demo.transfer_generator import TransferGenerator
 from headwater.errors import SetupError
 from headwater.record_files.record_file import read_lines
 
@@ -45,7 +45,11 @@ class DemoStream:
     """Records to write, and the pipeline that filters them.
 
     Attributes:
+        chain: The chain of the stream.
+        entity: The entity of the stream.
         lines: The records, as JSON.
+        filter_expr: The expression of the filter.
+        script: The script behind the filter.
         watched: The initial values of the filter.
         added_value: The value that is added while the pipeline runs.
         expected_output: Returns the expected output of a record for a set of filter values; None when it is dropped.
@@ -87,21 +91,22 @@ def canonical(record: Record) -> str:
 
 def generated(count: int) -> DemoStream:
     """Return a stream of `count` generated ERC-20 transfers. The filter selects wallets."""
-    stream = TransferStream(seed=7, wallets=20_000)
+    generator = TransferGenerator(seed=7, wallets=20_000)
     return DemoStream(
         chain="base",
         entity="erc20_token_transfer",
-        lines=list(itertools.islice(stream.lines(), count)),
+        lines=list(itertools.islice(generator.lines(), count)),
         filter_expr="root = [this.from_address, this.to_address]",
         script=TRANSFER_SCRIPT,
-        watched=[stream.wallet(rank) for rank in WATCHED_RANKS],
-        added_value=stream.wallet(NEW_RANK),
+        watched=[generator.wallet(rank) for rank in WATCHED_RANKS],
+        added_value=generator.wallet(NEW_RANK),
         expected_output=_transfer,
         summary=lambda r: f"{r['amount']:>32} {r['token']:<6} {r['from'][:10]}… → {r['to'][:10]}…",
     )
 
 
 def _transfer(record: Record, watched: set[str]) -> Record | None:
+    """Return the output of TRANSFER_SCRIPT; None for a record that the filter does not select."""
     unit = 10 ** record["token_decimals"]
     if watched.isdisjoint((record["from_address"], record["to_address"])) or record["raw_amount"] < unit:
         return None

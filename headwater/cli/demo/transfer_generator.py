@@ -1,7 +1,7 @@
-"""Generates a deterministic stream of ERC-20 transfers for demo, tests and benchmarks.
+"""Generates a deterministic stream of ERC-20 transfers for the demo.
 
-Tokens and wallets are skewed as on chain (a few carry most of the traffic), amounts are uint256 with many beyond
-2^53, addresses and hashes are lower-case hex.
+As on a chain, a few tokens and wallets have most of the transfers. Amounts are uint256, many of them beyond 2^53.
+Addresses and hashes are lower-case hex.
 """
 
 import json
@@ -28,8 +28,8 @@ class Token:
 
 
 @dataclass(slots=True)
-class TransferStream:
-    """Generates records from a seed; the same seed gives the same records.
+class TransferGenerator:
+    """Generates transfers from a seed. The same seed gives the same transfers.
 
     Attributes:
         seed: The seed.

@@ -1,7 +1,4 @@
-"""`headwater docs`: writes the reference pages that are generated from the code.
-
-One file per page.
-"""
+"""`headwater docs`: writes the reference pages that are generated from the code."""
 
 from pathlib import Path
 from typing import Annotated

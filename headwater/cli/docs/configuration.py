@@ -1,4 +1,4 @@
-"""The page of the request body that saves a configuration, member by member."""
+"""The page that lists the members of the request body that saves a configuration."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -25,7 +25,7 @@ def page() -> str:
 
 
 def _objects(path: str, schema: dict[str, Any]) -> Iterator[str]:
-    """Yield a table for each form of an object, and then those of its members."""
+    """Yield a table for each form of an object, and then the tables of its members."""
     forms = [form for form in alternatives(schema) if "properties" in form]
     for form in forms:
         tag = form["properties"].get("type", {}).get("const")
@@ -33,5 +33,5 @@ def _objects(path: str, schema: dict[str, Any]) -> Iterator[str]:
         yield from ("", f"## {title}", "", *paragraphs(form["description"]), "", *members(form))
     for form in forms:
         for name, member in form["properties"].items():
-            for one in alternatives(member):
-                yield from _objects(f"{path}.{name}".lstrip("."), one.get("items", one) if "items" in one else member)
+            for alternative in alternatives(member):
+                yield from _objects(f"{path}.{name}".lstrip("."), alternative.get("items", member))

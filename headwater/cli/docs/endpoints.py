@@ -7,7 +7,7 @@ from typing import Any
 
 from headwater.cli.docs.markdown import document, paragraphs, table
 from headwater.cli.docs.openapi import description
-from headwater.cli.docs.schema import alternatives, kind, members, rules
+from headwater.cli.docs.schema import alternatives, members, rules, type_name
 
 JSON = "application/json"
 INTRODUCTION = """\
@@ -39,8 +39,15 @@ def _operation(operation: dict[str, Any]) -> Iterator[str]:
     yield from paragraphs(f"**{operation['summary']}** (`{operation['operationId']}`). {operation['description']}")
     if parameters := operation.get("parameters"):
         rows = [
-            (f"`{p['name']}`", p["in"], kind(p["schema"]), rules(p["schema"]), _default(p), p.get("description", ""))
-            for p in parameters
+            (
+                f"`{parameter['name']}`",
+                parameter["in"],
+                type_name(parameter["schema"]),
+                rules(parameter["schema"]),
+                _default(parameter),
+                parameter.get("description", ""),
+            )
+            for parameter in parameters
         ]
         yield from ("", *table(("Parameter", "In", "Type", "Rules", "Default", "Meaning"), rows))
     if body := operation.get("requestBody"):
@@ -56,14 +63,14 @@ def _default(parameter: dict[str, Any]) -> str:
 
 
 def _request(content: dict[str, Any]) -> Iterator[str]:
-    shown = [example["value"] for example in content.get("examples", {}).values()]
+    examples = [example["value"] for example in content.get("examples", {}).values()]
     for schema in alternatives(content["schema"]):
         if "properties" in schema:
             yield from ("", "Request body:", "", *members(schema))
         elif "items" in schema:
             for item in alternatives(schema["items"]):
                 yield from ("", f"Request body, an array ({rules(schema)}) of:", "", *members(item))
-    for example in shown or [content["example"]]:
+    for example in examples or [content["example"]]:
         yield from ("", "Example of a request body:", "", *_code(example))
 
 

@@ -9,8 +9,8 @@ INTRODUCTION = """\
 Every error is a problem document (RFC 9457, `application/problem+json`) with `type`, `title`, `status`, `detail`,
 `instance` and `request_id`. 422 also has `errors`: for each fault a JSON pointer into the body, which is empty when no
 member is at fault, and a sentence. 429 and 503 have the header `Retry-After`."""
-PUBLIC_NAMES = {"faults": "`errors`", "retry_after_s": "the seconds in `Retry-After`"}
-"""What responses call the attributes of exceptions that the docstrings mention."""
+PUBLIC_NAMES = {"`faults`": "`errors`", "`retry_after_s` seconds": "the seconds in `Retry-After`"}
+"""How responses name the attributes of exceptions that docstrings mention."""
 
 
 def page() -> str:
@@ -19,28 +19,29 @@ def page() -> str:
     from headwater.api.problems import INTERNAL_ERROR, METHOD_NOT_ALLOWED, PROBLEM_TYPES, URN
     from headwater.api.server.refusals import SERVER_PROBLEM_TYPES
 
-    found = [(kind, _first_paragraph(error)) for error, kind in PROBLEM_TYPES.items()]
-    found += [(METHOD_NOT_ALLOWED, METHOD_NOT_ALLOWED.public_detail), (INTERNAL_ERROR, INTERNAL_ERROR.public_detail)]
-    found += SERVER_PROBLEM_TYPES.items()
-    found.append((NOT_READY, "Response of GET /readyz; `dependencies` lists the state of each dependency."))
-    found.sort(key=lambda one: (one[0].status, one[0].name))
+    problems = [(kind, _description(error)) for error, kind in PROBLEM_TYPES.items()]
+    problems += [(METHOD_NOT_ALLOWED, METHOD_NOT_ALLOWED.public_detail), (INTERNAL_ERROR, INTERNAL_ERROR.public_detail)]
+    problems += SERVER_PROBLEM_TYPES.items()
+    problems.append((NOT_READY, "Response of GET /readyz; `dependencies` lists the state of each dependency."))
+    problems.sort(key=lambda problem: (problem[0].status, problem[0].name))
     return document(
         "Errors",
         *paragraphs(INTRODUCTION),
         "",
         *table(
             ("Type", "Status", "Title", "When"),
-            [(f"`{URN}{kind.name}`", str(kind.status.value), kind.title, when) for kind, when in found],
+            [(f"`{URN}{kind.name}`", str(kind.status.value), kind.title, when) for kind, when in problems],
         ),
         "",
         "Kinds of `invalid-input` that name a position in `detail`:",
         "",
-        *(line for error in InvalidInput.__subclasses__() for line in paragraphs(f"- {_first_paragraph(error)}")),
+        *(line for error in InvalidInput.__subclasses__() for line in paragraphs(f"- {_description(error)}")),
     )
 
 
-def _first_paragraph(error: type[HeadwaterError]) -> str:
-    text = " ".join((inspect.getdoc(error) or "").split("\n\n")[0].split())
-    for attribute, shown in PUBLIC_NAMES.items():
-        text = text.replace(f"`{attribute}`", shown)
+def _description(error: type[HeadwaterError]) -> str:
+    """Return the docstring of an exception without its attributes, in the words of a response."""
+    text = " ".join((inspect.getdoc(error) or "").partition("Attributes:")[0].split())
+    for attribute, public_name in PUBLIC_NAMES.items():
+        text = text.replace(attribute, public_name)
     return text

@@ -10,13 +10,13 @@ from headwater.cli.docs.markdown import document, table
 from headwater.model import flow, idempotency, outputs, sink, stream, transforms, trial, value_sets
 from headwater.model.transforms.redis_set_filter import MAX_EXPRESSION_CHARS
 from headwater.model.transforms.v8 import MAX_SCRIPT_BYTES
+from headwater.recipes.pools import MAX_POOLS
 from headwater.sandbox import deno_command, results, script_batch
 from headwater.services import keys, prices, trials
-from headwater.services.recipes.pools import MAX_POOLS
 from headwater.stores.protocols.deployments import MAX_LOG_LINES
 from headwater.transforms.bloblang.json_values import WORK_BUDGET_BYTES
 from headwater.transforms.bloblang.parser import MAX_NESTING
-from headwater.transforms.expression import MAX_TEXTS
+from headwater.transforms.expression import MAX_LOOKUP_VALUES
 
 HEAD = ("What", "Limit")
 LIMITS = sink.SinkLimits()
@@ -33,28 +33,28 @@ def page() -> str:
 
 
 def _groups() -> Iterator[tuple[str, list[tuple[str, str]]]]:
-    from headwater.api import concurrency, deployments, guard
+    from headwater.api import deployments, guard, owner_limiter
 
     yield (
         "Requests",
         [
-            ("request body, all but those with `values`", _bytes(guard.MAX_BODY_BYTES)),
+            ("request body without `values`", _bytes(guard.MAX_BODY_BYTES)),
             ("faults that one error lists", f"{value_sets.MAX_REPORTED_FAULTS}"),
             (
                 "concurrent configuration checks per process; further ones wait",
-                f"{concurrency.MAX_CONCURRENT_CHECKS}",
+                f"{owner_limiter.MAX_CONCURRENT_CHECKS}",
             ),
-            ("of these, per owner", f"{concurrency.MAX_CONCURRENT_CHECKS_PER_OWNER}"),
+            ("of these, per owner", f"{owner_limiter.MAX_CONCURRENT_CHECKS_PER_OWNER}"),
             (
                 "concurrent uploads of `values` per process; further ones wait",
-                f"{concurrency.MAX_CONCURRENT_UPLOADS}",
+                f"{owner_limiter.MAX_CONCURRENT_UPLOADS}",
             ),
-            ("of these, per owner", f"{concurrency.MAX_CONCURRENT_UPLOADS_PER_OWNER}"),
+            ("of these, per owner", f"{owner_limiter.MAX_CONCURRENT_UPLOADS_PER_OWNER}"),
             ("characters of an owner's name", f"1 to {keys.MAX_OWNER_CHARS}"),
             ("characters of an `Idempotency-Key`, visible ASCII", f"1 to {idempotency.MAX_KEY_CHARS}"),
             (
                 "how long the response of an `Idempotency-Key` is stored",
-                f"{idempotency.REMEMBERED_FOR // timedelta(hours=1)} hours",
+                f"{idempotency.RESPONSE_TTL // timedelta(hours=1)} hours",
             ),
             ("`limit` of lines of `deploy/logs`", f"1 to {MAX_LOG_LINES:,}, default {deployments.DEFAULT_LOG_LINES}"),
             ("tokens per price request", f"1 to {prices.MAX_TOKENS}"),
@@ -88,11 +88,11 @@ def _groups() -> Iterator[tuple[str, list[tuple[str, str]]]]:
     yield (
         "Filter values and datasets",
         [
-            ("values of one set", "10 million and more"),
+            ("values of one set", "no limit; 10 million are tested"),
             ("characters of a value, trimmed", f"1 to {value_sets.MAX_VALUE_CHARS:,}"),
             (
                 "values of a request",
-                f"1 to {value_sets.MAX_VALUES_PER_REQUEST:,}; PUT of filter values: 0 and up, without an end",
+                f"1 to {value_sets.MAX_VALUES_PER_REQUEST:,}; PUT of filter values: no limit",
             ),
             ("`count` of a page of filter values", f"1 to {value_sets.MAX_PAGE:,}, default {value_sets.DEFAULT_PAGE}"),
             (
@@ -101,7 +101,6 @@ def _groups() -> Iterator[tuple[str, list[tuple[str, str]]]]:
             ),
             ("`cursor`", f"0 to {value_sets.MAX_CURSOR:,}"),
             ("characters of a dataset's name", f"1 to {value_sets.MAX_DATASET_NAME_CHARS}"),
-            ("uploads of a full request at once", "5 are normal load"),
         ],
     )
     yield (
@@ -109,10 +108,10 @@ def _groups() -> Iterator[tuple[str, list[tuple[str, str]]]]:
         [
             ("CPU time of a script for one record", f"{script_batch.CPU_LIMIT_S * 1000:.0f} ms"),
             ("heap of a script", f"{deno_command.HEAP_MB} MB"),
-            ("values of one call of `flow.contains`", f"{_of_harness('MAX_VALUES'):,}"),
+            ("values of one call of `flow.contains`", f"{_harness_constant('MAX_VALUES'):,}"),
             (
                 "strings that a filter expression selects per record; with more, the record does not match",
-                f"{MAX_TEXTS:,}",
+                f"{MAX_LOOKUP_VALUES:,}",
             ),
             (
                 "size of the JSON that a filter expression evaluates per record; with more, the record does not match",
@@ -121,14 +120,14 @@ def _groups() -> Iterator[tuple[str, list[tuple[str, str]]]]:
             ("outputs of one record", f"0 to {outputs.MAX_OUTPUTS_PER_RECORD:,}"),
             ("bytes of one output", f"{outputs.MAX_OUTPUT_BYTES:,}"),
             ("bytes of all outputs of one record", f"{outputs.MAX_OUTPUTS_BYTES:,}"),
-            ("bytes of the message in a dead letter's header", f"{results.MAX_MESSAGE_BYTES:,}"),
+            ("bytes of the message in a dead letter's header", f"{results.MAX_ERROR_MESSAGE_BYTES:,}"),
             ("partitions of a stream", f"{stream.STREAM_PARTITIONS}"),
             ("retention of outputs, unless their sink says otherwise, and dead letters, per partition", _retention()),
         ],
     )
 
 
-def _of_harness(name: str) -> int:
+def _harness_constant(name: str) -> int:
     """Return a constant of the JavaScript that runs scripts."""
     [number] = re.findall(rf"\b{name} = (\d+)\b", HARNESS.read_text("utf-8"))
     return int(number)

@@ -9,7 +9,7 @@ WIDTH = 100
 
 
 def document(title: str, *lines: str) -> str:
-    """Return a page, with a note that it is generated."""
+    """Return a page with a title and a note that the page is generated."""
     return "\n".join((f"# {title}", "", GENERATED, "", *lines)) + "\n"
 
 

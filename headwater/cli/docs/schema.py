@@ -6,7 +6,7 @@ from typing import Any
 
 from headwater.cli.docs.markdown import table
 from headwater.cli.docs.openapi import description
-from headwater.model.members import NO_NUL_PATTERN
+from headwater.model.fields import NO_NUL_PATTERN
 from headwater.model.value_sets import VALUE_SCHEMA
 
 MEMBER_HEAD = ("Member", "Type", "Default", "Rules", "Meaning")
@@ -17,17 +17,17 @@ PATTERNS = {NO_NUL_PATTERN: "no NUL", VALUE_SCHEMA["pattern"]: "not blank"}
 
 
 def resolved(schema: dict[str, Any]) -> dict[str, Any]:
-    """Resolve a reference to its schema. Other schemas are returned unchanged."""
+    """Return the schema that a reference names. Other schemas are returned unchanged."""
     name = schema.get("$ref", "").rpartition("/")[2]
-    found: dict[str, Any] = description()["components"]["schemas"][name] if name else schema
-    return found
+    target: dict[str, Any] = description()["components"]["schemas"][name] if name else schema
+    return target
 
 
 def alternatives(schema: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the alternative schemas of a value, without null."""
     schema = resolved(schema)
-    found = schema.get("oneOf") or [one for one in schema.get("anyOf", []) if "type" in one or "$ref" in one]
-    return [resolved(one) for one in found or [schema] if one.get("type") != "null"]
+    schemas = schema.get("oneOf") or [each for each in schema.get("anyOf", []) if "type" in each or "$ref" in each]
+    return [resolved(each) for each in schemas or [schema] if each.get("type") != "null"]
 
 
 def members(schema: dict[str, Any]) -> Iterator[str]:
@@ -36,7 +36,7 @@ def members(schema: dict[str, Any]) -> Iterator[str]:
     rows = [
         (
             f"`{name}`",
-            kind(member),
+            type_name(member),
             _default(member, name in required),
             rules(member),
             resolved(member).get("description", ""),
@@ -46,22 +46,22 @@ def members(schema: dict[str, Any]) -> Iterator[str]:
     return table(MEMBER_HEAD, rows)
 
 
-def kind(schema: dict[str, Any]) -> str:
+def type_name(schema: dict[str, Any]) -> str:
     """Return the type of a value, such as `string` or `array of object`."""
-    kinds = dict.fromkeys(_kind(one) for one in alternatives(schema))
-    null = " or null" if any(one.get("type") == "null" for one in schema.get("anyOf", [])) else ""
-    return " or ".join(kinds) + null
+    names = dict.fromkeys(_type_name(alternative) for alternative in alternatives(schema))
+    null = " or null" if any(each.get("type") == "null" for each in schema.get("anyOf", [])) else ""
+    return " or ".join(names) + null
 
 
-def _kind(schema: dict[str, Any]) -> str:
+def _type_name(schema: dict[str, Any]) -> str:
     if "items" in schema:
-        return f"array of {kind(schema['items'])}"
+        return f"array of {type_name(schema['items'])}"
     return str(schema.get("type", "any"))
 
 
 def rules(schema: dict[str, Any]) -> str:
     """Return the constraints on a value."""
-    return "; ".join(dict.fromkeys(rule for one in (schema, *alternatives(schema)) for rule in _rules(one)))
+    return "; ".join(dict.fromkeys(rule for each in (schema, *alternatives(schema)) for rule in _rules(each)))
 
 
 def _rules(schema: dict[str, Any]) -> Iterator[str]:

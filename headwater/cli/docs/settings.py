@@ -12,8 +12,8 @@ A setting is read from its flag, otherwise from its variable, otherwise it has i
 the settings that it uses; `headwater settings` shows all values and their sources. When the address of Kafka, Valkey or
 the database is empty, the embedded one is used.
 
-Secrets have no flag, because all users of a machine can read command lines. A secret is given by its variable, or by a
-file whose path is in the variable with `_FILE` at its end; it is an error to set both."""
+Secrets have no flag, because all users of a machine can read command lines. A secret is read from its variable, or from
+a file whose path is in the variable with `_FILE` at its end; it is an error to set both."""
 
 
 def page() -> str:
@@ -35,7 +35,7 @@ def _flag(name: str) -> str:
 
 
 def _default(value: Any) -> str:
-    plain = value.get_secret_value() if isinstance(value, SecretStr) else value
-    if plain in ("", None):
+    default = value.get_secret_value() if isinstance(value, SecretStr) else value
+    if default in ("", None):
         return "empty"
-    return f"`{str(plain).lower() if isinstance(plain, bool) else plain}`"
+    return f"`{str(default).lower() if isinstance(default, bool) else default}`"

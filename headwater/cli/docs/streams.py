@@ -15,7 +15,7 @@ def page() -> str:
     """Return the page: the catalog, with an example record of each stream."""
     rows = [
         (chain.name, entity.name, f"`{chain.source_type}`", f"`stream.{stream_name(chain.name, entity.name)}`",
-         f"`{entity.event_time}`" if entity.event_time else "the broker's time")
+         f"`{entity.event_time_field}`" if entity.event_time_field else "the broker's time")
         for chain, entity in _catalog()
     ]  # fmt: skip
     return document(
@@ -43,8 +43,8 @@ def _records() -> Iterator[str]:
     for entity in {id(entity): entity for _, entity in _catalog()}.values():
         yield from ("", f"### {', '.join(chains[id(entity)])}: {entity.name}", "", *paragraphs(entity.description), "")
         yield from table(("Field", "Type", "Meaning"), _fields(entity))
-        if entity.prices:
-            recipes = ", ".join(f"`{name}`" for name in entity.prices)
+        if entity.price_recipes:
+            recipes = ", ".join(f"`{name}`" for name in entity.price_recipes)
             yield from ("", f"Read by the price recipes {recipes}.")
         yield from ("", "```json", json.dumps(entity.example, indent=2, ensure_ascii=False), "```")
 
@@ -52,5 +52,5 @@ def _records() -> Iterator[str]:
 def _fields(entity: Entity) -> Iterator[tuple[str, str, str]]:
     keys = {path.partition(".")[0] for path in entity.key}
     for name, member in entity.fields.items():
-        shown = f"**`{name}`**" if name in keys else f"`{name}`"
-        yield shown, f"{member.type}{'?' * member.nullable}", member.description
+        name_cell = f"**`{name}`**" if name in keys else f"`{name}`"
+        yield name_cell, f"{member.type}{'?' * member.nullable}", member.description

@@ -10,7 +10,8 @@ from headwater.model.timestamps import to_epoch_ms
 class EventTime:
     """Reads the event time from one field of JSON objects.
 
-    field: the name of the field; None when the records have no event time.
+    Args:
+        field: The name of the field; None when the records have no event time.
     """
 
     def __init__(self, field: str | None) -> None:
@@ -31,6 +32,6 @@ class EventTime:
 
 
 def _decoder(field: str) -> Any:
-    """Return a decoder that reads one field of an object and skips the others."""
+    """Return a decoder that reads only one field of an object."""
     record = msgspec.defstruct("Record", [("time", Any, None)], rename={"time": field})
     return msgspec.json.Decoder(record).decode

@@ -1,14 +1,20 @@
-"""Writes a worker's metrics to the metric store.
+"""Writes a worker's metrics to the metric store, which counts each source record once.
 
-It counts each source record once and never delays the pipeline. A write happens after the acknowledgements of the sinks
-and before the commit of the positions. It adds the counts and, in the same atomic step, stores for each partition the
-counted offset: the position up to which records are counted. A worker that is killed between the write and the commit
-leaves counted offsets above the committed positions. The next owner of the partition reads these records again, but
-does not count them again. The store rejects the counts of a partition from a worker that does not own the partition any
-more.
+A write happens after the acknowledgements of the sinks and before the commit of the positions. It adds the counts and,
+in the same atomic step, stores for each partition the counted offset: the position up to which records are counted. A
+worker that is killed between the write and the commit leaves counted offsets above the committed positions. The next
+worker of the partition reads these records again, but does not count them again. The store rejects the counts of a
+partition from a worker to which the partition is not assigned any more.
 
-While the store is unavailable, the metrics of each minute are kept in memory, and the write is retried. A write whose
-answer was lost is repeated unchanged: the store detects by the counted offsets whether it has already done the write.
+A worker acquires each assigned partition in the store, which returns the counted offset. Until then the partition is
+*unacquired*, and its records are *unknown*: they may be counted already. The worker keeps unknown records and counts
+them after it has acquired the partition. An unacquired partition is *full* when MAX_UNKNOWN of its records are unknown:
+all its later records are new, and are counted at once. An acquired partition is *catching up* while its records may be
+below the counted offset.
+
+While the store is unavailable, the metrics of each minute are kept in memory, and the write is retried after a delay.
+An attempt may block the worker for the store's timeout. A write whose reply was lost is repeated unchanged: the store
+detects by the counted offsets whether it has already done the write.
 """
 
 import time
@@ -18,7 +24,7 @@ from collections.abc import Callable, Iterable
 import structlog
 
 from headwater.engine.metrics.pending_metrics import PendingMetrics
-from headwater.errors import SetStoreUnavailable
+from headwater.errors import RedisUnavailable
 from headwater.model.metric import MetricsDelta
 from headwater.model.record import count_values
 from headwater.sources.base import Positions
@@ -27,10 +33,10 @@ from headwater.stores.protocols.metrics import MetricStore
 log = structlog.get_logger(__name__)
 
 MIN_RETRY_S, MAX_RETRY_S = 1.0, 10.0
-"""The delay before a retry after a failed write, at first and at most. A retry may block for the store's timeout."""
+"""The delay before a retry after a failed write, at first and at most."""
 MAX_WRITES_AT_ONCE = 100
-MAX_UNDECIDED = 200_000
-"""How many undecided records of a partition are kept, at 16 to 32 bytes each.
+MAX_UNKNOWN = 200_000
+"""How many unknown records of a partition are kept, at 16 to 32 bytes each.
 
 A crash leaves fewer records between the committed and the counted offset.
 """
@@ -39,10 +45,12 @@ A crash leaves fewer records between the committed and the counted offset.
 class MetricsWriter:
     """Writes the metrics of one worker. Used by the engine's thread.
 
-    A record is undecided while the counted offset of its partition is unknown: it may be counted already. A partition
-    is full when MAX_UNDECIDED of its records are undecided; all later records of a full partition are new.
-
-    owner: a name that is unique to this worker process. clock: monotonic seconds.
+    Args:
+        store: The metric store.
+        deployment_id: The deployment whose metrics are written.
+        group: The consumer group of the partitions.
+        owner: A name that is unique to this worker process.
+        clock: Monotonic seconds.
     """
 
     def __init__(
@@ -60,15 +68,15 @@ class MetricsWriter:
         self._pending: deque[tuple[int, PendingMetrics]] = deque()
         """By minute, in order: the metrics that are not written yet."""
         self._unanswered: MetricsDelta | None = None
-        """A write that the store has not answered yet."""
+        """The last write, until the store has replied."""
         self._unacquired: set[int] = set()
-        """Partitions whose counted offset was not read yet."""
-        self._counted_offsets: Positions = {}
         self._catching_up: set[int] = set()
-        """Partitions whose records may be below their counted offset."""
-        self._counted_to: Positions = {}
-        """Up to where this worker has counted."""
-        self._undecided_counts = Counter[int]()
+        self._counted_offsets: Positions = {}
+        """By assigned partition: the counted offset in the store, or where this worker has read again."""
+        self._own_offsets: Positions = {}
+        """By partition: the position up to which this worker has counted, in the store or in memory."""
+        self._unknown_counts = Counter[int]()
+        """By unacquired partition: how many of its records are unknown."""
         self._retry_at = float("-inf")
         self._retry_delay_s = MIN_RETRY_S
 
@@ -76,82 +84,83 @@ class MetricsWriter:
         """Return whether no record that is read now from these partitions can be counted already."""
         return self._unacquired.isdisjoint(partitions) and self._catching_up.isdisjoint(partitions)
 
-    def assigned(self, partitions: Iterable[int]) -> None:
+    def on_assigned(self, partitions: Iterable[int]) -> None:
         """Take over the counting of these partitions."""
-        new = set(partitions)
-        self._counted_offsets.update({p: self._counted_to.get(p, 0) for p in new})
-        self._unacquired |= new
+        assigned = set(partitions)
+        self._counted_offsets.update({p: self._own_offsets.get(p, 0) for p in assigned})
+        self._unacquired |= assigned
         self.flush()
 
-    def rewound(self, positions: Positions) -> None:
+    def on_rewind(self, positions: Positions) -> None:
         """Record that records are read again from these positions on."""
-        full = self._full()  # the undecided records of full partitions stay, and are skipped when they are read again
+        full = self._full_partitions()  # their unknown records stay, and are skipped when they are read again
         positions = {p: position for p, position in positions.items() if p not in full}
-        self._drop_undecided(positions)
+        self._drop_unknown(positions)
         self._counted_offsets.update(
-            {p: max(self._counted_offsets.get(p, 0), self._counted_to.get(p, 0)) for p in positions}
+            {p: max(self._counted_offsets.get(p, 0), self._own_offsets.get(p, 0)) for p in positions}
         )
         self._catching_up |= {p for p, position in positions.items() if position < self._counted_offsets[p]}
 
-    def _drop_undecided(self, positions: Positions) -> None:
-        self._undecided_counts.clear()
+    def _drop_unknown(self, positions: Positions) -> None:
+        self._unknown_counts.clear()
         for _, metrics in self._pending:
-            metrics.drop_undecided(positions)
-            self._count_undecided(metrics)
+            metrics.drop_unknown(positions)
+            self._add_to_unknown_counts(metrics)
 
-    def released(self, partitions: Iterable[int]) -> None:
-        """Drop the undecided records of partitions that this worker has lost.
+    def on_revoked(self, partitions: Iterable[int]) -> None:
+        """Drop the unknown records of partitions that this worker has lost.
 
-        Counts of committed records stay.
+        The counts of committed records stay.
         """
-        lost = set(partitions)
-        self._drop_undecided(dict.fromkeys(lost, 0))
-        self._unacquired -= lost
-        self._catching_up -= lost
+        revoked = set(partitions)
+        self._drop_unknown(dict.fromkeys(revoked, 0))
+        self._unacquired -= revoked
+        self._catching_up -= revoked
 
     def add(self, minute: int, metrics: PendingMetrics) -> None:
         """Add the metrics of acknowledged records whose positions are not committed yet."""
-        self._extend_counted(metrics.end_offsets)
-        self._decide_new(metrics)
+        self._extend_own_offsets(metrics.end_offsets)
+        self._count_known(metrics)
         if self._pending and self._pending[-1][0] == minute:
             self._pending[-1][1].add(metrics)
         else:
             self._pending.append((minute, metrics))
 
-    def _extend_counted(self, end_offsets: Positions) -> None:
-        self._counted_to |= {p: max(end, self._counted_to.get(p, 0)) for p, end in end_offsets.items()}
+    def _extend_own_offsets(self, end_offsets: Positions) -> None:
+        self._own_offsets |= {p: max(end, self._own_offsets.get(p, 0)) for p, end in end_offsets.items()}
 
-    def _decide(self, metrics: PendingMetrics, counted_offsets: Positions) -> None:
-        batch_ends = metrics.decide(counted_offsets)
-        self._extend_counted(metrics.end_offsets)
+    def _count_known(self, metrics: PendingMetrics) -> None:
+        """Count all records at once, except records of unacquired partitions that are not full.
+
+        An earlier worker may have counted these records. All records of a full partition are new.
+        """
+        full = self._full_partitions()
+        unknown = self._unacquired - full
+        known = PendingMetrics(unknown=[batch.filter(lambda p, _: p not in unknown) for batch in metrics.unknown])
+        unknown_batches = [batch.filter(lambda p, _: p in unknown) for batch in metrics.unknown]
+        metrics.unknown = [batch for batch in unknown_batches if batch]
+        self._add_to_unknown_counts(metrics)
+        self._count_unknown(known, self._counted_offsets | {p: self._own_offsets[p] for p in full})
+        metrics.add(known)
+
+    def _count_unknown(self, metrics: PendingMetrics, counted_offsets: Positions) -> None:
+        """Count the unknown records that are not below the counted offsets."""
+        batch_ends = metrics.count_unknown(counted_offsets)
+        self._extend_own_offsets(metrics.end_offsets)
         self._catching_up -= {p for p, end in batch_ends.items() if end >= self._counted_offsets.get(p, 0)}
 
-    def _decide_new(self, metrics: PendingMetrics) -> None:
-        """Decide all records except those of unacquired partitions that are not full.
+    def _add_to_unknown_counts(self, metrics: PendingMetrics) -> None:
+        """Add unknown records to the number of each partition.
 
-        Only these exceptions may have been counted.
+        When a partition becomes full, the worker has counted up to the last of its unknown records.
         """
-        full = self._full()
-        unknown = self._unacquired - full
-        decided = PendingMetrics(undecided=[batch.filter(lambda p, _: p not in unknown) for batch in metrics.undecided])
-        undecided = [batch.filter(lambda p, _: p in unknown) for batch in metrics.undecided]
-        metrics.undecided = [batch for batch in undecided if batch]
-        self._count_undecided(metrics)
-        self._decide(decided, self._counted_offsets | {p: self._counted_to[p] for p in full})
-        metrics.add(decided)
+        for batch in metrics.unknown:
+            self._unknown_counts.update(count_values(batch.partitions))
+            full = self._full_partitions()
+            self._extend_own_offsets({p: end for p, end in batch.end_offsets().items() if p in full})
 
-    def _count_undecided(self, metrics: PendingMetrics) -> None:
-        """Count the undecided records of each partition.
-
-        A full partition counts as counted up to its last one.
-        """
-        for batch in metrics.undecided:
-            self._undecided_counts.update(count_values(batch.partitions))
-            full = self._full()
-            self._extend_counted({p: end for p, end in batch.end_offsets().items() if p in full})
-
-    def _full(self) -> set[int]:
-        return {p for p, records in self._undecided_counts.items() if records >= MAX_UNDECIDED}
+    def _full_partitions(self) -> set[int]:
+        return {p for p, records in self._unknown_counts.items() if records >= MAX_UNKNOWN}
 
     def flush(self, *, at_once: bool = False) -> None:
         """Write the pending metrics.
@@ -165,7 +174,7 @@ class MetricsWriter:
             for _ in range(MAX_WRITES_AT_ONCE):
                 if not self._write():
                     break
-        except SetStoreUnavailable as error:
+        except RedisUnavailable as error:
             if self._retry_at == float("-inf"):
                 log.warning("metrics are kept until the metric store is available again", reason=error.detail)
             self._retry_at = self._clock() + self._retry_delay_s
@@ -175,19 +184,19 @@ class MetricsWriter:
             self._retry_delay_s = MIN_RETRY_S
 
     def _acquire(self) -> None:
-        """Acquire new partitions in the store, read their offsets, and decide undecided records."""
+        """Acquire the unacquired partitions in the store, and count their unknown records."""
         if self._unacquired:
-            found = self._store.acquire_partitions(*self._key, sorted(self._unacquired))
-            self._counted_offsets.update({p: max(offset, self._counted_offsets[p]) for p, offset in found.items()})
+            stored = self._store.acquire_partitions(*self._key, sorted(self._unacquired))
+            self._counted_offsets.update({p: max(offset, self._counted_offsets[p]) for p, offset in stored.items()})
             self._catching_up |= {p for p in self._unacquired if self._counted_offsets[p]}
             self._unacquired.clear()
         for _, metrics in self._pending:
-            if metrics.undecided:
-                self._decide(metrics, self._counted_offsets)
-        full = self._full()
-        self._counted_offsets.update({p: max(self._counted_offsets[p], self._counted_to[p]) for p in full})
+            if metrics.unknown:
+                self._count_unknown(metrics, self._counted_offsets)
+        full = self._full_partitions()
+        self._counted_offsets.update({p: max(self._counted_offsets[p], self._own_offsets[p]) for p in full})
         self._catching_up |= full
-        self._undecided_counts.clear()
+        self._unknown_counts.clear()
 
     def _write(self) -> bool:
         """Write the metrics of one minute. Return False when none are left."""
@@ -198,8 +207,8 @@ class MetricsWriter:
             self._unanswered = metrics.to_delta(minute)
         fenced = self._store.write(*self._key, self._unanswered)
         if fenced:
-            log.warning("metrics were rejected: another worker owns these partitions", partitions=sorted(fenced))
+            log.warning("metrics were rejected: another worker has these partitions", partitions=sorted(fenced))
             for partition in fenced:
-                self._counted_to.pop(partition, None)
+                self._own_offsets.pop(partition, None)
         self._unanswered = None
         return True

@@ -1,4 +1,4 @@
-"""Counts and times of delivered records that are not written to the metric store yet."""
+"""Counts and times of produced records that are not written to the metric store yet."""
 
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -6,24 +6,22 @@ from dataclasses import dataclass, field
 from itertools import compress
 from typing import NamedTuple
 
-from headwater.engine.pipeline import InFlightBatch
+from headwater.engine.in_flight_batch import InFlightBatch
 from headwater.model.metric import CountType, Histogram, MetricsDelta, PartitionCounts, TimeType
 from headwater.model.record import Failure, Int64Column, count_values
 from headwater.sources.base import Positions
 
 
-class DeliveredBatch(NamedTuple):
-    """The positions of the source records of a delivered batch, as columns.
-
-    It can be filtered by position.
+class ProducedBatch(NamedTuple):
+    """The positions of the source records of a produced batch, as columns that can be filtered.
 
     Attributes:
         partitions: The partitions of the records that were read.
         offsets: The offsets of the records that were read.
-        output_partitions: The partitions of the source records of the outputs, which each sink got.
+        output_partitions: The partitions of the source records of the outputs.
         output_offsets: The offsets of the source records of the outputs.
-        failures: For each failed record its partition, its offset, and whether a sink (not a transform) has failed.
-        sink_count: How many sinks got the outputs.
+        failures: The partition and offset of each failed record, and whether it failed in a sink, not in a transform.
+        sink_count: How many sinks each output was sent to.
     """
 
     partitions: Int64Column
@@ -34,27 +32,32 @@ class DeliveredBatch(NamedTuple):
     sink_count: int
 
     @classmethod
-    def of(cls, in_flight: InFlightBatch, sent: int, sink_failures: Sequence[Failure]) -> "DeliveredBatch":
+    def of(cls, in_flight: InFlightBatch, produced: int, sink_failures: Sequence[Failure]) -> "ProducedBatch":
         """Return the positions of a batch after `Delivery.deliver`.
 
-        `deliver` has returned `sent` and `sink_failures`.
+        Args:
+            in_flight: The batch.
+            produced: The first result of `deliver`.
+            sink_failures: The second result of `deliver`.
         """
         source, output, failed_records = in_flight.input, in_flight.output, in_flight.failed_records
-        first_by_sink = len(failed_records) - len(
-            sink_failures
-        )  # the failures of transforms come before those of sinks
-        failures = [(r.partition, r.offset, number >= first_by_sink) for number, r in enumerate(failed_records)]
-        sink_count = (sent + len(sink_failures)) // len(output) if output else 0
+        # The failures of transforms come before the failures of sinks.
+        first_sink_failure = len(failed_records) - len(sink_failures)
+        failures = [
+            (failed.partition, failed.offset, number >= first_sink_failure)
+            for number, failed in enumerate(failed_records)
+        ]
+        sink_count = (produced + len(sink_failures)) // len(output) if output else 0
         return cls(source.partitions, source.offsets, output.partitions, output.offsets, failures, sink_count)
 
     def __len__(self) -> int:
         return len(self.partitions)
 
-    def filter(self, predicate: Callable[[int, int], bool]) -> "DeliveredBatch":
+    def filter(self, predicate: Callable[[int, int], bool]) -> "ProducedBatch":
         """Return the records for which `predicate(partition, offset)` is true."""
         read = [predicate(*position) for position in zip(self.partitions, self.offsets, strict=True)]
         output = [predicate(*position) for position in zip(self.output_partitions, self.output_offsets, strict=True)]
-        return DeliveredBatch(
+        return ProducedBatch(
             Int64Column("q", compress(self.partitions, read)),
             Int64Column("q", compress(self.offsets, read)),
             Int64Column("q", compress(self.output_partitions, output)),
@@ -89,18 +92,18 @@ class PendingMetrics:
         counts: The counts of each partition.
         end_offsets: By partition, the position up to which records are counted.
         times: The histograms of times.
-        undecided: Batches of which some records may already be counted in the metric store.
+        unknown: Batches of which some records may already be counted in the metric store.
     """
 
     counts: dict[int, Counter[CountType]] = field(default_factory=dict)
     end_offsets: Positions = field(default_factory=dict)
     times: dict[TimeType, Histogram] = field(default_factory=dict)
-    undecided: list[DeliveredBatch] = field(default_factory=list)
+    unknown: list[ProducedBatch] = field(default_factory=list)
 
     def count(self, counts: Mapping[int, Counter[CountType]], end_offsets: Positions) -> None:
-        """Add the counts of a batch by partition. end_offsets: where the batch ends."""
-        for partition, of_partition in counts.items():
-            self.counts.setdefault(partition, Counter()).update(of_partition)
+        """Add the counts of a batch by partition. `end_offsets` are the positions after the batch."""
+        for partition, partition_counts in counts.items():
+            self.counts.setdefault(partition, Counter()).update(partition_counts)
             self._extend_to(partition, end_offsets[partition])
 
     def _extend_to(self, partition: int, end: int) -> None:
@@ -110,18 +113,18 @@ class PendingMetrics:
         """Return the histogram of a metric."""
         return self.times.setdefault(name, Histogram())
 
-    def decide(self, counted_offsets: Mapping[int, int]) -> Positions:
-        """Count the undecided batches from `counted_offsets` on; earlier records are counted.
+    def count_unknown(self, counted_offsets: Mapping[int, int]) -> Positions:
+        """Count the unknown records from `counted_offsets` on; earlier records are counted already.
 
-        Returns the positions at which the undecided batches end, by partition. `end_offsets` may be higher: it includes
+        Returns the positions at which the unknown batches end, by partition. `end_offsets` may be higher: it includes
         counts from before the worker read these records again.
         """
         batch_ends: Positions = {}
-        for batch in self.undecided:
+        for batch in self.unknown:
             batch_ends |= batch.end_offsets()
-            new = batch.filter(lambda partition, offset: offset >= counted_offsets.get(partition, 0))
-            self.count(new.counts(), new.end_offsets())
-        self.undecided.clear()
+            uncounted = batch.filter(lambda partition, offset: offset >= counted_offsets.get(partition, 0))
+            self.count(uncounted.counts(), uncounted.end_offsets())
+        self.unknown.clear()
         return batch_ends
 
     def drop(self, partitions: Collection[int]) -> None:
@@ -129,25 +132,25 @@ class PendingMetrics:
         for partition in partitions:
             self.counts.pop(partition, None)
             self.end_offsets.pop(partition, None)
-        self.drop_undecided(dict.fromkeys(partitions, 0))
+        self.drop_unknown(dict.fromkeys(partitions, 0))
 
-    def drop_undecided(self, positions: Positions) -> None:
-        """Discard the undecided records from these positions on."""
-        self.undecided = [
+    def drop_unknown(self, positions: Positions) -> None:
+        """Discard the unknown records from these positions on."""
+        self.unknown = [
             batch.filter(lambda partition, offset: offset < positions.get(partition, offset + 1))
-            for batch in self.undecided
+            for batch in self.unknown
         ]
 
     def add(self, later: "PendingMetrics") -> None:
-        """Add the metrics of records that were delivered later."""
+        """Add the metrics of records that were produced later."""
         for partition, counts in later.counts.items():
             self.counts.setdefault(partition, Counter()).update(counts)
             self._extend_to(partition, later.end_offsets[partition])
         for name, histogram in later.times.items():
             self.time(name).update(histogram)
-        self.undecided += later.undecided
+        self.unknown += later.unknown
 
     def to_delta(self, minute: int) -> MetricsDelta:
-        """Return the decided metrics as one write for the metric store."""
+        """Return the metrics, without the unknown records, as one write for the metric store."""
         counts = {p: PartitionCounts(self.end_offsets[p], counts) for p, counts in self.counts.items()}
         return MetricsDelta(minute, counts, self.times)

@@ -1,6 +1,6 @@
 """Measures the counts and times of batches.
 
-They become final when the positions of their records are committed.
+Counts and times become final when the positions of their records are committed.
 """
 
 import time
@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from headwater.engine.in_flight_batch import InFlightBatch
 from headwater.engine.metrics.event_time import EventTime
 from headwater.engine.metrics.metrics_writer import MetricsWriter
-from headwater.engine.metrics.pending_metrics import DeliveredBatch, PendingMetrics
-from headwater.engine.pipeline import InFlightBatch
+from headwater.engine.metrics.pending_metrics import PendingMetrics, ProducedBatch
 from headwater.model.metric import CountType, Histogram, TimeType
 from headwater.model.record import Failure, count_values
 from headwater.model.value_sets import SetId
@@ -33,24 +33,24 @@ class TimedLookup:
         self._times = times
         self._clock = clock
 
-    def contains_many(self, target: SetId, values: Sequence[str]) -> list[bool]:
+    def contains_many(self, set_id: SetId, values: Sequence[str]) -> list[bool]:
         """See SetLookup."""
         began = self._clock()
-        are_members = self._sets.contains_many(target, values)
+        are_members = self._sets.contains_many(set_id, values)
         self._times.append(1000 * (self._clock() - began))
         return are_members
 
 
 class _UnacknowledgedBatch(NamedTuple):
-    """A delivered batch whose records are not all acknowledged yet.
+    """A produced batch whose records are not all acknowledged yet.
 
     Attributes:
-        end: How many records had been produced after its last record.
+        produced: How many records this worker had produced, since the last commit, with the last record of the batch.
         timestamps: The timestamps of the source records in ms, and how many records have each.
         event_times: Sampled event times in ms, each with the number of records that it represents.
     """
 
-    end: int
+    produced: int
     timestamps: Counter[int]
     event_times: list[tuple[float, int]]
 
@@ -64,7 +64,7 @@ class PipelineMetrics:
         metrics_writer: Writes the metrics to the metric store.
         event_time: Reads the event time of records.
         lookup_times: The durations of set lookups in ms, from TimedLookup. This class removes them.
-        now: Seconds since the epoch.
+        clock: Returns the seconds since the epoch.
 
     Attributes:
         totals: The counts of all records that this worker has committed. They include records that an earlier worker
@@ -79,7 +79,7 @@ class PipelineMetrics:
         metrics_writer: MetricsWriter,
         event_time: EventTime | None = None,
         lookup_times: deque[float] | None = None,
-        now: Callable[[], float] = time.time,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         self.totals: Counter[CountType] = Counter()
         self.times: dict[TimeType, Histogram] = {}
@@ -88,7 +88,7 @@ class PipelineMetrics:
         self._writer = metrics_writer
         self._event_time = event_time or EventTime(None)
         self._lookup_times = deque[float]() if lookup_times is None else lookup_times
-        self._now = now
+        self._clock = clock
         self._pending = PendingMetrics()
         self._acknowledged: list[tuple[float, _UnacknowledgedBatch]] = []
         self._clear_uncommitted()
@@ -98,39 +98,44 @@ class PipelineMetrics:
         times = {name: dict(histogram) for name, histogram in self.times.items()}
         return {"committed_batches": self.batches, "counters": dict(self.totals), "times": times}
 
-    def assigned(self, partitions: Iterable[int]) -> None:
-        """Record that this worker owns these partitions from now on."""
-        self._writer.assigned(partitions)
+    def on_assigned(self, partitions: Iterable[int]) -> None:
+        """Record that these partitions are assigned to this worker."""
+        self._writer.on_assigned(partitions)
 
-    def dropped(self, partitions: Sequence[int]) -> None:
+    def on_revoked(self, partitions: Sequence[int]) -> None:
         """Record that this worker has lost these partitions.
 
-        The next owner counts their uncommitted records.
+        The next worker of the partitions counts their uncommitted records.
         """
         self._pending.drop(partitions)
-        self._writer.released(partitions)
+        self._writer.on_revoked(partitions)
         for partition in partitions:
-            self._totals.pop(partition, None)
+            self._uncommitted_totals.pop(partition, None)
 
-    def delivered(
-        self, in_flight: InFlightBatch, positions: Positions, sent: int, failures: list[Failure], took_s: float
+    def on_produced(
+        self, in_flight: InFlightBatch, positions: Positions, produced: int, failures: list[Failure], took_s: float
     ) -> None:
-        """Record a batch that was handed to the producer `took_s` after it was read.
+        """Record a batch that `Delivery.deliver` has produced.
 
-        positions: the positions after the batch. sent, failures: the result of `Delivery.deliver`.
+        Args:
+            in_flight: The batch.
+            positions: The positions after the batch.
+            produced: How many outputs were produced, counted once per sink: the first result of `deliver`.
+            failures: The outputs that were not produced: the second result of `deliver`.
+            took_s: How long after it was read the batch was produced.
         """
-        delivered = DeliveredBatch.of(in_flight, sent, failures)
-        counts = delivered.counts()
-        for partition, of_partition in counts.items():
-            self._totals.setdefault(partition, Counter()).update(of_partition)
-        self._batches += 1
+        batch = ProducedBatch.of(in_flight, produced, failures)
+        counts = batch.counts()
+        for partition, partition_counts in counts.items():
+            self._uncommitted_totals.setdefault(partition, Counter()).update(partition_counts)
+        self._uncommitted_batches += 1
         if self._writer.are_all_new(positions):
             self._pending.count(counts, positions)
         else:
-            self._pending.undecided.append(delivered)
-        if delivered:
-            self._pending.time("processing_latency").add(1000 * took_s, len(delivered))
-        self._produced += sent + len(in_flight.failed_records)
+            self._pending.unknown.append(batch)
+        if batch:
+            self._pending.time("processing_latency").add(1000 * took_s, len(batch))
+        self._produced += produced + len(in_flight.failed_records)
         if in_flight.output:
             self._unacknowledged.append(
                 _UnacknowledgedBatch(
@@ -157,16 +162,13 @@ class PipelineMetrics:
 
     @property
     def awaits_acknowledgements(self) -> bool:
-        """Whether delivered records may be unacknowledged."""
+        """Whether produced records may be unacknowledged."""
         return bool(self._unacknowledged)
 
-    def acknowledged(self, outstanding: int) -> None:
-        """Record that `outstanding` of the delivered records are not acknowledged yet.
-
-        Batches are acknowledged in the order in which they were delivered.
-        """
-        now_ms = 1000 * self._now()
-        while self._unacknowledged and self._unacknowledged[0].end <= self._produced - outstanding:
+    def on_acknowledged(self, outstanding: int) -> None:
+        """Record that all produced records except the last `outstanding` ones are acknowledged."""
+        now_ms = 1000 * self._clock()
+        while self._unacknowledged and self._unacknowledged[0].produced <= self._produced - outstanding:
             self._acknowledged.append((now_ms, self._unacknowledged.popleft()))
 
     def _measure_acknowledged(self) -> None:
@@ -184,11 +186,12 @@ class PipelineMetrics:
         self._acknowledged.clear()
 
     def before_commit(self, *, at_once: bool) -> None:
-        """Write the metrics.
+        """Write all metrics so far.
 
-        Called just before the positions of all delivered records are committed.
+        Called just before the positions of all produced records are committed.
 
-        at_once: whether to write even during the retry delay after a failed write.
+        Args:
+            at_once: Whether to write even during the retry delay after a failed write.
         """
         while self._lookup_times:
             self._pending.time("lookup_latency").add(self._lookup_times.popleft())
@@ -202,28 +205,29 @@ class PipelineMetrics:
         for name, histogram in pending.times.items():
             self.times.setdefault(name, Histogram()).update(histogram)
         pending.times.pop("lookup_latency", None)
-        if pending.counts or pending.undecided or pending.times:
-            self._writer.add(int(self._now()) // MINUTE_S * MINUTE_S, pending)
+        if pending.counts or pending.unknown or pending.times:
+            self._writer.add(int(self._clock()) // MINUTE_S * MINUTE_S, pending)
 
     def after_commit(self, *, at_once: bool) -> None:
         """Add the committed records to the totals.
 
-        at_once: whether to write the metrics of the last acknowledgements now, because no later write may follow.
+        Args:
+            at_once: Whether to write the metrics of the last acknowledgements now, because no later write may follow.
         """
-        self.acknowledged(0)
-        for counts in self._totals.values():
+        self.on_acknowledged(0)
+        for counts in self._uncommitted_totals.values():
             self.totals.update(counts)
-        self.batches += self._batches
+        self.batches += self._uncommitted_batches
         self._clear_uncommitted()
         if at_once:
             self.flush()
 
     def flush(self) -> None:
-        """Write the metrics that could not be written before."""
+        """Write the metrics of the last acknowledgements, and retry metrics of earlier writes."""
         self._hand_over()
         self._writer.flush()
 
-    def rewound(self, positions: Positions) -> None:
+    def on_rewind(self, positions: Positions) -> None:
         """Discard the metrics since the last commit.
 
         The worker reads these records again, from `positions` on.
@@ -231,11 +235,11 @@ class PipelineMetrics:
         self.rewinds += 1
         self._pending = PendingMetrics()
         self._acknowledged.clear()
-        self._writer.rewound(positions)
+        self._writer.on_rewind(positions)
         self._clear_uncommitted()
 
     def _clear_uncommitted(self) -> None:
-        self._totals: dict[int, Counter[CountType]] = {}
-        self._batches = 0
+        self._uncommitted_totals: dict[int, Counter[CountType]] = {}
+        self._uncommitted_batches = 0
         self._unacknowledged: deque[_UnacknowledgedBatch] = deque()
         self._produced = 0

@@ -1,1 +1,1 @@
-"""EVM chains: blocks and logs of a node become records of five streams."""
+"""Converts the blocks and logs of an EVM node to records of five streams."""

@@ -1,7 +1,7 @@
-"""Parses event ABIs, JSON and human-readable, and finds the ABIs of a log.
+"""Parses event ABIs in JSON and in human-readable form, and finds the ABIs of a log.
 
-The types are those of Solidity's contract ABI specification. eth-abi and eth-utils would replace `_canonical` alone:
-they parse no human-readable event, and their `normalize` lets types such as `uint7` pass.
+Solidity's contract ABI specification defines the types. eth-abi and eth-utils could replace only `_canonical`: they
+parse no human-readable event, and their `normalize` accepts types such as `uint7`.
 """
 
 import re
@@ -53,8 +53,8 @@ class Event(NamedTuple):
     topic0: str
 
     @property
-    def topics(self) -> int:
-        """The number of topics of its logs."""
+    def topic_count(self) -> int:
+        """The number of topics of the event's logs."""
         return 1 + sum(param.indexed for param in self.params)
 
 
@@ -64,14 +64,14 @@ def unique_names(params: Sequence[Param]) -> list[str]:
     A parameter without a name, or with the name of an earlier one, is called `arg<index>`, counted from 0. If another
     parameter has that name, `_1` is appended, or the first higher number that makes the name unique.
     """
-    taken = {param.name for param in params}
+    used_names = {param.name for param in params}
     names: list[str] = []
     for index, param in enumerate(params):
         if param.name and param.name not in names:
             names.append(param.name)
         else:
-            names.append(next(name for name in _fallback_names(index) if name not in taken))
-            taken.add(names[-1])
+            names.append(next(name for name in _fallback_names(index) if name not in used_names))
+            used_names.add(names[-1])
     return names
 
 
@@ -81,7 +81,7 @@ def _fallback_names(index: int) -> Iterator[str]:
         yield f"arg{index}_{number}"
 
 
-def _event(name: str, params: Iterable[Param]) -> Event:
+def _make_event(name: str, params: Iterable[Param]) -> Event:
     params = tuple(params)
     if sum(param.indexed for param in params) > MAX_INDEXED:
         raise SetupError(f"The event {name} has more than {MAX_INDEXED} indexed parameters: this is no event ABI.")
@@ -89,18 +89,18 @@ def _event(name: str, params: Iterable[Param]) -> Event:
     return Event(name, params, signature, f"0x{keccak(signature.encode()).hex()}")
 
 
-def parse_event(text: str) -> Event:
+def event_of_text(text: str) -> Event:
     """Parse a human-readable event such as `Transfer(address indexed to, uint256 value)`.
 
     Raises SetupError, also for an anonymous event, which has no topic0.
     """
-    event = read_fragment(parse_fragment(text))
+    event = event_of_fragment(fragment_of_text(text))
     if event is None:
         raise SetupError(f"The event {text!r} is anonymous, so no log can be recognised by it.")
     return event
 
 
-def parse_fragment(text: str) -> dict[str, Any]:
+def fragment_of_text(text: str) -> dict[str, Any]:
     """Convert a human-readable event to the JSON form. Raises SetupError."""
     match = _EVENT.fullmatch(text.strip())
     if match is None:
@@ -140,15 +140,15 @@ def _input(text: str) -> dict[str, Any]:
     return entry | {"name": "".join(words)}
 
 
-def read_fragment(fragment: Any) -> Event | None:
-    """Parse a member of a JSON ABI; None if it is not an event, or an anonymous one.
+def event_of_fragment(fragment: Any) -> Event | None:
+    """Parse a member of a JSON ABI.
 
-    Raises SetupError.
+    Returns None if the member is not an event, or is an anonymous event. Raises SetupError.
     """
     if not isinstance(fragment, Mapping) or fragment.get("type", "event") != "event" or fragment.get("anonymous"):
         return None
     try:
-        return _event(_name(fragment["name"]), map(_param, fragment["inputs"]))
+        return _make_event(_name(fragment["name"]), map(_param, fragment["inputs"]))
     except (KeyError, TypeError, AttributeError) as error:
         raise SetupError(f"An event of the ABI lacks a member or has one of a wrong type: {error!r}.") from error
 
@@ -176,18 +176,18 @@ def _canonical(text: str, components: Sequence[Param]) -> str:
     return _ALIASES.get(base, base) + suffix
 
 
-def write_fragment(event: Event) -> dict[str, Any]:
-    """Convert an event to a member of a JSON ABI, which `read_fragment` parses."""
-    return {"type": "event", "name": event.name, "inputs": [_written_param(param) for param in event.params]}
+def fragment_of_event(event: Event) -> dict[str, Any]:
+    """Convert an event to a member of a JSON ABI. The inverse function is `event_of_fragment`."""
+    return {"type": "event", "name": event.name, "inputs": [_param_entry(param) for param in event.params]}
 
 
-def _written_param(param: Param) -> dict[str, Any]:
+def _param_entry(param: Param) -> dict[str, Any]:
     kind, _, suffix = param.type.rpartition(")")
     entry: dict[str, Any] = {"name": param.name, "type": f"tuple{suffix}" if kind else param.type}
     if param.indexed:
         entry["indexed"] = True
     if param.components:
-        entry["components"] = [_written_param(component) for component in param.components]
+        entry["components"] = [_param_entry(component) for component in param.components]
     return entry
 
 
@@ -205,19 +205,19 @@ class Abis:
         self._generic = _by_topics(generic)
         self._own = {address: _by_topics(events) for address, events in own.items()}
 
-    def candidates(self, address: str, topic0: str, topics: int) -> Sequence[Event]:
+    def candidates(self, address: str, topic0: str, topic_count: int) -> Sequence[Event]:
         """Return the events whose logs have this topic0 and number of topics, the best first."""
-        key = (topic0, topics)
+        key = (topic0, topic_count)
         own = self._own.get(address)
         generic = self._generic.get(key, ())
         return generic if own is None else (*own.get(key, ()), *generic)
 
 
 def _by_topics(events: Iterable[Event]) -> dict[tuple[str, int], list[Event]]:
-    found: dict[tuple[str, int], list[Event]] = {}
+    by_topics: dict[tuple[str, int], list[Event]] = {}
     for event in events:
-        same = found.setdefault((event.topic0, event.topics), [])
-        if event in same:
-            same.remove(event)
-        same.insert(0, event)
-    return found
+        candidates = by_topics.setdefault((event.topic0, event.topic_count), [])
+        if event in candidates:
+            candidates.remove(event)
+        candidates.insert(0, event)
+    return by_topics

@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from headwater.errors import SetupError
-from headwater.ingest.evm.abi import Event, parse_fragment, read_fragment
+from headwater.ingest.evm.abi import Event, event_of_fragment, fragment_of_text
 from headwater.ingest.evm.values import reader_of
 from headwater.record_files.record_file import read_lines
 
@@ -24,13 +24,13 @@ _HUMAN_READABLE: Final = (b"event ", b"function ", b"error ", b"constructor", b"
 def read_events(file: Path) -> list[Event]:
     """Return the events of a file, which may be compressed.
 
-    Raises SetupError when there is none, or when an event has an unknown type.
+    Raises SetupError when the file has no event, or when an event has an unknown type.
     """
     lines = list(read_lines(file))
     try:
         documents = _documents(lines)
         fragments = [fragment for document in documents for fragment in _fragments(document)]
-        events = [event for event in map(read_fragment, fragments) if event is not None]
+        events = [event for event in map(event_of_fragment, fragments) if event is not None]
         for event in events:
             _check_types(event)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -56,10 +56,10 @@ def _documents(lines: Sequence[bytes]) -> list[Any]:
     try:
         return [msgspec.json.decode(b"\n".join(lines))]
     except msgspec.DecodeError:
-        return [_line(line.strip()) for line in lines]
+        return [_decode_line(line.strip()) for line in lines]
 
 
-def _line(line: bytes) -> Any:
+def _decode_line(line: bytes) -> Any:
     """Decode a JSON line, or a line of a human-readable ABI."""
     return line.decode() if line.startswith(_HUMAN_READABLE) else msgspec.json.decode(line)
 
@@ -80,7 +80,7 @@ def _fragments_of_text(text: str) -> Iterator[Any]:
     Explorers send ABIs in JSON strings.
     """
     if text.startswith("event "):
-        yield parse_fragment(text)
+        yield fragment_of_text(text)
     elif text.startswith(("[", "{")):
         yield from _fragments(msgspec.json.decode(text))
 
@@ -101,7 +101,7 @@ def _fragments_of_object(document: dict[str, Any]) -> Iterator[Any]:
 def _fragments_of_contracts(contracts: Any) -> Iterator[Any]:
     """Yield the fragments of contracts by name, or by file and name.
 
-    solc has both forms of output.
+    solc writes both forms.
     """
     if not isinstance(contracts, dict):
         return
@@ -113,14 +113,14 @@ def _fragments_of_contracts(contracts: Any) -> Iterator[Any]:
 
 
 def _advice(documents: Sequence[Any]) -> str:
-    """Return advice on which file to use instead of one without events."""
+    """Return advice on which file to use instead of a file without events."""
     document = documents[0] if len(documents) == 1 else None
     if isinstance(document, dict) and "language" in document and "sources" in document:
         return "It is the input of a compiler: give its output, or the ABI of the contract alone."
-    wanted = (
-        "Give the list of the ABI's entries (often a member called `abi`), a build artifact, an explorer's answer, "
+    usable = (
+        "Give the list of the ABI's entries (often a member called `abi`), a build artifact, an explorer's response, "
         "the output of solc, or lines of events as `event Paused(address account)`."
     )
     if isinstance(document, dict) and document:
-        return f"It is an object with the members {', '.join(sorted(document)[:10])}. {wanted}"
-    return wanted
+        return f"It is an object with the members {', '.join(sorted(document)[:10])}. {usable}"
+    return usable

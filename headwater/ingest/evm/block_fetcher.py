@@ -1,10 +1,10 @@
 """Fetches blocks with all their logs from one node.
 
 There are two methods. `receipts` calls eth_getBlockReceipts for each block. `logs` calls eth_getLogs over a range of
-blocks, and fetches the blocks with their transactions for senders and receivers. A block and its logs come from
-separate calls, and nodes omit logs, so responses are verified: the logs must carry the block's hash, set all bits of
-its bloom filter and have consecutive indexes, and each block must be the parent of the next. An incomplete block is
-requested again, also by the other method.
+blocks, and fetches the blocks with their transactions, which have the senders and receivers. A block and its logs come
+from separate calls, and nodes omit logs, so responses are verified: the logs must have the hash of the block, set all
+bits of the bloom filter of the block and have consecutive indexes, and each block must be the parent of the next. An
+incomplete block is requested again, also by the other method.
 """
 
 import re
@@ -23,7 +23,7 @@ from headwater.errors import (
     NodeRateLimited,
     NodeUnavailable,
     RangeTooLarge,
-    RequestRefused,
+    RequestRejected,
 )
 from headwater.ingest.evm.adaptive import AdaptiveSize
 from headwater.ingest.evm.blocks import Block, FullBlock, HashesBlock, Header, Log, Receipt, from_logs, from_receipts
@@ -44,15 +44,17 @@ from headwater.ingest.jsonrpc import MAX_QUOTED_CHARS
 _T = TypeVar("_T")
 BlockOutcome = BlockResponse | NodeUnavailable
 """The data of a block that a node has sent, or the error of the request."""
+LogsOutcome = list[Log] | NodeUnavailable
+"""The logs of a block that a node has sent, or the error of the request."""
 
 DEFAULT_RANGE: Final = 10
 MAX_RANGE: Final = 200
-"""The most blocks in one eth_getLogs, after the range has grown."""
+"""The maximum number of blocks in one eth_getLogs, after the range has grown."""
 RANGE_STEP: Final = 2
 MAX_TRIES: Final = 5
-"""The most requests for a block by each method."""
+"""The maximum number of requests for a block by each method."""
 MAX_RANGE_TRIES: Final = 2
-"""The most requests for a range of blocks before the range is halved."""
+"""The maximum number of requests for a range of blocks before the range is halved."""
 RETRY_PAUSE_S: Final = 0.2
 """The pause before a block is requested again: nodes behind one URL may have different heads."""
 METHOD_RETRY_S: Final = 600.0
@@ -77,7 +79,7 @@ class BlockFetcher:
     Args:
         rpc: The client of the node.
         preferred: The method that is tried first; None for receipts.
-        sprint: See `completeness.SPRINTS`.
+        sprint: The number of blocks of a sprint, see `completeness.SPRINTS`; None for a chain without sprints.
         sleep: Waits for some seconds. The default ends early when the client is closed.
         clock: Returns monotonic seconds.
 
@@ -116,7 +118,7 @@ class BlockFetcher:
 
     @property
     def retries(self) -> int:
-        """The number of requests that were retries."""
+        """The number of requests that were sent again."""
         return self._rpc.retries
 
     def wait(self, seconds: float) -> None:
@@ -143,58 +145,61 @@ class BlockFetcher:
 
     def headers(self, blocks: Sequence[int | str]) -> list[Header | None]:
         """Return the headers of several blocks. Raises NodeUnavailable."""
-        found = [_decoded(_HEADER, raw) for raw in self._rpc.batch([_block_call(block) for block in blocks])]
-        for header in found:
+        headers = [_decoded(_HEADER, raw) for raw in self._rpc.batch([_block_call(block) for block in blocks])]
+        for header in headers:
             if header is not None and not _is_number(header.number):
                 raise _unexpected_response(f"a block has the number {header.number[:MAX_QUOTED_CHARS]!r}")
-        return found
+        return headers
 
     def blocks(self, first: int, last: int) -> list[Block]:
         """Return the blocks of a range, both ends included. Raises NodeUnavailable.
 
-        Each block is the parent of the next. The caller must check that the first block follows its last one.
+        Each block is the parent of the next. The caller must check the parent of the first block.
         """
         collector = _BlockCollector(range(first, last + 1), self.sprint)
         for attempt in range(MAX_TRIES * len(METHODS)):
-            usable = self._available_methods()
-            if attempt >= len(usable):
+            methods = self._available_methods()
+            if attempt >= len(methods):
                 self._sleep(RETRY_PAUSE_S)
-            self._request(collector, usable[attempt % len(usable)])
-            if attempt + 1 >= len(usable):
-                self._find_state_syncs(collector)
+            self._request(collector, methods[attempt % len(methods)])
+            if attempt + 1 >= len(methods):  # before, the other method may still return the state-sync transaction
+                self._fetch_state_syncs(collector)
+            collector.drop_unlinked()
             if (blocks := collector.blocks()) is not None:
                 return blocks
-        return collector.accepted()
+        return collector.accept_remaining()
 
     def _available_methods(self) -> tuple[Method, ...]:
         """Return the methods that the node supports, the preferred one first.
 
-        Returns all methods if it seems to support none.
+        Returns all methods if the node seems to support none.
         """
         now = self._clock()
-        return tuple(each for each in self._methods if self._missing_until.get(each, now) <= now) or self._methods
+        return tuple(method for method in self._methods if self._missing_until.get(method, now) <= now) or self._methods
 
     def _request(self, collector: "_BlockCollector", method: Method) -> None:
-        wanted = collector.incomplete_numbers()
-        found = self._by_receipts(wanted) if method == "receipts" else self._by_logs(wanted)
-        missing = next((each for each in found.values() if isinstance(each, MethodMissing)), None)
+        """Request the blocks that are not known to be complete, by one method."""
+        numbers = collector.incomplete_numbers()
+        outcomes = self._by_receipts(numbers) if method == "receipts" else self._by_logs(numbers)
+        missing = next((outcome for outcome in outcomes.values() if isinstance(outcome, MethodMissing)), None)
         if missing is not None:
-            self._note_missing(method, missing)
-        faulty = [number for number, each in found.items() if collector.add(number, each)]
-        if faulty:
-            self._note_incomplete(len(faulty), faulty[0], collector.reason(faulty[0]))
+            self._on_missing_method(method, missing)
+        incomplete = [number for number, outcome in outcomes.items() if collector.add(number, outcome)]
+        if incomplete:
+            self._on_incomplete(len(incomplete), incomplete[0], collector.reason(incomplete[0]))
 
-    def _note_missing(self, method: Method, missing: MethodMissing) -> None:
+    def _on_missing_method(self, method: Method, error: MethodMissing) -> None:
+        """Use the other method for some time. Raises the error when the node supports neither."""
         self._missing_until[method] = self._clock() + METHOD_RETRY_S
         if not self._has_alternative(method):
-            raise missing
+            raise error
         other = {"receipts": "eth_getLogs", "logs": "eth_getBlockReceipts"}[method]
-        log.info(f"the node does not support a method; {other} is used", node=self.label, reason=missing.detail)
+        log.info(f"the node does not support a method; {other} is used", node=self.label, reason=error.detail)
 
     def _has_alternative(self, method: Method) -> bool:
-        return any(each != method and self._missing_until.get(each, 0.0) <= self._clock() for each in METHODS)
+        return any(other != method and self._missing_until.get(other, 0.0) <= self._clock() for other in METHODS)
 
-    def _note_incomplete(self, count: int, number: int, reason: str) -> None:
+    def _on_incomplete(self, count: int, number: int, reason: str) -> None:
         self.incomplete += count
         if self._clock() >= self._warn_at:
             self._warn_at = self._clock() + WARN_EVERY_S
@@ -207,44 +212,51 @@ class BlockFetcher:
             calls += [_block_call(number), ("eth_getBlockReceipts", [hex(number)])]
         outcomes = self._rpc.outcomes(calls)
         pairs = zip(outcomes[::2], outcomes[1::2], strict=True)
-        return {number: _from_receipts(number, *pair) for number, pair in zip(numbers, pairs, strict=True)}
+        return {number: _response_from_receipts(number, *pair) for number, pair in zip(numbers, pairs, strict=True)}
 
     def _by_logs(self, numbers: Sequence[int]) -> dict[int, BlockOutcome]:
-        logs: dict[int, list[Log] | NodeUnavailable] = {}
-        for first, last in _runs(numbers):
-            logs |= self._logs(first, last)
+        logs: dict[int, LogsOutcome] = {}
+        for run in _runs(numbers):
+            logs |= self._logs(run)
         outcomes = self._rpc.outcomes([_block_call(number, full=True) for number in numbers])
         return {
-            number: _from_logs(number, outcome, logs[number]) for number, outcome in zip(numbers, outcomes, strict=True)
+            number: _response_from_logs(number, outcome, logs[number])
+            for number, outcome in zip(numbers, outcomes, strict=True)
         }
 
-    def _logs(self, first: int, last: int) -> dict[int, list[Log] | NodeUnavailable]:
-        """Return the logs of a range by block number. A range that fails is halved."""
-        width, numbers = last - first + 1, range(first, last + 1)
-        call: Call = ("eth_getLogs", [{"fromBlock": hex(first), "toBlock": hex(last)}])
-        (outcome,) = self._rpc.outcomes([call], MAX_RANGE_TRIES if width > 1 else None)
+    def _logs(self, numbers: range) -> dict[int, LogsOutcome]:
+        """Return the logs of a range of blocks by block number. A range that fails is halved."""
+        call: Call = ("eth_getLogs", [{"fromBlock": hex(numbers[0]), "toBlock": hex(numbers[-1])}])
+        (outcome,) = self._rpc.outcomes([call], MAX_RANGE_TRIES if len(numbers) > 1 else None)
         if not isinstance(outcome, NodeUnavailable):
-            self._range_size.succeeded(width)
+            self._range_size.on_success(len(numbers))
             return _by_number(outcome, numbers)
-        if width == 1 or isinstance(outcome, MethodMissing | NodeRateLimited | NodeBehind):
+        if len(numbers) == 1 or isinstance(outcome, MethodMissing | NodeRateLimited | NodeBehind):
             return dict.fromkeys(numbers, outcome)
-        middle = (first + last) // 2
-        lower = self._logs(first, middle)
-        # Half of the range failed in the same way, so the node is unavailable and the range size is not the cause.
-        if all(type(each) is NodeUnavailable for each in lower.values()):
-            return dict.fromkeys(numbers, outcome)
-        if isinstance(outcome, RangeTooLarge) or any(isinstance(each, list) for each in lower.values()):
-            self._range_size.refused(width)
-        return lower | self._logs(middle + 1, last)
+        return self._logs_of_halves(numbers, outcome)
 
-    def _find_state_syncs(self, collector: "_BlockCollector") -> None:
+    def _logs_of_halves(self, numbers: range, error: NodeUnavailable) -> dict[int, LogsOutcome]:
+        """Return the logs of a range by its halves.
+
+        `error` was the outcome of the whole range.
+        """
+        middle = (len(numbers) + 1) // 2
+        lower_half = self._logs(numbers[:middle])
+        if all(_is_outage(outcome) for outcome in lower_half.values()):  # the size of the range is not the cause
+            return dict.fromkeys(numbers, error)
+        if isinstance(error, RangeTooLarge) or any(isinstance(outcome, list) for outcome in lower_half.values()):
+            self._range_size.on_refusal(len(numbers))
+        return lower_half | self._logs(numbers[middle:])
+
+    def _fetch_state_syncs(self, collector: "_BlockCollector") -> None:
         """Fetch the receipt of each state-sync transaction that neither method returned."""
         responses = collector.without_state_sync()
-        calls: list[Call] = [("eth_getTransactionReceipt", [state_sync_transaction(each)]) for each in responses]
+        hashes = [state_sync_transaction(response) for response in responses]
+        calls: list[Call] = [("eth_getTransactionReceipt", [hash_]) for hash_ in hashes]
         for response, outcome in zip(responses, self._rpc.outcomes(calls) if calls else (), strict=True):
-            receipt = _of_outcome(_RECEIPT, outcome)
+            receipt = _decoded_outcome(_RECEIPT, outcome)
             if not isinstance(receipt, NodeUnavailable):
-                collector.add(response.block.number, _with_receipt(response, receipt))
+                collector.add(response.block.number, _response_with_receipt(response, receipt))
 
 
 class _BlockCollector:
@@ -261,18 +273,18 @@ class _BlockCollector:
         """Return the numbers of the blocks that are not known to be complete."""
         return [number for number in self._numbers if number not in self._complete]
 
-    def add(self, number: int, found: BlockOutcome) -> bool:
-        """Add a response about a block. Returns whether a part of the block is certainly missing.
+    def add(self, number: int, outcome: BlockOutcome) -> bool:
+        """Add the outcome of a request for a block.
 
-        Raises NodeUnavailable when the node is unavailable.
+        Returns whether a part of the block is certainly missing. Raises NodeUnavailable when the node is unavailable.
         """
-        if isinstance(found, NodeUnavailable):
-            if not isinstance(found, RequestRefused | NodeBehind):
-                raise found
-            self._errors[number] = found
+        if isinstance(outcome, NodeUnavailable):
+            if not isinstance(outcome, RequestRejected | NodeBehind):
+                raise outcome
+            self._errors[number] = outcome
             return False
         try:
-            response = merged(self._responses.get(number), found)
+            response = merged(self._responses.get(number), outcome)
             incompleteness = find_incompleteness(response, self._sprint)
         except ValueError as error:  # invalid hex
             self._errors[number] = _unexpected_response(str(error))
@@ -280,10 +292,13 @@ class _BlockCollector:
         self._responses[number] = response
         if incompleteness is None:
             self._complete[number] = complete_block(response, self._sprint)
-        return incompleteness is not None and incompleteness.is_certain and not self._is_half(response)
+        return incompleteness is not None and incompleteness.is_certain and not self._lacks_only_other_method(response)
 
-    def _is_half(self, response: BlockResponse) -> bool:
-        """Return whether only the other method is missing, as for the first block of a sprint."""
+    def _lacks_only_other_method(self, response: BlockResponse) -> bool:
+        """Return whether only the response of the other method is missing.
+
+        This is normal for the first block of a sprint.
+        """
         return find_incompleteness(response, None) is None and len(response.methods) < len(METHODS)
 
     def reason(self, number: int) -> str:
@@ -298,19 +313,21 @@ class _BlockCollector:
         return find_incompleteness(response, self._sprint) if response else None
 
     def blocks(self) -> list[Block] | None:
-        """Return all blocks if each is complete and the parent of the next; otherwise None.
-
-        Blocks that are not linked to each other are requested again.
-        """
+        """Return all blocks; None while one is not known to be complete."""
         if len(self._complete) < len(self._numbers):
             return None
-        found = [self._complete[number] for number in self._numbers]
-        for parent, child in pairwise(found):
+        return [self._complete[number] for number in self._numbers]
+
+    def drop_unlinked(self) -> None:
+        """Drop blocks that are not linked to each other as parent and child.
+
+        Dropped blocks are requested again.
+        """
+        for parent, child in pairwise(self.blocks() or ()):
             if parent.hash != child.parent_hash:
                 for block in (parent, child):
                     self._complete.pop(block.number, None)
                     self._responses.pop(block.number, None)
-        return found if len(self._complete) == len(found) else None
 
     def without_state_sync(self) -> list[BlockResponse]:
         """Return the responses for incomplete blocks that lack a state-sync transaction's receipt."""
@@ -323,10 +340,10 @@ class _BlockCollector:
             and state_sync_transaction(response) not in response.receipt_blooms
         ]
 
-    def accepted(self) -> list[Block]:
-        """Return all blocks, including those that may be incomplete.
+    def accept_remaining(self) -> list[Block]:
+        """Accept the blocks that may be incomplete, and return all blocks.
 
-        Raises BlockIncomplete or NodeBehind.
+        Raises BlockIncomplete when a block is certainly incomplete, and NodeBehind when the node lacks a block.
         """
         for number in self.incomplete_numbers():
             incompleteness = self._incompleteness(number)
@@ -334,6 +351,7 @@ class _BlockCollector:
                 event = "a block can't be proven complete; it is accepted as received"
                 log.warning(event, block=number, reason=self.reason(number))
                 self._complete[number] = complete_block(self._responses[number], self._sprint)
+        self.drop_unlinked()
         if (blocks := self.blocks()) is not None:
             return blocks
         for number in self.incomplete_numbers():
@@ -350,102 +368,107 @@ def _block_call(block: int | str, *, full: bool = False) -> Call:
     return "eth_getBlockByNumber", [hex(block) if isinstance(block, int) else block, full]
 
 
-def _runs(numbers: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Yield the first and the last number of each run of consecutive numbers."""
+def _runs(numbers: Sequence[int]) -> Iterator[range]:
+    """Yield each run of consecutive numbers as a range."""
     first = previous = numbers[0]
     for number in numbers[1:]:
         if number != previous + 1:
-            yield first, previous
+            yield range(first, previous + 1)
             first = number
         previous = number
-    yield first, previous
+    yield range(first, previous + 1)
 
 
-def _by_number(raw: msgspec.Raw, numbers: range) -> dict[int, list[Log] | NodeUnavailable]:
-    logs = _tried(_LOGS, raw)
+def _by_number(raw: msgspec.Raw, numbers: range) -> dict[int, LogsOutcome]:
+    """Return the logs of a response by block number. Logs of other blocks are ignored."""
+    logs = _decoded_outcome(_LOGS, raw)
     if isinstance(logs, NodeUnavailable):
         return dict.fromkeys(numbers, logs)
-    found: dict[int, list[Log] | NodeUnavailable] = {number: [] for number in numbers}
-    for each in logs:
-        of_block = found.get(int(each.block_number, 16)) if _is_number(each.block_number) else None
-        if isinstance(of_block, list):
-            of_block.append(each)
-    return found
+    by_number: dict[int, list[Log]] = {number: [] for number in numbers}
+    for log_ in logs:
+        if _is_number(log_.block_number) and (block_logs := by_number.get(int(log_.block_number, 16))) is not None:
+            block_logs.append(log_)
+    return {**by_number}
 
 
-def _absent(number: int) -> NodeBehind:
+def _is_outage(outcome: LogsOutcome) -> bool:
+    """Return whether the node is unavailable.
+
+    The subclasses of NodeUnavailable have other reasons.
+    """
+    return type(outcome) is NodeUnavailable
+
+
+def _missing_block(number: int) -> NodeBehind:
     return NodeBehind(f"The node does not have block {number} yet.")
 
 
-def _another_block(block: Block, number: int) -> RequestRefused:
+def _wrong_block(block: Block, number: int) -> RequestRejected:
     return _unexpected_response(f"it returned block {block.number} instead of block {number}")
 
 
-def _with_receipt(response: BlockResponse, receipt: Receipt | None) -> BlockOutcome:
+def _response_with_receipt(response: BlockResponse, receipt: Receipt | None) -> BlockOutcome:
     try:
         return with_receipt(response, receipt)
     except ValueError as error:  # invalid hex
         return _unexpected_response(str(error))
 
 
-def _from_receipts(number: int, header_outcome: Outcome, receipts_outcome: Outcome) -> BlockOutcome:
-    header = _of_outcome(_HASHES, header_outcome)
-    receipts = _of_outcome(_RECEIPTS, receipts_outcome)
+def _response_from_receipts(number: int, header_outcome: Outcome, receipts_outcome: Outcome) -> BlockOutcome:
+    header = _decoded_outcome(_HASHES, header_outcome)
+    receipts = _decoded_outcome(_RECEIPTS, receipts_outcome)
     if isinstance(header, NodeUnavailable):
         return header
     if isinstance(receipts, NodeUnavailable):
-        return _as_refused(receipts)
+        return _as_rejected(receipts)
     try:
         block = None if header is None or receipts is None else from_receipts(header, receipts)
     except ValueError as error:  # invalid hex
         return _unexpected_response(str(error))
     if header is None or receipts is None or block is None:
-        return _absent(number)
+        return _missing_block(number)
     if block.number != number:
-        return _another_block(block, number)
+        return _wrong_block(block, number)
     blooms = {receipt.transaction_hash: receipt.logs_bloom for receipt in receipts}
     return BlockResponse(
         block, header.logs_bloom, frozenset(header.transactions), frozenset({"receipts"}), receipt_blooms=blooms
     )
 
 
-def _from_logs(number: int, full_outcome: Outcome, logs: list[Log] | NodeUnavailable) -> BlockOutcome:
-    full = _of_outcome(_FULL, full_outcome)
+def _response_from_logs(number: int, full_outcome: Outcome, logs: LogsOutcome) -> BlockOutcome:
+    full = _decoded_outcome(_FULL, full_outcome)
     if isinstance(full, NodeUnavailable):
         return full
     if isinstance(logs, NodeUnavailable):
-        return _as_refused(logs)
+        return _as_rejected(logs)
     try:
         block = None if full is None else from_logs(full, logs)
     except ValueError as error:  # invalid hex
         return _unexpected_response(str(error))
     if full is None or block is None:
-        return _absent(number)
+        return _missing_block(number)
     if block.number != number:
-        return _another_block(block, number)
+        return _wrong_block(block, number)
     hashes = frozenset(transaction.hash for transaction in full.transactions)
     return BlockResponse(block, full.logs_bloom, hashes, frozenset({"logs"}))
 
 
-def _as_refused(error: NodeUnavailable) -> NodeUnavailable:
-    """Convert an error about the logs of an existing block to RequestRefused.
+def _as_rejected(error: NodeUnavailable) -> NodeUnavailable:
+    """Convert an error about the logs of an existing block to RequestRejected.
 
-    The other method may return them.
+    The other method is then used.
     """
-    if isinstance(error, RequestRefused | NodeRateLimited | NodeBehind):
+    if isinstance(error, RequestRejected | NodeRateLimited | NodeBehind):
         return error
-    return RequestRefused(error.detail, error.retry_after_s)
+    return RequestRejected(error.detail, error.retry_after_s)
 
 
-def _of_outcome(decoder: "msgspec.json.Decoder[_T]", outcome: Outcome) -> _T | NodeUnavailable:
+def _decoded_outcome(decoder: "msgspec.json.Decoder[_T]", outcome: Outcome) -> _T | NodeUnavailable:
+    """Return the decoded result of a call, or the error of the call or of the decoding."""
     if isinstance(outcome, NodeUnavailable):
         return outcome
-    return _tried(decoder, outcome)
-
-
-def _tried(decoder: "msgspec.json.Decoder[_T]", raw: msgspec.Raw) -> _T | NodeUnavailable:
     try:
-        return _decoded(decoder, raw)
+        return _decoded(decoder, outcome)
     except NodeUnavailable as error:
         return error
 
@@ -457,8 +480,8 @@ def _decoded(decoder: "msgspec.json.Decoder[_T]", raw: msgspec.Raw) -> _T:
         raise _unexpected_response(str(error)) from error
 
 
-def _unexpected_response(why: str) -> RequestRefused:
-    return RequestRefused(f"The node's response has an unexpected form: {why}.")
+def _unexpected_response(why: str) -> RequestRejected:
+    return RequestRejected(f"The node's response has an unexpected form: {why}.")
 
 
 def _is_number(quantity: str) -> bool:

@@ -1,7 +1,7 @@
-"""Blocks, receipts and logs in Ethereum's JSON-RPC interface (Execution API).
+"""The structures of blocks, receipts and logs in Ethereum's JSON-RPC interface.
 
-Quantities and bytes are `0x` hex strings, unless a field says otherwise. Nodes may send hex in any case; the structures
-convert hashes, addresses and bytes to lower case.
+The Execution API specifies this interface. Quantities and bytes are `0x` hex strings, unless a field says otherwise.
+Nodes may send hex in any case; the structures convert hashes, addresses and bytes to lower case.
 """
 
 import re
@@ -28,9 +28,9 @@ _MAX_TIMESTAMP: Final = 253_402_300_799
 
 
 class TransactionDetails(NamedTuple):
-    """Members of records that describe their transaction.
+    """Members of records that describe the transaction of the record.
 
-    None: it was not requested, or the node does not have it.
+    A value is None when it was not requested, or when the node does not have it.
 
     Attributes:
         status: 1 for success, 0 for failure; None also before the Byzantium fork.
@@ -46,9 +46,9 @@ class TransactionDetails(NamedTuple):
 
 
 class Log(msgspec.Struct, rename="camel", gc=False):
-    """A log that a contract emitted.
+    """A log that a contract emitted, with at most 4 topics of 32 bytes.
 
-    It has at most 4 topics of 32 bytes. Its indexes count from 0 in the block.
+    The indexes of the log and of its transaction count from 0 in the block.
     """
 
     address: str
@@ -71,7 +71,7 @@ class Log(msgspec.Struct, rename="camel", gc=False):
 
 
 class Receipt(msgspec.Struct, rename="camel"):
-    """The receipt of a transaction: the members that records need, and its bloom filter."""
+    """The members of a transaction's receipt that records need, and its bloom filter."""
 
     transaction_hash: str
     block_hash: str
@@ -90,7 +90,7 @@ class Receipt(msgspec.Struct, rename="camel"):
 
 
 class Header(msgspec.Struct, rename="camel"):
-    """A block without its transactions. `logs_bloom` is the bloom filter of its logs."""
+    """A block without its transactions. `logs_bloom` is the bloom filter of the block's logs."""
 
     number: str
     hash: str
@@ -164,35 +164,36 @@ def from_receipts(header: Header, receipts: Sequence[Receipt]) -> Block | None:
 
 def from_logs(full: FullBlock, logs: Sequence[Log]) -> Block | None:
     """Build a block; None if a log belongs to another block."""
-    parties: dict[str, SenderAndReceiver] = {each.hash: (each.from_, each.to) for each in full.transactions}
-    details = {each.hash: TransactionDetails(value=_decimal(each.value)) for each in full.transactions}
+    transactions = full.transactions
+    parties: dict[str, SenderAndReceiver] = {tx.hash: (tx.from_, tx.to) for tx in transactions}
+    details = {tx.hash: TransactionDetails(value=_decimal(tx.value)) for tx in transactions}
     return _block(full, logs, parties, details, set())
 
 
 def merged_block(first: Block, second: Block) -> Block:
     """Merge two responses about one block.
 
-    For a state-sync transaction the longer list of logs is used, because some nodes number its logs differently by
-    method.
+    For a state-sync transaction the longer list of logs is used, because some nodes number these logs differently in
+    each method.
     """
     hashes = first.details.keys() | second.details.keys()
     details = {hash_: _merged_details(first.details.get(hash_), second.details.get(hash_)) for hash_ in hashes}
     parties = {**second.parties, **first.parties}
-    system = {hash_ for hash_, of in parties.items() if of == STATE_SYNC_PARTIES}
-    system_logs = max(
-        ([log for log in each.logs if log.transaction_hash in system] for each in (first, second)), key=len
+    state_syncs = {hash_ for hash_, sender_and_receiver in parties.items() if sender_and_receiver == STATE_SYNC_PARTIES}
+    state_sync_logs = max(
+        ([log for log in block.logs if log.transaction_hash in state_syncs] for block in (first, second)), key=len
     )
-    others = [log for log in (*first.logs, *second.logs) if log.transaction_hash not in system]
-    return first._replace(logs=in_order([*others, *system_logs]), parties=parties, details=details)
+    other_logs = [log for log in (*first.logs, *second.logs) if log.transaction_hash not in state_syncs]
+    return first._replace(logs=in_order([*other_logs, *state_sync_logs]), parties=parties, details=details)
 
 
-def _merged_details(*found: TransactionDetails | None) -> TransactionDetails:
+def _merged_details(*responses: TransactionDetails | None) -> TransactionDetails:
     """Merge the details of two responses; the first response takes precedence."""
-    known: dict[str, Any] = {}
-    for each in found:
-        members = each._asdict() if each else {}
-        known = {name: value for name, value in members.items() if value is not None} | known
-    return TransactionDetails(**known)
+    merged: dict[str, Any] = {}
+    for details in responses:
+        members = details._asdict() if details else {}
+        merged = {name: value for name, value in members.items() if value is not None} | merged
+    return TransactionDetails(**merged)
 
 
 def in_order(logs: Sequence[Log]) -> list[Log]:
@@ -204,10 +205,10 @@ def in_order(logs: Sequence[Log]) -> list[Log]:
     return sorted(unique.values(), key=lambda log: (_number(log.transaction_index), _number(log.log_index)))
 
 
-def _number(quantity: str, most: int = _MAX_NUMBER) -> int:
+def _number(quantity: str, maximum: int = _MAX_NUMBER) -> int:
     """Convert a hex quantity that goes into a record or a position. Raises ValueError."""
     number = int(quantity, 16)
-    if not 0 <= number <= most:
+    if not 0 <= number <= maximum:
         raise ValueError(f"the number {quantity[:MAX_QUOTED_CHARS]!r} is out of range")
     return number
 
@@ -224,7 +225,7 @@ def _receipt_details(receipt: Receipt) -> TransactionDetails:
 def _integer(value: Any) -> int | None:
     """Convert a hex quantity of at most 60 bits, which JSON parsers can hold.
 
-    Returns None for any other value. The value is optional in records, so an invalid value is treated as a missing one.
+    Returns None for any other value. The value is optional in records, so an invalid value counts as missing.
     """
     return int(value, 16) if isinstance(value, str) and _SMALL_QUANTITY.fullmatch(value) else None
 
@@ -239,13 +240,13 @@ def _block(
     logs: Sequence[Log],
     parties: Mapping[str, SenderAndReceiver],
     details: Mapping[str, TransactionDetails],
-    hashes: set[str],
+    receipt_block_hashes: set[str],
 ) -> Block | None:
     """Build a block; None if a log or receipt belongs to another block.
 
-    Raises ValueError for an invalid quantity. `hashes` has the block hashes of the receipts.
+    Raises ValueError for an invalid quantity.
     """
-    if not hashes.union(log.block_hash for log in logs) <= {header.hash}:
+    if not receipt_block_hashes.union(log.block_hash for log in logs) <= {header.hash}:
         return None
     number, timestamp = _number(header.number), _number(header.timestamp, _MAX_TIMESTAMP)
     return Block(number, header.hash, header.parent_hash, timestamp, in_order(logs), parties, details)

@@ -1,7 +1,8 @@
-"""Checks whether a node has sent all logs of a block, by pure functions.
+"""Pure functions that check whether a node has sent all logs of a block.
 
-A block's header has a bloom filter of its logs, and the logs have consecutive indexes. On Polygon a block may end with
-a state-sync transaction. The header's filter does not contain its logs, and some nodes omit them in one of the methods.
+The header of a block has a bloom filter of the block's logs, and the logs have consecutive indexes. On Polygon a block
+may end with a state-sync transaction. The filter of the header does not contain the logs of this transaction, and some
+nodes omit these logs in one of the methods.
 """
 
 from collections.abc import Mapping
@@ -26,12 +27,18 @@ State sync happens in the first block of a sprint. Before the Delhi fork a sprin
 
 
 def state_sync_hash(number: int, block_hash: str) -> str:
-    """Return the hash that Bor derives for a state-sync transaction, which no body contains."""
+    """Return the hash that Bor derives for a block's state-sync transaction.
+
+    The block does not list this transaction.
+    """
     return "0x" + keccak(b"matic-bor-receipt-" + number.to_bytes(8, "big") + bytes.fromhex(block_hash[2:])).hex()
 
 
 class Incompleteness(NamedTuple):
-    """Why a block may be incomplete. `is_certain` says whether a part is certainly missing."""
+    """The reason why a block may be incomplete.
+
+    `is_certain` says whether a part is certainly missing.
+    """
 
     reason: str
     is_certain: bool
@@ -47,7 +54,7 @@ class BlockResponse:
         hashes: The hashes of the block's transactions; empty when the node lists none.
         methods: The methods by which the node has sent the data.
         receipt_blooms: The bloom filters of the receipts that the node has sent, by transaction hash.
-        no_state_sync: Whether the node says that the block has no state-sync transaction.
+        no_state_sync: Whether the node has said that the block has no state-sync transaction.
     """
 
     block: Block
@@ -60,7 +67,7 @@ class BlockResponse:
 
 
 def merged(known: BlockResponse | None, new: BlockResponse) -> BlockResponse:
-    """Merge two responses, or return the new one if they are about different blocks."""
+    """Merge two responses, or return the new response if they are about different blocks."""
     if known is None or known.block.hash != new.block.hash:
         return new
     return replace(
@@ -83,18 +90,18 @@ def with_receipt(response: BlockResponse, receipt: Receipt | None) -> BlockRespo
     if receipt.block_hash != response.block.hash:
         return response
     hash_ = receipt.transaction_hash
-    found = response.block._replace(logs=receipt.logs, parties={hash_: STATE_SYNC_PARTIES}, details={})
-    block = merged_block(response.block, found)
+    only_receipt = response.block._replace(logs=receipt.logs, parties={hash_: STATE_SYNC_PARTIES}, details={})
+    block = merged_block(response.block, only_receipt)
     return replace(response, block=block, receipt_blooms={**response.receipt_blooms, hash_: receipt.logs_bloom})
 
 
 def find_incompleteness(response: BlockResponse, sprint: int | None) -> Incompleteness | None:
-    """Return why a response is or may be incomplete; None for a complete one.
+    """Return why a response is or may be incomplete; None for a complete response.
 
     `sprint` is the number of blocks of a sprint; None for a chain without state-sync transactions.
     """
     block, logs = response.block, _by_transaction(response.block)
-    blooms = {hash_: bloom_of(of_transaction) for hash_, of_transaction in logs.items()}
+    blooms = {hash_: bloom_of(transaction_logs) for hash_, transaction_logs in logs.items()}
     if missing_bits(response.bloom, reduce(or_, blooms.values(), 0)):
         return Incompleteness("its bloom filter has bits that no received log sets", is_certain=True)
     if has_gap(block):
@@ -115,10 +122,10 @@ def find_incompleteness(response: BlockResponse, sprint: int | None) -> Incomple
 
 
 def _by_transaction(block: Block) -> dict[str, list[Log]]:
-    found: dict[str, list[Log]] = {}
+    by_transaction: dict[str, list[Log]] = {}
     for log in block.logs:
-        found.setdefault(log.transaction_hash, []).append(log)
-    return found
+        by_transaction.setdefault(log.transaction_hash, []).append(log)
+    return by_transaction
 
 
 def has_gap(block: Block) -> bool:
@@ -136,23 +143,23 @@ def has_gap(block: Block) -> bool:
 
 
 def _state_sync_incompleteness(response: BlockResponse, logs: Mapping[str, list[Log]]) -> Incompleteness | None:
-    hash_, both = state_sync_transaction(response), len(response.methods) == len(METHODS)
+    hash_, used_both_methods = state_sync_transaction(response), len(response.methods) == len(METHODS)
     has_receipt, bloom = hash_ in response.receipt_blooms, response.receipt_blooms.get(hash_)
     if not has_receipt and hash_ in logs:
         return Incompleteness(f"no receipt says how many logs its state-sync transaction {hash_} has", is_certain=False)
     if not has_receipt and hash_ in response.hashes:
         return Incompleteness(f"the logs of its state-sync transaction {hash_} are missing", is_certain=True)
-    if not has_receipt and not response.no_state_sync and not both:
+    if not has_receipt and not response.no_state_sync and not used_both_methods:
         return Incompleteness("a single method does not show whether it has a state-sync transaction", is_certain=True)
-    if has_receipt and not bloom and hash_ not in logs and not both:
+    if has_receipt and not bloom and hash_ not in logs and not used_both_methods:
         return Incompleteness(f"the receipt of its state-sync transaction {hash_} has no logs", is_certain=False)
     return None
 
 
 def complete_block(response: BlockResponse, sprint: int | None) -> Block:
-    """Return the complete block.
+    """Return the block with the sender and receiver of its state-sync transaction.
 
-    Adds sender and receiver of its state-sync transaction, which the node's transaction list lacks.
+    The list of transactions from the node lacks these two.
     """
     block = response.block
     hash_ = state_sync_transaction(response) if sprint is not None and block.number % sprint == 0 else ""
@@ -162,7 +169,10 @@ def complete_block(response: BlockResponse, sprint: int | None) -> Block:
 
 
 def state_sync_transaction(response: BlockResponse) -> str:
-    """Return the hash of the block's state-sync transaction, listed or derived as by Bor."""
+    """Return the hash of the block's state-sync transaction.
+
+    It is the listed hash, or the hash that Bor derives.
+    """
     for hash_, parties in response.block.parties.items():
         if parties == STATE_SYNC_PARTIES:
             return hash_

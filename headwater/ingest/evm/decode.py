@@ -1,7 +1,7 @@
-"""Decodes the parameters of a log by its event ABI to strings.
+"""Decodes the parameters of a log to strings, by the ABI of the event.
 
 Integers are in decimal, addresses and bytes in hex. Nearly all events have only parameters of one word, which are read
-at fixed positions of the data. Other events are decoded by `values`, which follows offsets within a limit.
+at fixed positions of the data. The module `values` decodes other events, and follows offsets within a limit.
 """
 
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from headwater.ingest.evm.blocks import Log
 from headwater.ingest.evm.values import WORD, Reader, Value, Word, parameters, reader_of, word_of
 
 MAX_CACHED_DECODERS: Final = 200_000
-"""The number of pairs of contract and event whose decoders are cached; they take about 50 MB."""
+"""The maximum number of pairs of contract and event whose decoders are cached. The cache takes about 50 MB."""
 
 
 class Decoded(NamedTuple):
@@ -32,8 +32,8 @@ class Decoded(NamedTuple):
 class EventDecoder:
     """Decodes the logs of one event.
 
-    The value of an indexed parameter that is longer than a word is its hash. Raises ValueError when the type of a
-    parameter is not an ABI type.
+    For an indexed parameter that is longer than a word, the value is the hash in the topic. The constructor raises
+    ValueError when the type of a parameter is not an ABI type.
     """
 
     def __init__(self, event: Event) -> None:
@@ -41,14 +41,14 @@ class EventDecoder:
         self.names = unique_names(event.params)
         named = list(zip(self.names, event.params, strict=True))
         indexed = [pair for pair in named if pair[1].indexed]
-        rest = [pair for pair in named if not pair[1].indexed]
-        self._readers = [reader_of(param) for _, param in rest]
-        self._topics = [(name, 1 + place, _topic_word(param)) for place, (name, param) in enumerate(indexed)]
-        self._words = _placed_words(rest, self._readers)
-        self._rest_names = [name for name, _ in rest]
+        in_data = [pair for pair in named if not pair[1].indexed]
+        self._readers = [reader_of(param) for _, param in in_data]
+        self._topics = [(name, index, _topic_word(param)) for index, (name, param) in enumerate(indexed, 1)]
+        self._words = _words_with_positions(in_data, self._readers)
+        self._data_names = [name for name, _ in in_data]
         self._end = 2 + sum(reader.size for reader in self._readers)
-        self._has_words_alone = len(self._words) == len(rest)
-        self._is_in_order = [*indexed, *rest] == named
+        self._has_only_words = len(self._words) == len(in_data)
+        self._is_in_order = [*indexed, *in_data] == named
 
     def read(self, log: Log) -> dict[str, Value]:
         """Return the parameters in the ABI's order.
@@ -58,17 +58,20 @@ class EventDecoder:
         topics, data = log.topics, log.data
         if len(data) < self._end:
             raise ValueError("too little data")
-        params: dict[str, Value] = {name: word.read(topics[place][2:]) for name, place, word in self._topics}
-        if self._has_words_alone:
+        params: dict[str, Value] = {name: word.read(topics[index][2:]) for name, index, word in self._topics}
+        if self._has_only_words:
             for name, start, word in self._words:
                 params[name] = word.read(data[start : start + WORD])
         else:
-            params |= zip(self._rest_names, parameters(data, self._readers), strict=True)
+            params |= zip(self._data_names, parameters(data, self._readers), strict=True)
         return params if self._is_in_order else {name: params[name] for name in self.names}
 
     def is_clean(self, log: Log) -> bool:
-        """Return whether no word has bits beyond the width of its type, as Solidity writes."""
-        return all(word.is_clean(log.topics[place][2:]) for _, place, word in self._topics) and all(
+        """Return whether no word has bits beyond the width of its type.
+
+        Solidity never writes such bits.
+        """
+        return all(word.is_clean(log.topics[index][2:]) for _, index, word in self._topics) and all(
             word.is_clean(log.data[start : start + WORD]) for _, start, word in self._words
         )
 
@@ -76,14 +79,14 @@ class EventDecoder:
 def _topic_word(param: Param) -> Word:
     """Return the Word of an indexed parameter's topic.
 
-    It has the parameter's type, or that of a hash when the value is longer than a word.
+    The Word has the type of the parameter, or the type of a hash when the value is longer than a word.
     """
     word = word_of(param.type) or word_of("bytes32")
     assert word is not None
     return word
 
 
-def _placed_words(named: Sequence[tuple[str, Param]], readers: Sequence[Reader]) -> list[tuple[str, int, Word]]:
+def _words_with_positions(named: Sequence[tuple[str, Param]], readers: Sequence[Reader]) -> list[tuple[str, int, Word]]:
     """Return the name, the index in the data and the Word of each parameter of one word."""
     words, start = [], 2
     for (name, param), reader in zip(named, readers, strict=True):
@@ -103,10 +106,10 @@ class Decoder:
         self._by_event: dict[Event, EventDecoder | None] = {}
 
     def decode(self, log: Log) -> Decoded | None:
-        """Decode a log by the first ABI that fits it; None when no ABI does.
+        """Decode a log by the first ABI that fits; None when no ABI fits.
 
-        The log's hex is in lower case. If several ABIs fit and differ in which parameters are indexed, those under
-        which each word is clean are tried first.
+        The hex of the log is in lower case. If several ABIs fit and differ in which parameters are indexed, the ABIs
+        under which each word is clean are tried first.
         """
         topics = log.topics
         if not topics:
@@ -114,7 +117,7 @@ class Decoder:
         key = (log.address, topics[0], len(topics))
         decoders = self._decoders.get(key)
         if decoders is None:
-            decoders = self._decoders_of(key)
+            decoders = self._find_decoders(key)
         if len(decoders) > 1:
             decoders = sorted(decoders, key=lambda decoder: not decoder.is_clean(log))
         for decoder in decoders:
@@ -124,19 +127,19 @@ class Decoder:
                 continue
         return None
 
-    def _decoders_of(self, key: tuple[str, str, int]) -> list[EventDecoder]:
-        """Return the decoders for a contract and event.
+    def _find_decoders(self, key: tuple[str, str, int]) -> list[EventDecoder]:
+        """Return and cache the decoders for a contract and event.
 
-        Of ABIs that index the same parameters the first is used.
+        Among ABIs that index the same parameters, the first one is used.
         """
         if len(self._decoders) > MAX_CACHED_DECODERS:
             self._decoders.clear()
-        found: dict[tuple[bool, ...], EventDecoder] = {}
+        by_indexed_params: dict[tuple[bool, ...], EventDecoder] = {}
         for event in self._abis.candidates(*key):
             decoder = self._decoder(event)
             if decoder is not None:
-                found.setdefault(tuple(param.indexed for param in event.params), decoder)
-        self._decoders[key] = list(found.values())
+                by_indexed_params.setdefault(tuple(param.indexed for param in event.params), decoder)
+        self._decoders[key] = list(by_indexed_params.values())
         return self._decoders[key]
 
     def _decoder(self, event: Event) -> EventDecoder | None:

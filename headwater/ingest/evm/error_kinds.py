@@ -1,7 +1,7 @@
 """Classifies the errors that EVM nodes and providers return.
 
 Nodes agree on few error codes and on no wording, so the first rule of the table that matches decides. A rule matches by
-the HTTP status, the code or the message of the error; case is ignored.
+the HTTP status, the code or the message of the error, and ignores the case of the message.
 """
 
 import enum
@@ -26,10 +26,13 @@ class ErrorKind(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A rule for errors with one of these HTTP statuses, codes, or a message pattern."""
+    """Says the kind of errors with a status, a code or a message of these.
+
+    The statuses are HTTP statuses, and `pattern` matches messages.
+    """
 
     kind: ErrorKind
-    pattern: str = r"(?!)"
+    pattern: str = r"(?!)"  # matches no message
     codes: frozenset[int] = frozenset()
     statuses: frozenset[int] = frozenset()
 
@@ -87,13 +90,13 @@ RULES: Final = (
     Rule(ErrorKind.UNAUTHORIZED, r"unauthori[sz]ed|invalid (api.?key|project id|token)|forbidden",
          statuses=frozenset({401, 403})),
 )  # fmt: skip
-"""The rules in order: rate limits come before size limits, and size limits before "not supported"."""
+"""The rules in order, because rate limits must precede size limits, and size limits must precede "not supported"."""
 
 
 def classify_error(status: int, code: int, message: str) -> ErrorKind:
     """Return the kind of an error.
 
-    `status` is the HTTP status; 200 if the error is in the body.
+    `status` is the HTTP status, which is 200 if the error is in the body.
     """
     for rule in RULES:
         if rule.matches(status, code, message):

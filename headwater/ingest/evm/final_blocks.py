@@ -1,4 +1,4 @@
-"""Makes the steps of the normal streams: final blocks in order."""
+"""Makes the steps of the normal streams, which have the final blocks in order."""
 
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -25,16 +25,17 @@ class FinalBlocks:
         """At the very first start, set the first block: `from_block`, or the newest final block."""
         if self._state.position.final is None:
             first = self._state.options.from_block
-            mark = BlockRef((max(0, self._newest_final()) if first is None else first) - 1, UNKNOWN_HASH)
-            self._state.position = msgspec.structs.replace(self._state.position, final=mark)
+            number = max(0, self._newest_final()) if first is None else first
+            before_first = BlockRef(number - 1, UNKNOWN_HASH)
+            self._state.position = msgspec.structs.replace(self._state.position, final=before_first)
 
     def steps(self) -> Iterator[Step | None]:
         """Yield steps without end, or up to the end of the range.
 
         Yields None while there is no further final block.
         """
-        last_wanted = self._state.options.to_block
-        while last_wanted is None or self._next_number() <= last_wanted:
+        to_block = self._state.options.to_block
+        while to_block is None or self._next_number() <= to_block:
             end = self._last_available()
             if end < self._next_number():
                 yield None
@@ -53,8 +54,8 @@ class FinalBlocks:
         return self._last_block.number + 1
 
     def _last_available(self) -> int:
-        newest, wanted = self._newest_final(), self._state.options.to_block
-        return newest if wanted is None else min(newest, wanted)
+        newest, to_block = self._newest_final(), self._state.options.to_block
+        return newest if to_block is None else min(newest, to_block)
 
     def _newest_final(self) -> int:
         finality = self._state.options.finality
@@ -68,34 +69,34 @@ class FinalBlocks:
 
     def _fetched(self, first: int, last: int) -> Iterator[list[Block]]:
         """Yield blocks in order, with several requests in flight."""
-        waiting: deque[Future[list[Block]]] = deque()
+        in_flight: deque[Future[list[Block]]] = deque()
         nodes = self._state.nodes
         try:
-            while first <= last or waiting:
-                while first <= last and len(waiting) < self._state.options.parallel:
+            while first <= last or in_flight:
+                while first <= last and len(in_flight) < self._state.options.parallel:
                     end = min(last, first + nodes.range_size - 1)
-                    waiting.append(self._pool.submit(nodes.blocks, first, end))
+                    in_flight.append(self._pool.submit(nodes.blocks, first, end))
                     first = end + 1
-                yield waiting.popleft().result()
+                yield in_flight.popleft().result()
         finally:
-            for future in waiting:
+            for future in in_flight:
                 future.cancel()
 
     def _check_parent(self, block: Block) -> None:
-        """Verify that a block is the child of the last stored one.
+        """Verify that a block is the child of the last stored block.
 
-        Raises IngestStopped when that one was orphaned.
+        Raises IngestStopped when the last stored block was orphaned.
         """
-        mark = self._last_block
-        if mark.hash in (UNKNOWN_HASH, block.parent_hash):
+        last = self._last_block
+        if last.hash in (UNKNOWN_HASH, block.parent_hash):
             return
-        if self._state.nodes.has_block(mark.number, mark.hash):
+        if self._state.nodes.switch_to_node_with(last.number, last.hash):
             raise NodeUnavailable(
                 f"The node returned blocks of two different forks at block {block.number}. The request is repeated."
             )
         raise IngestStopped(
-            f"The chain {self._state.options.chain} has another block {mark.number} than the one whose records are in "
-            "its streams, so that block was not final. Find the last stored block that is still on the chain, and "
+            f"The chain {self._state.options.chain} has another block {last.number} than the block whose records are "
+            "in its streams, so that block was not final. Find the last stored block that is still on the chain, and "
             "start an ingest with another --name and --from-block after it. Use more --confirmations, or the node's "
             "finalized tag."
         )

@@ -1,8 +1,8 @@
-"""Makes the steps of the zerolag streams: head blocks, and retractions of orphaned blocks.
+"""Makes the steps of the zerolag streams.
 
-A retraction repeats the original record, which is read back from the stream, because a node no longer has the logs of
-an orphaned block, and the ABIs may have changed. The position holds the number of records of each recent block, so
-that a missing record is noticed.
+These streams have head blocks, and retractions of orphaned blocks. A retraction repeats the original record, which is
+read back from the stream, because a node no longer has the logs of an orphaned block, and the ABIs may have changed.
+The position holds the number of records of each recent block, so that a missing record is noticed.
 """
 
 import time
@@ -23,9 +23,9 @@ from headwater.sinks.outputs import size_error
 
 SUFFIX: Final = ".zerolag"
 MAX_CLOCK_SKEW_MS: Final = 600_000
-"""The most time by which Kafka's clock may be behind the clock of this machine."""
+"""The maximum time by which Kafka's clock may be behind the clock of this machine."""
 NOT_WRITTEN_MS: Final = 0
-"""The `written_ms` of the block before the first written one, which has no records."""
+"""The `written_ms` of the start block: the block before the first written block, without records."""
 HEADERS_PER_REQUEST: Final = 8
 """The number of headers in one request when the fork point is searched; most reorganisations are shorter."""
 
@@ -42,7 +42,7 @@ _RECORD_REF: Final = msgspec.json.Decoder(_RecordRef)
 
 
 class HeadBlocks:
-    """Follows the head of the chain. `entities` are those whose zerolag streams are written."""
+    """Follows the head of the chain, and writes the zerolag streams of `entities`."""
 
     def __init__(
         self,
@@ -57,7 +57,10 @@ class HeadBlocks:
         self._clock = clock
 
     def set_start(self) -> None:
-        """At the very first start, set the current head as the block before the first one to write."""
+        """At the very first start, set the current head as the start block.
+
+        The blocks after the start block are written.
+        """
         if not self._state.position.recent:
             latest = self._latest()
             self._remember([ZerolagBlock(int(latest.number, 16), latest.hash, 0, NOT_WRITTEN_MS)])
@@ -99,22 +102,22 @@ class HeadBlocks:
     def _append(self, blocks: Sequence[Block]) -> Iterator[Step]:
         state = self._state
         for group, records in batched_blocks(blocks, self._records):
-            counts = Counter(block_of(record) for record in records)
+            counts = Counter(block_hash_of(record) for record in records)
             written_ms = int(self._clock() * 1000)
             new = [ZerolagBlock(block.number, block.hash, counts[block.hash], written_ms) for block in group]
             self._remember([*state.position.recent, *new])
             yield make_step(state, group, records)
 
     def _records(self, block: Block) -> list[StreamRecord]:
-        """Return the records of a block, without those that are too large for a topic.
+        """Return the records of a block, except for records that are too large for a topic.
 
-        The excluded records are not counted.
+        The position does not count the excluded records, so a retraction does not expect them.
         """
         records = self._state.converter.convert(block, Counter())
         return [
-            StreamRecord(each.entity + SUFFIX, each.key, each.value)
-            for each in map(as_zerolag, records)
-            if each.entity in self._entities and size_error(each.value, each.key, []) is None
+            StreamRecord(record.entity + SUFFIX, record.key, record.value)
+            for record in map(as_zerolag, records)
+            if record.entity in self._entities and size_error(record.value, record.key, []) is None
         ]
 
     def _retract(self) -> Iterator[Step]:
@@ -126,52 +129,72 @@ class HeadBlocks:
             kept, orphans = self._newest_orphans(fork)
             records = self._read_unretracted(orphans)
             self._remember(kept)
-            yield make_step(self._state, [], [each._replace(value=retraction(each.value)) for each in records])
+            yield make_step(self._state, [], [record._replace(value=retraction(record.value)) for record in records])
 
     def _newest_orphans(self, fork: int) -> tuple[list[ZerolagBlock], list[ZerolagBlock]]:
+        """Return the blocks to keep in the position, and the newest orphaned blocks.
+
+        The orphaned blocks fit one step.
+        """
         kept, orphans = list(self._state.position.recent), list[ZerolagBlock]()
-        while kept[-1].number > fork and (not orphans or sum(each.records for each in orphans) < STEP_RECORDS):
+        while kept[-1].number > fork and (not orphans or sum(block.records for block in orphans) < STEP_RECORDS):
             orphans.append(kept.pop())
         return kept, orphans
 
     def _find_fork(self) -> int:
-        """Return the number of the newest written block on the chain.
+        """Return the number of the newest kept block that is on the chain.
 
-        Without one, returns the number before the first. Raises IngestStopped when there is none.
+        If no kept block is on the chain, returns the number of the start block while that block is kept. Raises
+        IngestStopped when it is no longer kept.
         """
-        header: Header | None = None
-        recent = self._state.position.recent
-        for end in range(len(recent), 0, -HEADERS_PER_REQUEST):
-            some = recent[max(0, end - HEADERS_PER_REQUEST) : end]
-            headers = self._state.nodes.headers([block.number for block in some])
-            for block, header in zip(reversed(some), reversed(headers), strict=True):
-                if header is not None and header.hash == block.hash:
-                    return block.number
-        if recent[0].written_ms == NOT_WRITTEN_MS and header is not None:
-            self._remember([ZerolagBlock(recent[0].number, header.hash, 0, NOT_WRITTEN_MS), *recent[1:]])
-            return recent[0].number
-        if self._state.nodes.has_block(recent[0].number, recent[0].hash):
+        oldest_header: Header | None = None
+        for block, header in self._newest_first():
+            if header is not None and header.hash == block.hash:
+                return block.number
+            oldest_header = header
+        oldest = self._state.position.recent[0]
+        if oldest.written_ms == NOT_WRITTEN_MS and oldest_header is not None:
+            self._replace_start_block(oldest_header)
+            return oldest.number
+        if self._state.nodes.switch_to_node_with(oldest.number, oldest.hash):
             raise NodeUnavailable(
-                f"The node returned blocks of two different forks at block {recent[0].number}. The request is repeated."
+                f"The node returned blocks of two different forks at block {oldest.number}. The request is repeated."
             )
         raise IngestStopped(
-            f"The chain {self._state.options.chain} was reorganised below block {recent[0].number}, deeper than the "
-            f"{len(recent)} blocks that are kept: the records of older ones in the zerolag streams can't be retracted. "
+            f"The chain {self._state.options.chain} was reorganised below block {oldest.number}, deeper than the "
+            f"{len(self._state.position.recent)} blocks that are kept: the records of older blocks in the zerolag "
+            "streams can't be retracted. "
             "Start an ingest under another --name with a larger --reorg-depth; it begins at the head."
         )
 
+    def _newest_first(self) -> Iterator[tuple[ZerolagBlock, Header | None]]:
+        """Yield each kept block, the newest first, and the node's header of its number."""
+        recent = self._state.position.recent
+        for end in range(len(recent), 0, -HEADERS_PER_REQUEST):
+            blocks = recent[max(0, end - HEADERS_PER_REQUEST) : end]
+            headers = self._state.nodes.headers([block.number for block in blocks])
+            yield from zip(reversed(blocks), reversed(headers), strict=True)
+
+    def _replace_start_block(self, header: Header) -> None:
+        """Replace the start block, which was orphaned.
+
+        The new start block is the block of the same number that is on the chain.
+        """
+        start, *written = self._state.position.recent
+        self._remember([ZerolagBlock(start.number, header.hash, 0, NOT_WRITTEN_MS), *written])
+
     def _read_unretracted(self, orphans: Sequence[ZerolagBlock]) -> list[StreamRecord]:
         """Return the zerolag records of these blocks that are not retracted, newest first."""
-        wanted = {block.hash for block in orphans if block.records}
-        if not wanted:
+        orphan_hashes = {block.hash for block in orphans if block.records}
+        if not orphan_hashes:
             return []
         since_ms = min(block.written_ms for block in orphans if block.records) - MAX_CLOCK_SKEW_MS
-        found: dict[tuple[str, bytes, str], tuple[_RecordRef, StreamRecord]] = {}
+        newest: dict[tuple[str, bytes, str], tuple[_RecordRef, StreamRecord]] = {}
         for record in self._read_back([entity + SUFFIX for entity in sorted(self._entities)], since_ms):
-            place = _record_ref(record.value)
-            if place is not None and place.block_hash in wanted:
-                found[record.stream, record.key, place.block_hash] = place, record
-        unretracted = [pair for pair in found.values() if pair[1].value.endswith(NOT_REMOVED_SUFFIX)]
+            ref = _record_ref(record.value)
+            if ref is not None and ref.block_hash in orphan_hashes:
+                newest[record.stream, record.key, ref.block_hash] = ref, record
+        unretracted = [pair for pair in newest.values() if pair[1].value.endswith(NOT_REMOVED_SUFFIX)]
         expected = sum(block.records for block in orphans)
         if len(unretracted) != expected:
             raise IngestStopped(
@@ -183,7 +206,7 @@ class HeadBlocks:
         return [record for _, record in unretracted]
 
 
-def block_of(record: StreamRecord) -> str:
+def block_hash_of(record: StreamRecord) -> str:
     """Return the hash of a record's block."""
     return _RECORD_REF.decode(record.value).block_hash
 

@@ -30,7 +30,7 @@ log = structlog.get_logger(__name__)
 
 
 class HeadNotifier:
-    """Waits for new heads of a chain.
+    """Waits for new heads of a chain, by a subscription on a thread of its own or by polling.
 
     Args:
         url: The WebSocket URL, or None to poll only.
@@ -55,20 +55,20 @@ class HeadNotifier:
             self._thread.start()
 
     @property
-    def subscribed(self) -> bool:
+    def is_subscribed(self) -> bool:
         """Whether a subscription is active."""
         return self._subscribed.is_set()
 
-    def wait(self, at_most_s: float) -> bool:
-        """Wait for a new head, at most `at_most_s` or until the next poll is due.
+    def wait(self, timeout_s: float) -> bool:
+        """Wait for a new head, at most for `timeout_s` or until the next poll is due.
 
         Returns whether the head should be read now.
         """
-        is_new = self._new_head.wait(max(0.0, min(at_most_s, self._next_poll_at - self._clock())))
+        is_new = self._new_head.wait(max(0.0, min(timeout_s, self._next_poll_at - self._clock())))
         if not is_new and self._clock() < self._next_poll_at:
             return False
         self._new_head.clear()
-        self._next_poll_at = self._clock() + (SILENCE_TIMEOUT_S if self.subscribed else self._poll_s)
+        self._next_poll_at = self._clock() + (SILENCE_TIMEOUT_S if self.is_subscribed else self._poll_s)
         return True
 
     def close(self) -> None:
@@ -82,7 +82,7 @@ class HeadNotifier:
         while not self._stop.is_set():
             try:
                 self._subscribe(backoff)
-            except Exception as error:  # noqa: BLE001  # whatever fails, the next subscription may work
+            except Exception as error:  # noqa: BLE001  # after any error, the next subscription may work
                 self.failures += 1
                 # The text of an error may contain the URL, which may contain a key.
                 log.warning("no new heads by WebSocket; the node is polled", reason=type(error).__name__)
@@ -101,7 +101,7 @@ class HeadNotifier:
                 backoff.reset()
 
     def _receive(self, socket: ClientConnection) -> bool:
-        """Wait for a message. Returns False after SILENCE_TIMEOUT_S without one."""
+        """Wait for a message. Returns False after SILENCE_TIMEOUT_S without a message."""
         waited_s = 0.0
         while waited_s < SILENCE_TIMEOUT_S and not self._stop.is_set():
             try:

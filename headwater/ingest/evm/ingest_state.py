@@ -1,4 +1,4 @@
-"""The state of an EVM ingest, and the building of steps.
+"""The state of an EVM ingest, and functions that make steps.
 
 A step has a few MB, so that Kafka writes it within 5 s.
 """
@@ -24,7 +24,7 @@ ReadWrittenRecords = Callable[[Sequence[str], int], Iterator[StreamRecord]]
 
 @dataclass(slots=True, kw_only=True)
 class IngestState:
-    """What FinalBlocks and HeadBlocks share.
+    """The state that FinalBlocks and HeadBlocks share.
 
     Attributes:
         options: The options of the ingest.
@@ -39,15 +39,15 @@ class IngestState:
     converter: Converter
     position: Position
     counts: Counter[str] = field(default_factory=Counter)
-    _counted: Counter[str] = field(default_factory=Counter)
+    _taken_node_counts: Counter[str] = field(default_factory=Counter)
 
-    def pop_counts(self) -> Counter[str]:
-        """Return the counts since the last call."""
+    def take_counts(self) -> Counter[str]:
+        """Return the counts since the last call, and clear them."""
         nodes = self.nodes
-        now = Counter(retries=nodes.retries, failovers=nodes.failovers, incomplete=nodes.incomplete)
+        node_counts = Counter(retries=nodes.retries, failovers=nodes.failovers, incomplete=nodes.incomplete)
         counts, self.counts = self.counts, Counter()
-        counts += now - self._counted
-        self._counted = now
+        counts += node_counts - self._taken_node_counts
+        self._taken_node_counts = node_counts
         return counts
 
 
@@ -57,22 +57,22 @@ Convert = Callable[[Block], list[StreamRecord]]
 
 def batched_blocks(blocks: Iterable[Block], convert: Convert) -> Iterator[Group]:
     """Yield blocks with their records in groups that fit one step."""
-    kept: list[Block] = []
+    group: list[Block] = []
     records: list[StreamRecord] = []
     size = 0
     for block in blocks:
-        new = convert(block)
-        kept.append(block)
-        records += new
-        size += sum(len(record.value) for record in new)
+        block_records = convert(block)
+        group.append(block)
+        records += block_records
+        size += sum(len(record.value) for record in block_records)
         if len(records) >= STEP_RECORDS or size >= STEP_BYTES:
-            yield kept, records
-            kept, records, size = [], [], 0
-    if kept:
-        yield kept, records
+            yield group, records
+            group, records, size = [], [], 0
+    if group:
+        yield group, records
 
 
 def make_step(state: IngestState, blocks: Sequence[Block], records: Sequence[StreamRecord]) -> Step:
     """Return a step with the records of these blocks and the current position."""
     time_ms = max((block.timestamp for block in blocks), default=0) * 1000
-    return Step(records, state.position.encode(), time_ms, counts=state.pop_counts())
+    return Step(records, state.position.encode(), time_ms, counts=state.take_counts())

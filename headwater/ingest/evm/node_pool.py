@@ -26,7 +26,7 @@ LAG_BLOCKS: Final = 5
 CHECKS_TO_RETURN: Final = 4
 """A preferred node is used again after this many good checks in a row."""
 HEAD_TTL_S: Final = 60.0
-"""The time for which the highest head is remembered when no node has it any more."""
+"""The time for which the highest head is remembered when no node has this block any more."""
 COMPARED_BLOCKS: Final = 512
 """The number of recent blocks whose hashes are compared among the nodes."""
 HASH_ATTEMPTS: Final = 5
@@ -42,8 +42,8 @@ class NodeHealth:
     Attributes:
         head: The number of the newest block that the node has; -1 before the first check.
         failures: The number of failed requests in a row.
-        backoff_until: The time, by the pool's clock, before which the node is not asked after failures.
-        is_checked: Whether it is verified that the node serves the chain of the ingest.
+        backoff_until: The time, by the pool's clock, until which the node gets no requests after failures.
+        is_chain_verified: Whether the node was seen to serve the chain of the ingest.
         is_on_another_fork: Whether the node returned another hash for a block than the current node.
         good_checks: The number of passed checks in a row.
     """
@@ -51,19 +51,19 @@ class NodeHealth:
     head: int = -1
     failures: int = 0
     backoff_until: float = 0.0
-    is_checked: bool = False
+    is_chain_verified: bool = False
     is_on_another_fork: bool = False
     good_checks: int = 0
     backoff: Backoff = field(default_factory=lambda: Backoff(1.0, 60.0))
 
-    def failed(self, now: float, error: NodeUnavailable) -> None:
-        """Record a failed request."""
+    def on_failure(self, now: float, error: NodeUnavailable) -> None:
+        """Count a failed request, and set the back-off."""
         self.failures += 1
         self.good_checks = 0
         self.backoff_until = now + max(self.backoff.next_delay_s(), error.retry_after_s)
 
-    def succeeded(self) -> None:
-        """Record a successful request."""
+    def on_success(self) -> None:
+        """Reset the failures and the back-off."""
         self.failures = 0
         self.backoff_until = 0.0
         self.backoff.reset()
@@ -73,7 +73,10 @@ class NodeHealth:
 class _Node:
     """A node of the pool.
 
-    Its name is its number among the nodes, with its host without secret parts.
+    Attributes:
+        name: The number of the node in the pool, and its host without secret parts.
+        fetcher: Fetches blocks from the node.
+        health: The health of the node.
     """
 
     name: str
@@ -82,10 +85,10 @@ class _Node:
 
 
 class NodePool:
-    """Sends requests with failover.
+    """Sends requests to the nodes of a chain, with failover. Thread-safe.
 
-    Thread-safe. A request goes to the current node. If that fails, the other nodes are tried in the order of their
-    health, and the one that answers becomes the current node.
+    A request goes to the current node. If this fails, the other nodes are tried in the order of their health, and the
+    first node that responds becomes the current node.
     """
 
     def __init__(
@@ -95,7 +98,7 @@ class NodePool:
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], object] | None = None,
     ) -> None:
-        self._nodes = [_Node(f"{n} ({each.label})", each) for n, each in enumerate(fetchers, 1)]
+        self._nodes = [_Node(f"{n} ({fetcher.label})", fetcher) for n, fetcher in enumerate(fetchers, 1)]
         self._current = self._nodes[0]
         self._clock, self._sleep = clock, sleep or fetchers[0].wait
         self._lock = threading.Lock()
@@ -114,7 +117,7 @@ class NodePool:
 
     @property
     def retries(self) -> int:
-        """The number of requests that were retries."""
+        """The number of requests that were sent again."""
         return sum(node.fetcher.retries for node in self._nodes)
 
     @property
@@ -133,25 +136,25 @@ class NodePool:
 
         Raises NodeUnavailable.
         """
-        found: list[int] = []
+        other_ids: list[int] = []
         errors: list[NodeUnavailable] = []
         for node in self._in_order():
             try:
                 chain_id = node.fetcher.chain_id()
             except NodeUnavailable as error:
-                node.health.failed(self._clock(), error)
+                node.health.on_failure(self._clock(), error)
                 errors.append(error)
                 continue
             if expected in (None, chain_id):
                 self._chain_id = chain_id
                 return chain_id
-            found.append(chain_id)
+            other_ids.append(chain_id)
         if errors:
             raise errors[0]
-        return found[0]
+        return other_ids[0]
 
-    def expect_sprint(self, sprint: int | None) -> None:
-        """Set the chain's sprint, see `completeness.SPRINTS`."""
+    def set_sprint(self, sprint: int | None) -> None:
+        """Set the number of blocks of a sprint, see `completeness.SPRINTS`."""
         for node in self._nodes:
             node.fetcher.sprint = sprint
 
@@ -173,29 +176,29 @@ class NodePool:
 
     def blocks(self, first: int, last: int) -> list[Block]:
         """See BlockFetcher.blocks."""
-        found = self._ask(lambda fetcher: fetcher.blocks(first, last))
+        blocks = self._ask(lambda fetcher: fetcher.blocks(first, last))
         with self._lock:
-            self._served.extend((block.number, block.hash) for block in found[-1:])
-        return found
+            self._served.extend((block.number, block.hash) for block in blocks[-1:])
+        return blocks
 
-    def has_block(self, number: int, hash_: str) -> bool:
-        """Return whether any node has this block on its chain.
+    def switch_to_node_with(self, number: int, hash_: str) -> bool:
+        """Switch to a node that has this block on its chain.
 
-        Returns False only when all nodes have had another block of this number for HASH_ATTEMPTS checks. Raises
-        NodeUnavailable when no node has the block and some could not be asked.
+        Returns False when all nodes have had another block of this number in HASH_ATTEMPTS checks. Raises
+        NodeUnavailable when no node has the block, and some nodes could not be asked.
         """
         for attempt in range(HASH_ATTEMPTS):
             if attempt:
                 self._sleep(HASH_PAUSE_S)
-            others: list[_Node] = []
+            on_other_forks: list[_Node] = []
             for node in self._in_order():
                 header = self._try(node, lambda fetcher: fetcher.header(number))
                 if isinstance(header, Header) and header.hash == hash_:
-                    self._mark_on_another_fork(others, number, hash_)
-                    self._switch_to(node, f"others have another block {number}")
+                    self._mark_on_another_fork(on_other_forks, number, hash_)
+                    self._switch_to(node, f"other nodes have another block {number}")
                     return True
-                others += [node] if isinstance(header, Header) else []
-            if len(others) < len(self._nodes):
+                on_other_forks += [node] if isinstance(header, Header) else []
+            if len(on_other_forks) < len(self._nodes):
                 raise NodeUnavailable(f"Not all nodes could be asked for block {number}; the check is repeated.")
         return False
 
@@ -208,16 +211,16 @@ class NodePool:
     def _ask(self, call: Callable[[BlockFetcher], _T]) -> _T:
         """Return the result of the first node that responds.
 
-        Raises NodeUnavailable when none responds.
+        Raises NodeUnavailable when no node responds.
         """
         errors: list[tuple[_Node, NodeUnavailable]] = []
         for node in self._in_order():
-            answer = self._try(node, call)
-            if not isinstance(answer, NodeUnavailable):
+            result = self._try(node, call)
+            if not isinstance(result, NodeUnavailable):
                 if self._current.health.backoff_until > self._clock():
                     self._switch_to(node, errors[-1][1].detail if errors else "the current node failed")
-                return answer
-            errors.append((node, answer))
+                return result
+            errors.append((node, result))
         if len(errors) == 1:
             raise errors[0][1]
         wait_s = min(error.retry_after_s for _, error in errors)
@@ -225,25 +228,25 @@ class NodePool:
 
     def _try(self, node: _Node, call: Callable[[BlockFetcher], _T]) -> _T | NodeUnavailable:
         try:
-            if not node.health.is_checked:
-                self._check_chain(node)
-            answer = call(node.fetcher)
+            if not node.health.is_chain_verified:
+                self._verify_chain(node)
+            result = call(node.fetcher)
         except NodeBehind as error:  # the node is healthy, and only lags a little
             return error
         except NodeUnavailable as error:
-            node.health.failed(self._clock(), error)
+            node.health.on_failure(self._clock(), error)
             return error
-        node.health.succeeded()
-        return answer
+        node.health.on_success()
+        return result
 
-    def _check_chain(self, node: _Node) -> None:
-        """Raise NodeUnavailable when the node serves another chain than that of the ingest."""
-        found = node.fetcher.chain_id()
-        if self._chain_id not in (None, found):
-            detail = f"the node serves chain {found}, but the ingest reads chain {self._chain_id}"
+    def _verify_chain(self, node: _Node) -> None:
+        """Raise NodeUnavailable when the node does not serve the chain of the ingest."""
+        chain_id = node.fetcher.chain_id()
+        if self._chain_id not in (None, chain_id):
+            detail = f"the node serves chain {chain_id}, but the ingest reads chain {self._chain_id}"
             log.error("a node can't be used", node=node.name, reason=detail)
             raise NodeUnavailable(f"{detail.capitalize()}: remove it from --rpc.")
-        self._chain_id, node.health.is_checked = found, True
+        self._chain_id, node.health.is_chain_verified = chain_id, True
 
     def _in_order(self) -> list[_Node]:
         """Return the nodes in the order of use: current, healthy, then recently failed ones."""
@@ -262,14 +265,18 @@ class NodePool:
             self.failovers += 1
             log.warning("the ingest uses another node", node=node.name, before=before.name, reason=why)
 
-    def _highest(self, tag: str, found: Header | None) -> Header | None:
+    def _highest(self, tag: str, header: Header | None) -> Header | None:
+        """Return the higher one of this header and the remembered header of the tag.
+
+        The higher header is remembered.
+        """
         now = self._clock()
-        known_at, known = self._heads.get(tag, (now, found))
-        if known is not None and now - known_at < HEAD_TTL_S and (found is None or _number(found) < _number(known)):
+        known_at, known = self._heads.get(tag, (now, header))
+        if known is not None and now - known_at < HEAD_TTL_S and (header is None or _number(header) < _number(known)):
             return known
-        if found is not None:
-            self._heads[tag] = now, found
-        return found
+        if header is not None:
+            self._heads[tag] = now, header
+        return header
 
     def _leave_lagging_node(self) -> None:
         """Switch to another node when the current node lags behind it."""
@@ -286,7 +293,7 @@ class NodePool:
             self._switch_to(best, f"its head is block {head}, and another node has {best.health.head}")
 
     def _return_to_preferred_node(self) -> None:
-        """Switch to a node that is preferred to the current one, once it is healthy again."""
+        """Switch to a preferred node, once the preferred node is healthy again."""
         least_head = self._current.health.head - LAG_BLOCKS
         for node in self._nodes[: self._nodes.index(self._current)]:
             health = node.health
@@ -317,7 +324,7 @@ class NodePool:
         node.health.head = _number(latest)
         node.health.good_checks += 1
         with self._lock:
-            served = [each for each in self._served if each[0] <= node.health.head]
+            served = [(number, hash_) for number, hash_ in self._served if number <= node.health.head]
         if not served or node is self._current:
             return
         number, hash_ = served[-1]

@@ -8,7 +8,7 @@ from headwater.errors import IngestStopped
 from headwater.ingest.position import read_position
 
 UNKNOWN_HASH: Final = ""
-"""The hash of the block before the first one, which is not known."""
+"""The hash of the block before the first read block, which is not known."""
 
 
 class BlockRef(msgspec.Struct, array_like=True, frozen=True):
@@ -40,8 +40,8 @@ class Position(msgspec.Struct, frozen=True):
     Attributes:
         chain_id: The id of the chain (EIP-155).
         final: The last block whose records are in the normal streams.
-        recent: The last blocks in the zerolag streams, in order. After the first start it holds only the block before
-            the first one, without records.
+        recent: The last blocks in the zerolag streams, in order. After the first start it has only the start block,
+            which is the block before the first written block, without records.
     """
 
     chain_id: int
@@ -49,7 +49,7 @@ class Position(msgspec.Struct, frozen=True):
     recent: tuple[ZerolagBlock, ...] = ()
 
     def encode(self) -> bytes:
-        """Encode the position for storage. It has about 85 bytes for each recent block."""
+        """Encode the position for storage, in about 85 bytes for each recent block."""
         return msgspec.json.encode(self)
 
 

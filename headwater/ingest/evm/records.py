@@ -1,6 +1,6 @@
 """Converts the logs of a block to records of the five streams.
 
-docs/reference/streams.md has examples. The last member of a zerolag record is `"removed":false`. Its retraction is the
+docs/reference/streams.md has examples. The last member of a zerolag record is `"removed":false`. The retraction is the
 same record with `"removed":true`.
 """
 
@@ -13,8 +13,9 @@ import msgspec
 
 from headwater.ingest.evm.blocks import Block, Log, TransactionDetails
 from headwater.ingest.evm.decode import Decoded, Decoder
-from headwater.ingest.evm.tokens import TOPICS, Transfer, transfers
+from headwater.ingest.evm.token_transfers import TOPICS, Transfer, transfers
 from headwater.ingest.evm.values import Value, amount_text
+from headwater.model.listed_token import ListedToken
 from headwater.model.outputs import MAX_OUTPUT_BYTES
 
 ENTITIES: Final = ("log", "decoded_log", "erc20_token_transfer", "erc721_token_transfer", "erc1155_token_transfer")
@@ -23,17 +24,10 @@ REMOVED_SUFFIX: Final = b',"removed":true}'
 _NO_DETAILS: Final = TransactionDetails()
 
 
-class Token(NamedTuple):
-    """The known data of a token contract."""
-
-    symbol: str
-    decimals: int
-
-
 class EncodedRecord(NamedTuple):
     """A record as JSON.
 
-    Its key is `<chain>:<transaction_hash>:<log_index>`, for ERC-1155 with `:<array_index>`.
+    The key is `<chain>:<transaction_hash>:<log_index>`, and has the suffix `:<array_index>` for ERC-1155.
     """
 
     entity: str
@@ -172,11 +166,11 @@ class _Erc1155(msgspec.Struct, gc=False):
 
 
 _Transaction = tuple[str | None, str | None, int | None, int | None, str | None, str | None]
-"""Sender, receiver and details of a transaction, which all records contain."""
+"""The sender, the receiver and the details of a transaction, which all records contain."""
 _NO_TRANSACTION: Final[_Transaction] = (None, None, *_NO_DETAILS)
 
 
-class _Place(NamedTuple):
+class _LogPosition(NamedTuple):
     """The position of a log on its chain."""
 
     transaction_hash: str
@@ -187,7 +181,7 @@ class _Place(NamedTuple):
     block_timestamp: str
 
 
-_make_log: Callable[..., _Log] = _Log  # Positional arguments: keyword arguments take a third more time.
+_make_log: Callable[..., _Log] = _Log  # with positional arguments, because keyword arguments take a third more time
 _make_decoded: Callable[..., _DecodedLog] = _DecodedLog
 _make_erc20: Callable[..., _Erc20] = _Erc20
 _make_erc721: Callable[..., _Erc721] = _Erc721
@@ -198,12 +192,12 @@ class Converter:
     """Converts the logs of blocks to records.
 
     Args:
-        chain: The prefix of keys.
+        chain: The name of the chain, which is the prefix of keys.
         decoder: Decodes logs; None to omit `decoded_log`.
         tokens: The known tokens, by address.
     """
 
-    def __init__(self, chain: str, decoder: Decoder | None, tokens: Mapping[str, Token]) -> None:
+    def __init__(self, chain: str, decoder: Decoder | None, tokens: Mapping[str, ListedToken]) -> None:
         self._chain = chain
         self._decoder = decoder
         self._tokens = tokens
@@ -212,13 +206,13 @@ class Converter:
     def convert(self, block: Block, counts: Counter[str]) -> list[EncodedRecord]:
         """Convert a block to records in the order of its logs.
 
-        Adds to `undecoded` and `malformed` of counts.
+        Increases the counts `undecoded` and `malformed`.
         """
         time = block_time(block.timestamp)
         transactions = _transactions(block)
         records: list[EncodedRecord] = []
         for log in block.logs:
-            place = _Place(
+            position = _LogPosition(
                 log.transaction_hash,
                 int(log.transaction_index, 16),
                 int(log.log_index, 16),
@@ -227,21 +221,23 @@ class Converter:
                 time,
             )
             transaction = transactions.get(log.transaction_hash, _NO_TRANSACTION)
-            key = f"{self._chain}:{log.transaction_hash}:{place.log_index}"
-            records += self._records(log, place, transaction, key, counts)
+            key = f"{self._chain}:{log.transaction_hash}:{position.log_index}"
+            records += self._records(log, position, transaction, key, counts)
         return records
 
     def _records(
-        self, log: Log, place: _Place, transaction: _Transaction, key: str, counts: Counter[str]
+        self, log: Log, position: _LogPosition, transaction: _Transaction, key: str, counts: Counter[str]
     ) -> Iterator[EncodedRecord]:
         topics = (*log.topics, *_NO_TOPICS[len(log.topics)])
         encode, own_key = self._encode, key.encode()
         yield EncodedRecord(
-            "log", own_key, encode(_make_log(log.address, log.topics, *topics, log.data, *place, *transaction, False))
+            "log",
+            own_key,
+            encode(_make_log(log.address, log.topics, *topics, log.data, *position, *transaction, False)),
         )
         if self._decoder is not None:
             decoded = self._decoder.decode(log)
-            value = encode(_decoded(log, decoded, topics, place, transaction)) if decoded else b""
+            value = encode(_decoded(log, decoded, topics, position, transaction)) if decoded else b""
             if 0 < len(value) <= MAX_OUTPUT_BYTES:
                 yield EncodedRecord("decoded_log", own_key, value)
             else:
@@ -249,18 +245,18 @@ class Converter:
         if topics[0] in TOPICS:
             try:
                 for transfer in transfers(log):
-                    yield self._transfer(log, transfer, place, transaction, key)
+                    yield self._transfer(log, transfer, position, transaction, key)
             except ValueError:
                 counts["malformed"] += 1
 
     def _transfer(
-        self, log: Log, transfer: Transfer, place: _Place, transaction: _Transaction, key: str
+        self, log: Log, transfer: Transfer, position: _LogPosition, transaction: _Transaction, key: str
     ) -> EncodedRecord:
         token = self._tokens.get(log.address)
         if transfer.array_index is not None:
             key = f"{key}:{transfer.array_index}"
         return EncodedRecord(
-            transfer.entity, key.encode(), self._encode(_transfer(log.address, transfer, token, place, transaction))
+            transfer.entity, key.encode(), self._encode(_transfer(log.address, transfer, token, position, transaction))
         )
 
 
@@ -276,31 +272,39 @@ _NO_TOPICS: Final = tuple((None,) * (4 - count) for count in range(5))
 
 
 def _decoded(
-    log: Log, decoded: Decoded, topics: tuple[str | None, ...], place: _Place, transaction: _Transaction
+    log: Log, decoded: Decoded, topics: tuple[str | None, ...], position: _LogPosition, transaction: _Transaction
 ) -> _DecodedLog:
     event = decoded.event
     return _make_decoded(
-        log.address, event.name, event.signature, decoded.params, decoded.names, log.data, *topics, *place, *transaction
+        log.address,
+        event.name,
+        event.signature,
+        decoded.params,
+        decoded.names,
+        log.data,
+        *topics,
+        *position,
+        *transaction,
     )
 
 
 def _transfer(
-    address: str, transfer: Transfer, token: Token | None, place: _Place, transaction: _Transaction
+    address: str, transfer: Transfer, token: ListedToken | None, position: _LogPosition, transaction: _Transaction
 ) -> _Erc20 | _Erc721 | _Erc1155:
     _, from_address, to_address, token_id, raw, event_type, operator, array_index = transfer
     symbol = token.symbol.lower() if token else None
-    unique_id = f"{place.transaction_hash}-{place.log_index}"
+    unique_id = f"{position.transaction_hash}-{position.log_index}"
     common = (from_address, to_address, address, None, symbol)
     raw_text = str(raw)
     if token_id is None:
         text = None if token is None else amount_text(raw, token.decimals)
         amount = None if text is None else float(text)
-        return _make_erc20(*common, float(raw), raw_text, amount, text, None, None, *transaction, *place, unique_id)
+        return _make_erc20(*common, float(raw), raw_text, amount, text, None, None, *transaction, *position, unique_id)
     amounts = (str(token_id), float(raw), raw_text, float(raw), raw_text)
     if array_index is None:
-        return _make_erc721(*common, *amounts, *transaction, *place, unique_id)
+        return _make_erc721(*common, *amounts, *transaction, *position, unique_id)
     unique_id = f"{unique_id}-{array_index}"
-    return _make_erc1155(event_type, operator, array_index, *common, *amounts, *transaction, *place, unique_id)
+    return _make_erc1155(event_type, operator, array_index, *common, *amounts, *transaction, *position, unique_id)
 
 
 def block_time(timestamp: int) -> str:

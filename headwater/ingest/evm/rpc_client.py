@@ -9,11 +9,19 @@ from typing import Any, Final
 import httpx2
 import msgspec
 
-from headwater.errors import MethodMissing, NodeBehind, NodeRateLimited, NodeUnavailable, RangeTooLarge, RequestRefused
+from headwater.errors import MethodMissing, NodeBehind, NodeRateLimited, NodeUnavailable, RangeTooLarge, RequestRejected
 from headwater.ingest.cancellation import CancelToken
 from headwater.ingest.evm.adaptive import AdaptiveSize
 from headwater.ingest.evm.error_kinds import ErrorKind, classify_error
-from headwater.ingest.jsonrpc import MAX_ATTEMPTS, TIMEOUT, Endpoint, ErrorObject, HttpReply, Response, RetriableError
+from headwater.ingest.jsonrpc import (
+    MAX_ATTEMPTS,
+    TIMEOUT,
+    Endpoint,
+    ErrorObject,
+    HttpResponse,
+    Response,
+    RetriableError,
+)
 
 Call = tuple[str, Sequence[Any]]
 """A method and its parameters."""
@@ -21,25 +29,24 @@ Outcome = msgspec.Raw | NodeUnavailable
 """The result of a call, or its error."""
 
 CALLS_AT_ONCE: Final = 20
-"""The most calls in one HTTP request."""
+"""The maximum number of calls in one HTTP request."""
 BATCH_WINDOW_S: Final = 0.25
-"""With a rate limit, a batch has at most the calls of this time, so that no call waits long for others."""
+"""With a rate limit, a batch has at most as many calls as the limit allows in this time, so that no call waits long."""
 MAX_UNKNOWN_ERRORS: Final = 2
 """The number of unknown errors after which a call is not sent again."""
 
 SERVER_ERROR: Final = 500
-_FINAL_KINDS: Final = frozenset(
-    {ErrorKind.RANGE_TOO_LARGE, ErrorKind.METHOD_MISSING, ErrorKind.UNAUTHORIZED, ErrorKind.UNKNOWN}
-)
+_FINAL_KINDS: Final = frozenset({ErrorKind.RANGE_TOO_LARGE, ErrorKind.METHOD_MISSING, ErrorKind.UNAUTHORIZED})
+"""The kinds of errors after which a call is not sent again."""
 _ERRORS: Final = {ErrorKind.RATE_LIMITED: NodeRateLimited, ErrorKind.BEHIND: NodeBehind}
-_BATCH: Final = frozenset({ErrorKind.BATCH_TOO_LARGE, ErrorKind.BATCH_UNSUPPORTED})
+_BATCH_KINDS: Final = frozenset({ErrorKind.BATCH_TOO_LARGE, ErrorKind.BATCH_UNSUPPORTED})
 
 
-class _BatchRefused(Exception):
+class _BatchRejected(Exception):
     """A node refuses a whole batch.
 
     Attributes:
-        limit: The most calls that the node accepts, if known.
+        limit: The maximum number of calls that the node accepts, if known.
         is_size_related: Whether the size of the batch is the cause.
     """
 
@@ -53,14 +60,15 @@ class _PendingCalls:
     """The calls of one invocation of `RpcClient.outcomes`, with their states.
 
     Attributes:
-        outcomes: The outcome of each call that will not be sent again, by its index.
-        refused: The number of unknown errors of each call, by its index.
+        calls: The calls.
+        outcomes: The outcome of each call that will not be sent again, by the index of the call.
+        unknown_errors: The number of errors of an unknown kind, by the index of the call.
     """
 
     def __init__(self, calls: Sequence[Call]) -> None:
         self.calls = calls
         self.outcomes: dict[int, Outcome] = {}
-        self.refused: Counter[int] = Counter()
+        self.unknown_errors: Counter[int] = Counter()
 
     def pending_indexes(self) -> list[int]:
         """Return the indexes of calls that have no outcome yet."""
@@ -82,7 +90,7 @@ class RpcClient:
         url: The node's URL.
         stop: Cancels all waits.
         rate: The calls per second; 0 for no limit.
-        attempts: The most times that a failing request is sent; fewer when there are other nodes.
+        attempts: The maximum number of times that a failing request is sent; smaller when there are other nodes.
         clock: Returns monotonic seconds.
         sleep: Waits for some seconds. The default ends early when the client is closed.
         timeout: The time-outs of one request.
@@ -103,8 +111,8 @@ class RpcClient:
         self._endpoint = Endpoint(
             url, rate, self._cancel_token, clock=clock, sleep=sleep, timeout=timeout, attempts=attempts
         )
-        most = max(1, min(CALLS_AT_ONCE, int(rate * BATCH_WINDOW_S))) if rate else CALLS_AT_ONCE
-        self._batch_size = AdaptiveSize(most, most)
+        max_size = max(1, min(CALLS_AT_ONCE, int(rate * BATCH_WINDOW_S))) if rate else CALLS_AT_ONCE
+        self._batch_size = AdaptiveSize(max_size, max_size)
 
     @property
     def label(self) -> str:
@@ -118,7 +126,7 @@ class RpcClient:
 
     @property
     def retries(self) -> int:
-        """The number of requests that were retries."""
+        """The number of requests that were sent again."""
         return self._endpoint.retries
 
     def wait(self, seconds: float) -> None:
@@ -146,135 +154,162 @@ class RpcClient:
     def outcomes(self, calls: Sequence[Call], attempts: int | None = None) -> list[Outcome]:
         """Return the outcomes of calls, in their order.
 
-        When the node is unavailable, that error is the outcome.
+        When the node is unavailable, the error is the outcome of every call that has none yet.
         """
         pending = _PendingCalls(calls)
-        while left := pending.pending_indexes():
+        while indexes := pending.pending_indexes():
             try:
-                self._endpoint.call_with_retries(lambda: self._round(pending), attempts=attempts)
+                self._endpoint.call_with_retries(lambda: self._send_pending(pending), attempts=attempts)
             except NodeUnavailable as error:
-                if len(pending.pending_indexes()) < len(left) and not error.retry_after_s:
+                if len(pending.pending_indexes()) < len(indexes) and not error.retry_after_s:
                     continue
                 pending.outcomes |= dict.fromkeys(pending.pending_indexes(), error)
         return [pending.outcomes[index] for index in range(len(calls))]
 
-    def _round(self, pending: _PendingCalls) -> None:
+    def _send_pending(self, pending: _PendingCalls) -> None:
         """Send each pending call once. Raises RetriableError when calls stay pending."""
-        left, failures, most = pending.pending_indexes(), list[RetriableError](), CALLS_AT_ONCE
-        while left:
-            size = min(most, self._batch_size.value)
-            indexes, left = left[:size], left[size:]
+        unsent, failures, max_size = pending.pending_indexes(), list[RetriableError](), CALLS_AT_ONCE
+        while unsent:
+            size = min(max_size, self._batch_size.value)
+            indexes, unsent = unsent[:size], unsent[size:]
             try:
-                failed = self._send(pending, indexes)
-                failures += failed
-                if len(failed) < len(indexes):
-                    self._batch_size.succeeded(len(indexes))
+                call_failures = self._send(pending, indexes)
+                failures += call_failures
+                if len(call_failures) < len(indexes):
+                    self._batch_size.on_success(len(indexes))
                 else:
-                    self._suspect(indexes, failed[0])
-            except _BatchRefused as refused:
-                if refused.is_size_related:
-                    self._batch_size.refused(len(indexes), refused.limit)
+                    self._suspect_size(indexes, call_failures[0])
+            except _BatchRejected as error:
+                if error.is_size_related:
+                    self._batch_size.on_refusal(len(indexes), error.limit)
                 else:
-                    most = 1
-                left = [index for index in indexes if index not in pending.outcomes] + left
+                    max_size = 1
+                unsent = [index for index in indexes if index not in pending.outcomes] + unsent
             except RetriableError as failure:
-                self._suspect(indexes, failure)
+                self._suspect_size(indexes, failure)
                 failures.append(failure)
                 break
         if failures:
-            raise max(failures, key=lambda failure: failure.after_s)
+            raise max(failures, key=lambda failure: failure.retry_after_s)
 
-    def _suspect(self, indexes: Sequence[int], failure: RetriableError) -> None:
+    def _suspect_size(self, indexes: Sequence[int], failure: RetriableError) -> None:
         """Reduce the batch size after a request without results, unless the node is busy or lags."""
-        if len(indexes) > 1 and failure.error is NodeUnavailable:
-            self._batch_size.suspected(len(indexes))
+        if len(indexes) > 1 and failure.final_error is NodeUnavailable:
+            self._batch_size.on_suspicion(len(indexes))
 
     def _send(self, pending: _PendingCalls, indexes: Sequence[int]) -> list[RetriableError]:
-        """Send these calls in one request. Returns the failures of single calls.
+        """Send these calls in one request.
 
-        Raises _BatchRefused, and RetriableError when the whole request failed.
+        Returns the failures of single calls that stay pending. Raises _BatchRejected, and RetriableError when the whole
+        request failed.
         """
-        reply = self._endpoint.post(pending.body(indexes), len(indexes))
-        by_id = self._responses(reply, indexes)
+        http_response = self._endpoint.post(pending.body(indexes), len(indexes))
+        by_index = self._responses(http_response, indexes)
         failures: list[RetriableError] = []
         for index in indexes:
-            response = by_id.get(index)
+            response = by_index.get(index)
             if response is None:
                 failures.append(RetriableError("it omitted a response"))
             elif response.error is None:
                 pending.outcomes[index] = response.result
-            elif failure := self._failed(pending, index, reply, response.error, alone=len(indexes) == 1):
+            elif failure := self._handle_error(pending, index, http_response, response.error, alone=len(indexes) == 1):
                 failures.append(failure)
         return failures
 
-    def _responses(self, reply: HttpReply, indexes: Sequence[int]) -> dict[Any, Response]:
+    def _responses(self, http_response: HttpResponse, indexes: Sequence[int]) -> dict[Any, Response]:
         """Return the responses by the index of their call.
 
-        Raises RetriableError, NodeUnavailable, _BatchRefused.
+        Raises RetriableError, NodeUnavailable, _BatchRejected.
         """
-        body = reply.body
+        body = http_response.body
         if isinstance(body, list):
-            named = {_number(response.id): response for response in body}
-            whole = named.get(None)
-            return named if len(named) > 1 or whole is None else self._for_all(reply, indexes, whole)
-        if body is not None and (body.error is not None or (len(indexes) == 1 and _is_success(reply))):
-            return self._for_all(reply, indexes, body)
-        if body is not None or _is_success(reply):
+            by_index = {_number(response.id): response for response in body}
+            without_id = by_index.get(None)
+            if without_id is None or len(by_index) > 1:
+                return by_index
+            # A node that refuses a whole batch sends one response, without an id.
+            return self._for_all(http_response, indexes, without_id)
+        if body is not None and (body.error is not None or (len(indexes) == 1 and _is_success(http_response))):
+            return self._for_all(http_response, indexes, body)
+        if body is not None or _is_success(http_response):
             raise RetriableError("the response is not JSON-RPC")
-        kind = classify_error(reply.status, 0, "")
+        kind = classify_error(http_response.status, 0, "")
         if kind is ErrorKind.RANGE_TOO_LARGE:
-            return self._for_all(reply, indexes, Response(error=ErrorObject(0, f"HTTP {reply.status}")))
-        if kind is ErrorKind.UNAUTHORIZED or (kind is ErrorKind.UNKNOWN and reply.status < SERVER_ERROR):
-            raise NodeUnavailable(f"The node refuses requests (HTTP {reply.status}): check the URL and the key in it.")
-        raise RetriableError(f"HTTP {reply.status}", reply.retry_after_s, _ERRORS.get(kind, NodeUnavailable))
+            return self._for_all(http_response, indexes, Response(error=ErrorObject(0, f"HTTP {http_response.status}")))
+        if kind is ErrorKind.UNAUTHORIZED or (kind is ErrorKind.UNKNOWN and http_response.status < SERVER_ERROR):
+            raise NodeUnavailable(
+                f"The node refuses requests (HTTP {http_response.status}): check the URL and the key in it."
+            )
+        raise RetriableError(
+            f"HTTP {http_response.status}", http_response.retry_after_s, _ERRORS.get(kind, NodeUnavailable)
+        )
 
-    def _for_all(self, reply: HttpReply, indexes: Sequence[int], response: Response) -> dict[Any, Response]:
-        """Handle a single response to all calls. Raises _BatchRefused, RetriableError."""
+    def _for_all(self, http_response: HttpResponse, indexes: Sequence[int], response: Response) -> dict[Any, Response]:
+        """Return the single response to a request as the response to each of the calls.
+
+        Raises _BatchRejected, RetriableError.
+        """
         if len(indexes) == 1:
             return {indexes[0]: response}
         error = response.error or ErrorObject()
-        kind = self._kind_of(reply, error)
+        kind = self._kind_of(http_response, error)
         if kind is ErrorKind.UNAUTHORIZED:
             return dict.fromkeys(indexes, response)
         if kind is ErrorKind.BATCH_UNSUPPORTED:
-            raise _BatchRefused(limit=1)
+            raise _BatchRejected(limit=1)
         if kind in (ErrorKind.BATCH_TOO_LARGE, ErrorKind.RANGE_TOO_LARGE):
-            raise _BatchRefused
+            raise _BatchRejected
         if kind is ErrorKind.METHOD_MISSING:
-            raise _BatchRefused(is_size_related=False)
-        raise self._transient(reply, error, kind)
+            raise _BatchRejected(is_size_related=False)
+        raise self._transient(http_response, error, kind)
 
-    def _failed(
-        self, pending: _PendingCalls, index: int, reply: HttpReply, error: ErrorObject, *, alone: bool
+    def _handle_error(
+        self, pending: _PendingCalls, index: int, http_response: HttpResponse, error: ErrorObject, *, alone: bool
     ) -> RetriableError | None:
-        """Store the outcome of a refused call, or return the error if it stays pending.
+        """Store the final error of a call, or return the error of a call that stays pending.
 
-        Raises _BatchRefused.
+        Raises _BatchRejected.
         """
-        kind, method = self._kind_of(reply, error), pending.calls[index][0]
-        if kind in _BATCH or (kind is ErrorKind.RANGE_TOO_LARGE and method != "eth_getLogs"):
-            if not alone:
-                raise _BatchRefused(limit=1 if kind is ErrorKind.BATCH_UNSUPPORTED else None)
-            kind = ErrorKind.RANGE_TOO_LARGE
+        method = pending.calls[index][0]
+        kind = self._kind_of_call_error(http_response, error, method, alone=alone)
+        is_final = kind in _FINAL_KINDS
         if kind is ErrorKind.UNKNOWN:
-            pending.refused[index] += 1
-        open_ = kind is ErrorKind.UNKNOWN and pending.refused[index] < MAX_UNKNOWN_ERRORS
-        if open_ or kind not in _FINAL_KINDS:
-            return self._transient(reply, error, kind)
+            pending.unknown_errors[index] += 1
+            is_final = pending.unknown_errors[index] >= MAX_UNKNOWN_ERRORS
+        if not is_final:
+            return self._transient(http_response, error, kind)
         pending.outcomes[index] = _final_error(kind, method, f"{self._message_of(error)} ({error.code})")
         return None
 
-    def _kind_of(self, reply: HttpReply, error: ErrorObject) -> ErrorKind:
-        more = error.data if isinstance(error.data, str) else ""
-        return classify_error(reply.status, error.code, f"{error.message} {more}".strip())
+    def _kind_of_call_error(
+        self, http_response: HttpResponse, error: ErrorObject, method: str, *, alone: bool
+    ) -> ErrorKind:
+        """Return the kind of the error of one call, which was `alone` in its request or in a batch.
+
+        Raises _BatchRejected when the error is about the batch. If the call was alone, such an error means that the
+        result of the call is too large.
+        """
+        kind = self._kind_of(http_response, error)
+        # Only eth_getLogs reads a range. For another method, "too large" means the response to the whole batch.
+        is_about_batch = kind in _BATCH_KINDS or (kind is ErrorKind.RANGE_TOO_LARGE and method != "eth_getLogs")
+        if not is_about_batch:
+            return kind
+        if not alone:
+            raise _BatchRejected(limit=1 if kind is ErrorKind.BATCH_UNSUPPORTED else None)
+        return ErrorKind.RANGE_TOO_LARGE
+
+    def _kind_of(self, http_response: HttpResponse, error: ErrorObject) -> ErrorKind:
+        details = error.data if isinstance(error.data, str) else ""
+        return classify_error(http_response.status, error.code, f"{error.message} {details}".strip())
 
     def _message_of(self, error: ErrorObject) -> str:
         return self._endpoint.redact_and_shorten(error.message)
 
-    def _transient(self, reply: HttpReply, error: ErrorObject, kind: ErrorKind) -> RetriableError:
-        said = f"it says {self._message_of(error)!r} ({error.code})"
-        reason = f"it is busy: {said}" if kind is ErrorKind.RATE_LIMITED else said
-        return RetriableError(reason, reply.retry_after_s, _ERRORS.get(kind, NodeUnavailable))
+    def _transient(self, http_response: HttpResponse, error: ErrorObject, kind: ErrorKind) -> RetriableError:
+        reason = f"it says {self._message_of(error)!r} ({error.code})"
+        if kind is ErrorKind.RATE_LIMITED:
+            reason = f"it is busy: {reason}"
+        return RetriableError(reason, http_response.retry_after_s, _ERRORS.get(kind, NodeUnavailable))
 
 
 def _number(id_: int | str | None) -> int | str | None:
@@ -282,16 +317,19 @@ def _number(id_: int | str | None) -> int | str | None:
     return int(id_) if isinstance(id_, str) and id_.isdecimal() else id_
 
 
-def _is_success(reply: HttpReply) -> bool:
-    return httpx2.codes.is_success(reply.status)
+def _is_success(http_response: HttpResponse) -> bool:
+    return httpx2.codes.is_success(http_response.status)
 
 
-def _final_error(kind: ErrorKind, method: str, said: str) -> NodeUnavailable:
-    """Return the outcome of a call that is not sent again. `said` is the message of the node."""
+def _final_error(kind: ErrorKind, method: str, message: str) -> NodeUnavailable:
+    """Return the outcome of a call that is not sent again.
+
+    `message` is the message of the node.
+    """
     if kind is ErrorKind.RANGE_TOO_LARGE:
-        return RangeTooLarge(f"The node refuses {method} because the request or its result is too large: {said}.")
+        return RangeTooLarge(f"The node refuses {method} because the request or its result is too large: {message}.")
     if kind is ErrorKind.METHOD_MISSING:
-        return MethodMissing(f"The node does not support {method}: {said}.")
+        return MethodMissing(f"The node does not support {method}: {message}.")
     if kind is ErrorKind.UNAUTHORIZED:
-        return NodeUnavailable(f"The node refuses requests: {said}: check the URL and the key in it.")
-    return RequestRefused(f"The node refuses {method}: {said}.")
+        return NodeUnavailable(f"The node refuses requests: {message}: check the URL and the key in it.")
+    return RequestRejected(f"The node refuses {method}: {message}.")

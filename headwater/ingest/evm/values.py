@@ -1,12 +1,12 @@
 """Decodes values of ABI types in the data of logs (Solidity's contract ABI specification).
 
 A contract may emit data that Solidity would never produce. So decoding is as lenient as the EVM, ethers and viem: bits
-beyond a type's width are ignored, the last word may lack its padding, and invalid UTF-8 becomes U+FFFD. Offsets may
-point anywhere, even many to one place, so a small log could expand to gigabytes; therefore the total number of bytes
-read is limited.
+beyond the width of a type are ignored, the last word may lack its padding, and invalid UTF-8 becomes U+FFFD. Offsets
+may point anywhere, and many offsets may point to one position, so a small log could expand to gigabytes. Therefore the
+total number of bytes read is limited.
 
-Values become strings, lists and objects. eth-abi is not used: it refuses words with extra bits even when it is not
-strict, accepts truncated bytes, and has no limit. The tests compare with it and with ethers.
+Values become strings, lists and objects. eth-abi is not used: eth-abi rejects words with extra bits even when it is not
+strict, accepts truncated bytes, and has no limit. The tests compare the results with eth-abi and with ethers.
 """
 
 import re
@@ -22,12 +22,12 @@ from headwater.model.outputs import MAX_OUTPUT_BYTES
 WORD: Final = 64
 """The number of hex digits of a word of 32 bytes."""
 MAX_EXPANSION_FACTOR: Final = 32
-"""The most bytes to read for each byte of data. Solidity's own encoding is read once, including offsets."""
+"""The maximum number of bytes to read for each byte of data. Solidity's own encoding needs one, including offsets."""
 MAX_READ_BYTES: Final = MAX_OUTPUT_BYTES
 MAX_DEPTH: Final = 16
 """The deepest nesting of arrays and tuples."""
 MAX_DECIMALS: Final = 80
-"""The most decimals of `fixed` and `ufixed`."""
+"""The maximum number of decimals of `fixed` and `ufixed`."""
 _START: Final = 2
 """The index at which data begins, after `0x`."""
 _NUMBER: Final = re.compile(r"(u?)int([0-9]+)")
@@ -45,7 +45,7 @@ class Word(NamedTuple):
 
     Attributes:
         read: Converts a word to a value.
-        is_clean: Returns whether a word has no bits beyond the width of its type, like those that Solidity writes.
+        is_clean: Returns whether a word has no bits beyond the width of its type. Solidity never writes such bits.
     """
 
     read: Callable[[str], str]
@@ -135,15 +135,15 @@ def _number_word(
 class Data:
     """The data of a log, with a limit on the total number of bytes read.
 
-    Positions are indexes of its hex text, which begins with 0x. All methods raise ValueError when the data is too
+    Positions are indexes of the hex text, which begins with 0x. All methods raise ValueError when the data is too
     short, or when the limit is exceeded.
     """
 
-    __slots__ = ("_left", "_text")
+    __slots__ = ("_remaining", "_text")
 
     def __init__(self, text: str) -> None:
         self._text = text
-        self._left = min(MAX_EXPANSION_FACTOR * (len(text) - _START) // 2, MAX_READ_BYTES)
+        self._remaining = min(MAX_EXPANSION_FACTOR * (len(text) - _START) // 2, MAX_READ_BYTES)
 
     def word(self, at: int) -> str:
         """Return the word at a position."""
@@ -155,10 +155,10 @@ class Data:
 
     def content(self, at: int, size: int) -> str:
         """Return this many bytes from a position, as hex digits."""
-        self._left -= size
+        self._remaining -= size
         text = self._text[at : at + 2 * size]
-        if len(text) != 2 * size or self._left < 0:
-            raise ValueError("too little data" if self._left >= 0 else "the data expands to too many bytes")
+        if len(text) != 2 * size or self._remaining < 0:
+            raise ValueError("too little data" if self._remaining >= 0 else "the data expands to too many bytes")
         return text
 
     def check(self, at: int, digits: int) -> None:
@@ -205,7 +205,7 @@ def reader_of(param: Param, depth: int = 0) -> Reader:
 def members(data: Data, start: int, readers: Iterable[Reader]) -> Iterator[Value]:
     """Yield the values of consecutive types, encoded from a position on.
 
-    The types are those of parameters, or of the members of a tuple.
+    The values belong to parameters, or are the members of a tuple.
     """
     at = start
     for reader in readers:

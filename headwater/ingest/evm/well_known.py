@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from headwater.ingest.evm.abi import Event, parse_event
+from headwater.ingest.evm.abi import Event, event_of_text
 
 _TEXT: Final = """
 # ERC-20
@@ -61,4 +61,4 @@ LogFeeTransfer(address indexed token, address indexed from, address indexed to, 
 
 def well_known() -> list[Event]:
     """Parse the well-known events."""
-    return [parse_event(line) for line in _TEXT.splitlines() if line and not line.startswith("#")]
+    return [event_of_text(line) for line in _TEXT.splitlines() if line and not line.startswith("#")]

@@ -1,7 +1,7 @@
-"""Merges the folders of a node that contain the same events, in the order of their blocks.
+"""Merges the folders of a node that contain the same events, in the order of the blocks.
 
-Each block is taken once, from the first folder in the order of preference that has it. A node's operator may change the
-output format at any time, so folders may follow one another in time, overlap, or be written simultaneously.
+Each block is taken once, from the first folder in the order of preference that has the block. A node's operator may
+change the output format at any time, so folders may follow one another in time, overlap, or be written simultaneously.
 """
 
 import math
@@ -21,7 +21,7 @@ from headwater.ingest.hyperliquid.conversion import (
     Converter,
     Kind,
 )
-from headwater.ingest.hyperliquid.node_files import READ_BYTES, FolderReader, Lines
+from headwater.ingest.hyperliquid.folder_reader import READ_BYTES, FolderReader, Lines
 from headwater.ingest.hyperliquid.options import Entity
 from headwater.ingest.hyperliquid.position import BlockCursor, Coverage, SeenBlocks
 from headwater.ingest.hyperliquid.records import BAD_EVENT_ERRORS, Block
@@ -30,9 +30,9 @@ log = structlog.get_logger(__name__)
 
 FOLDER_IDLE_TIMEOUT_S: Final = 60.0
 """A folder without unread lines counts as finished when it was not written for this long, or when its newest block is
-this much older than that of another folder."""
+older by this much than the newest block of another folder."""
 MAX_BLOCK_BYTES: Final = 64 * 1024 * 1024
-"""The most bytes of the joined lines of one block."""
+"""The maximum number of bytes of the joined lines of one block."""
 MAX_EMPTY_BLOCKS: Final = 10_000
 """In a folder that has no lines for empty blocks, up to this many blocks without a line are not a gap.
 
@@ -45,14 +45,14 @@ Form = Literal["block", "streaming", "event"]
 """The content of a line: all events of a block, some events with their block's number, or a single event."""
 
 
-class Folder(NamedTuple):
+class FolderSpec(NamedTuple):
     """A folder in the node's data.
 
     Attributes:
         name: The path of the folder.
-        kind: The kind of its events.
-        form: The content of its lines.
-        rank: Its index in the order of preference of its kind.
+        kind: The kind of the events in the folder.
+        form: The content of a line.
+        rank: The index of the folder in the order of preference among the folders of its kind.
     """
 
     name: str
@@ -61,18 +61,18 @@ class Folder(NamedTuple):
     rank: int
 
 
-def _forms(kind: Kind, *names: str, first: int = 0) -> tuple[Folder, ...]:
+def _forms(kind: Kind, *names: str, first: int = 0) -> tuple[FolderSpec, ...]:
     forms: tuple[tuple[str, Form], ...] = (("_by_block", "block"), ("_streaming", "streaming"), ("", "event"))
-    found = [(name + suffix, form) for name in names for suffix, form in forms]
-    return tuple(Folder(name, kind, form, rank) for rank, (name, form) in enumerate(found, first))
+    names_with_forms = [(name + suffix, form) for name in names for suffix, form in forms]
+    return tuple(FolderSpec(name, kind, form, rank) for rank, (name, form) in enumerate(names_with_forms, first))
 
 
-FOLDERS: Final[dict[Kind, tuple[Folder, ...]]] = {
+FOLDERS: Final[dict[Kind, tuple[FolderSpec, ...]]] = {
     "fills": _forms("fills", "node_fills"),
     "trades": _forms("trades", "node_trades", first=FROM_FILLS_RANK + 1),
     "orders": _forms("orders", "node_order_statuses"),
     "misc": _forms("misc", "misc_events", "node_misc_events"),
-    "blocks": (Folder("replica_cmds", "blocks", "block", 0),),
+    "blocks": (FolderSpec("replica_cmds", "blocks", "block", 0),),
 }
 """The folders by kind of event, the preferred folder first."""
 
@@ -83,62 +83,70 @@ ENTITY_GROUPS: Final[tuple[tuple[frozenset[Entity], tuple[Kind, ...]], ...]] = (
     (frozenset({"misc_event"}), ("misc",)),
     (frozenset({"block"}), ("blocks",)),
 )
-"""The kinds of events that are read together, with the entities that need them: trades are also built from fills."""
+"""The entities, each group with the kinds of events that it needs. Trades are also built from fills."""
 
 
 def groups_for(entities: frozenset[Entity]) -> list[tuple[Kind, ...]]:
-    """Return the kinds of events to read, in groups that contain the same events."""
-    needed = [kinds for needs, kinds in ENTITY_GROUPS if needs & entities]
-    return [kinds for kinds in needed if not any(set(kinds) < set(others) for others in needed)]
+    """Return the kinds of events to read, in groups.
+
+    The kinds of a group may hold the same events.
+    """
+    groups = [kinds for group_entities, kinds in ENTITY_GROUPS if group_entities & entities]
+    return [kinds for kinds in groups if not any(set(kinds) < set(other_kinds) for other_kinds in groups)]
 
 
 class FolderBlocks:
     """Reads the blocks of one folder, one after the other. Used by one thread.
 
     Attributes:
-        block: The current block, or the part of it in one line; None when there is nothing to read.
-        time_ms: The time of that block, in ms since 1970.
-        cursor: The last block that was taken, and the number of its events.
+        spec: The folder.
+        reader: Reads the files of the folder.
+        cursor: The last block that was taken, and the number of its events that were taken.
+        block: The current block, or the part of the block in one line; None when no line is unread.
+        time_ms: The time of the current block, in ms since 1970.
     """
 
     def __init__(
-        self, *, folder: Folder, reader: FolderReader, cursor: BlockCursor, newest_ms: int | None, quiet_s: float
+        self, *, spec: FolderSpec, reader: FolderReader, cursor: BlockCursor, newest_ms: int | None, quiet_s: float
     ) -> None:
         """Create the reader.
 
         Args:
-            folder: The folder.
+            spec: The folder.
             reader: Reads the files of the folder.
             cursor: The last block that was taken from the folder.
             newest_ms: The time of the newest block that a previous process read from the folder; None if unknown.
             quiet_s: How long to wait for further lines of a block, for kinds that need all lines of a block.
         """
-        self.folder = folder
+        self.spec = spec
         self.reader = reader
         self.cursor = cursor
         self.block: Block | None = None
         self.time_ms = 0
         self._quiet_s = quiet_s
         # All kinds in our recordings have empty blocks, except for misc events, of which there is no long recording.
-        self._has_empty_blocks = folder.kind != "misc"
+        self._has_empty_blocks = spec.kind != "misc"
         self._newest_ms = newest_ms
         self._lines = Lines("", 0, [], [])
-        self._next = 0
-        self._count = 1
+        self._index = 0
+        self._line_count = 1
         self._last_growth = (0, 0.0)
 
     def read_next(self, batch: ConvertedBatch) -> None:
-        """Read the next block, unless it is read already. Lines that can't be parsed are skipped."""
-        while self.block is None and (self._next < len(self._lines.lines) or self._read_on()):
-            if not self._lines.lines[self._next].strip():
+        """Read the next block into `block`, unless a block is there.
+
+        Skips lines that can't be parsed.
+        """
+        while self.block is None and (self._index < len(self._lines.lines) or self._read_next_lines()):
+            if not self._lines.lines[self._index].strip():
                 self.advance(batch)
                 continue
-            known = len(batch.errors)
+            error_count = len(batch.errors)
             try:
-                self.block, self.time_ms = self._block(self._next)
+                self.block, self.time_ms = self._block(self._index)
             except BAD_EVENT_ERRORS as error:
                 batch.skip(BAD_LINE, error)
-                self.log_errors(batch, known)
+                self.log_errors(batch, error_count)
             if self.block is None:
                 self.advance(batch)
 
@@ -147,112 +155,114 @@ class FolderBlocks:
         if self.block is not None:
             self._newest_ms = self.time_ms
             self._has_empty_blocks |= not self.block.events
-        after = self._next + self._count
-        batch.lines += self._count
-        batch.size += sum(map(len, self._lines.lines[self._next : after]))
-        self._next, self._count, self.block = after, 1, None
+        after = self._index + self._line_count
+        batch.lines += self._line_count
+        batch.size += sum(map(len, self._lines.lines[self._index : after]))
+        self._index, self._line_count, self.block = after, 1, None
 
     def missing_before(self, number: int) -> range:
-        """Return the numbers of the missing blocks between the last block and this one."""
+        """Return the numbers of the missing blocks before the block of this number.
+
+        The numbers begin after the last taken block.
+        """
         missing = range(self.cursor.block + 1, number) if self.cursor.block else range(0)
-        is_exact = self.folder.form == "block" and self._has_empty_blocks
+        is_exact = self.spec.form == "block" and self._has_empty_blocks
         return missing if is_exact or len(missing) > MAX_EMPTY_BLOCKS else range(0)
 
     def commit(self) -> None:
         """Advance the reader's position past the blocks that were taken."""
-        self.reader.advance(self._lines, self._next)
+        self.reader.advance(self._lines, self._index)
 
     def may_still_receive(self, time_ms: int) -> bool:
-        """Return whether the folder may still receive the block of this time.
-
-        The folder has nothing to read now.
-        """
+        """Return whether a folder without a current block may still receive the block of this time."""
         if self.block is not None or self.reader.now() - self.reader.changed_at() >= FOLDER_IDLE_TIMEOUT_S:
             return False
         return self._newest_ms is None or 0 < time_ms - self._newest_ms < FOLDER_IDLE_TIMEOUT_S * 1000
 
     def join_lines(self) -> bool:
-        """Join all lines of the current block. Returns False while more lines of it may be written."""
-        while True:
+        """Join all lines of the current block.
+
+        Returns False while more lines of the block may be written.
+        """
+        events, after = self._same_block()
+        while after == len(self._lines.lines) and self._extend_lines():
             events, after = self._same_block()
-            if after == len(self._lines.lines) and self._read_more():
-                continue
-            if after == len(self._lines.lines) and self._may_grow(after - self._next):
-                return False
-            assert self.block is not None
-            self.block, self._count = self.block._replace(events=events), after - self._next
-            return True
+        if after == len(self._lines.lines) and self._may_grow(after - self._index):
+            return False
+        assert self.block is not None
+        self.block, self._line_count = self.block._replace(events=events), after - self._index
+        return True
 
-    def log_errors(self, batch: ConvertedBatch, known: int) -> None:
-        """Log the errors of the current line: those of the batch after the first `known` ones."""
-        file = f"{self.folder.name}/{self._lines.path}"
-        offset = self._lines.ends[self._next] - len(self._lines.lines[self._next]) - 1
-        for reason, error in list(batch.errors.items())[known:]:
-            log.warning("skipped; more for this reason in this part of the file are only counted", reason=reason,
-                        file=file, offset=offset, error=error)  # fmt: skip
+    def log_errors(self, batch: ConvertedBatch, first: int) -> None:
+        """Log the errors of the current line, which begin at index `first` of the batch."""
+        file = f"{self.spec.name}/{self._lines.path}"
+        offset = self._lines.ends[self._index] - len(self._lines.lines[self._index]) - 1
+        for reason, error in list(batch.errors.items())[first:]:
+            event = "a line or event was skipped; further ones with this reason in this batch are only counted"
+            log.warning(event, reason=reason, file=file, offset=offset, error=error)
 
-    def _read_on(self) -> bool:
-        """Read further lines after all read lines were taken."""
+    def _read_next_lines(self) -> bool:
+        """Read the lines after the current lines, which were all taken."""
         self.commit()
-        self._lines, self._next = self.reader.peek() or Lines("", 0, [], []), 0
+        self._lines, self._index = self.reader.peek() or Lines("", 0, [], []), 0
         return bool(self._lines.lines)
 
-    def _block(self, at: int) -> tuple[Block | None, int]:
-        """Return a line's block and its time in ms.
+    def _block(self, index: int) -> tuple[Block | None, int]:
+        """Return the block of a line and the time of the block in ms.
 
-        Returns None for a line without events and without a time. Raises one of BAD_EVENT_ERRORS.
+        The block is None for a line without events and without a time. Raises one of BAD_EVENT_ERRORS.
         """
-        line = self._lines.lines[at]
-        if self.folder.kind == "blocks":
-            block = records.read_replica_line(line, self._lines.path, self._lines.first_line + at)
+        line = self._lines.lines[index]
+        if self.spec.kind == "blocks":
+            block = records.read_replica_line(line, self._lines.path, self._lines.first_line + index)
         else:
             block = records.read_line(line)
         if block.time:
             return block, records.to_ms(block.time)
         if not block.events:
             return None, 0
-        time_of = records.fill_time_ms if self.folder.kind == "fills" else records.event_time_ms
+        time_of = records.fill_time_ms if self.spec.kind == "fills" else records.event_time_ms
         return block, time_of(block.events[0])
 
     def _same_block(self) -> tuple[list[msgspec.Raw], int]:
-        """Return the read events of the current block, and the index of the first line after."""
+        """Return the read events of the current block, and the index of the next block's line."""
         assert self.block is not None
-        events, at = list(self.block.events), self._next + 1
-        while at < len(self._lines.lines):
+        events, index = list(self.block.events), self._index + 1
+        while index < len(self._lines.lines):
             try:
-                block, time_ms = self._block(at)
+                block, time_ms = self._block(index)
             except BAD_EVENT_ERRORS:
                 break
             if block is None or time_ms != self.time_ms:
                 break
             events += block.events
-            at += 1
-        return events, at
+            index += 1
+        return events, index
 
-    def _read_more(self) -> bool:
-        """Read more lines after the read ones.
+    def _extend_lines(self) -> bool:
+        """Read the untaken lines again, together with further lines.
 
-        Returns False when there are none, or too many were read already.
+        Returns False when there are no further lines, or too many lines are untaken.
         """
-        read = self._lines.lines[self._next :]
-        size = 2 * sum(map(len, read))
+        untaken = self._lines.lines[self._index :]
+        size = 2 * sum(map(len, untaken))
         if size > MAX_BLOCK_BYTES:
             return False
         self.commit()
         lines = self.reader.peek(max(size, READ_BYTES))
-        if lines is None or len(lines.lines) <= len(read):
+        if lines is None or len(lines.lines) <= len(untaken):
             return False
-        self._lines, self._next = lines, 0
+        self._lines, self._index = lines, 0
         return True
 
-    def _may_grow(self, lines: int) -> bool:
+    def _may_grow(self, line_count: int) -> bool:
         """Return whether more lines of the last block of a file may be written.
 
-        `lines` is their number now.
+        The block has `line_count` lines now.
         """
         now = time.monotonic()
-        if lines != self._last_growth[0]:
-            self._last_growth = (lines, now)
+        if line_count != self._last_growth[0]:
+            self._last_growth = (line_count, now)
         return now - self._last_growth[1] < self._quiet_s
 
 
@@ -279,28 +289,36 @@ class BlockMerger:
         self._converter = converter
 
     def read(self) -> ConvertedBatch | None:
-        """Convert the next blocks, about READ_BYTES of lines; None when no block can be taken now."""
+        """Return the records of the next blocks, about READ_BYTES of lines.
+
+        Returns None when no block can be taken now.
+        """
         batch = ConvertedBatch()
-        while batch.size < READ_BYTES and (folder := self._next(batch)) and self._take_run(folder, batch):
-            pass
+        while batch.size < READ_BYTES:
+            next_folder = self._folder_with_oldest_block(batch)
+            if next_folder is None or not self._take_run(next_folder, batch):
+                break
         for folder in self._folders:
             folder.commit()
         return batch if batch.lines else None
 
-    def _next(self, batch: ConvertedBatch) -> FolderBlocks | None:
-        """Return the folder with the oldest block; among several, the preferred one."""
+    def _folder_with_oldest_block(self, batch: ConvertedBatch) -> FolderBlocks | None:
+        """Return the folder with the oldest block.
+
+        Among several folders with this block, the preferred one is returned.
+        """
         for folder in self._folders:
             folder.read_next(batch)
-        found = [folder for folder in self._folders if folder.block is not None]
-        return min(found, key=lambda folder: folder.time_ms, default=None)
+        with_block = [folder for folder in self._folders if folder.block is not None]
+        return min(with_block, key=lambda folder: folder.time_ms, default=None)
 
     def _take_run(self, folder: FolderBlocks, batch: ConvertedBatch) -> bool:
         """Take blocks of a folder up to the next block of another folder.
 
         Returns False when the folder must wait.
         """
-        others = (other.time_ms for other in self._folders if other is not folder and other.block is not None)
-        until = min(others, default=math.inf)
+        other_times = (other.time_ms for other in self._folders if other is not folder and other.block is not None)
+        until = min(other_times, default=math.inf)
         while self._take_block(folder, batch):
             folder.read_next(batch)
             if folder.block is None or folder.time_ms >= until or batch.size >= READ_BYTES:
@@ -308,11 +326,11 @@ class BlockMerger:
         return False
 
     def _take_block(self, folder: FolderBlocks, batch: ConvertedBatch) -> bool:
-        """Take a folder's current block, unless another folder had it.
+        """Take a folder's current block, unless it was taken from another folder.
 
         Returns False when the folder must wait.
         """
-        _, kind, form, rank = folder.folder
+        _, kind, form, rank = folder.spec
         assert folder.block is not None
         if self._coverage[kind].is_taken_from_other(rank, folder.time_ms):
             batch.skip(TAKEN_FROM_OTHER_FOLDER, count=len(folder.block.events))
@@ -333,30 +351,30 @@ class BlockMerger:
 
         A restarted node writes some blocks again.
         """
-        (_, kind, form, rank), cursor, time_ms = folder.folder, folder.cursor, folder.time_ms
+        (_, kind, form, rank), cursor, time_ms = folder.spec, folder.cursor, folder.time_ms
         block_key, is_contiguous = block.number or time_ms, True
         if block_key != cursor.block or form == "block":
             if block.number is not None and not self._seen[kind].add(block.number):
                 batch.skip(REPEATED_BLOCK, count=len(block.events))
                 return
-            is_contiguous = not self._is_behind_gap(folder, block, batch)
+            is_contiguous = not self._record_gap(folder, block, batch)
             cursor.block, cursor.events = block_key, 0
         self._coverage[kind].record(rank, time_ms, is_contiguous)
-        known, batch.newest_ms = len(batch.errors), max(time_ms, batch.newest_ms)
+        error_count, batch.newest_ms = len(batch.errors), max(time_ms, batch.newest_ms)
         if kind == "fills":
-            self._converter.add_fills(block, time_ms, cursor, batch, self._builds_trades(time_ms, is_contiguous))
+            self._converter.add_fills(block, time_ms, cursor, batch, self._claim_trades(time_ms, is_contiguous))
         else:
             self._converter.add(kind, block, cursor, batch)
         cursor.events += len(block.events)
-        if len(batch.errors) > known:
-            folder.log_errors(batch, known)
+        if len(batch.errors) > error_count:
+            folder.log_errors(batch, error_count)
 
-    def _is_behind_gap(self, folder: FolderBlocks, block: Block, batch: ConvertedBatch) -> bool:
-        """Return whether blocks are missing between a folder's last block and this one.
+    def _record_gap(self, folder: FolderBlocks, block: Block, batch: ConvertedBatch) -> bool:
+        """Log and count the gap between a folder's last block and this block.
 
-        Logs and counts the gap.
+        Returns whether there is a gap.
         """
-        name, kind, _, rank = folder.folder
+        name, kind, _, rank = folder.spec
         missing = range(0) if block.number is None else folder.missing_before(block.number)
         if not missing or self._coverage[kind].newest_if_last(rank) is None:  # another folder may have these blocks
             return False
@@ -364,10 +382,10 @@ class BlockMerger:
         batch.gaps += 1
         return True
 
-    def _builds_trades(self, time_ms: int, is_contiguous: bool) -> bool:
-        """Return whether to build trades from the fills of a block.
+    def _claim_trades(self, time_ms: int, is_contiguous: bool) -> bool:
+        """Record that the trades of a block are built from fills.
 
-        `node_trades` may have contained them already.
+        Returns False when the trades were taken from `node_trades`.
         """
         trades = self._coverage.get("trades")
         if trades is None or trades.is_taken_from_other(FROM_FILLS_RANK, time_ms):

@@ -1,4 +1,4 @@
-"""Converts the events of blocks to records, by the kind of event."""
+"""Converts the events of blocks to records, in a different way for each kind of event."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -20,17 +20,18 @@ BAD_LINE: Final = "unreadable line"
 BAD_EVENT: Final = "unreadable event"
 REPEATED_BLOCK: Final = "repeated block"
 REPEATED_TRADE: Final = "repeated trade"
-TAKEN_FROM_OTHER_FOLDER: Final = "told by another folder"
-UNMATCHED_FILL: Final = "fill without its other half"
+TAKEN_FROM_OTHER_FOLDER: Final = "taken from another folder"
+UNMATCHED_FILL: Final = "fill without the fill of the other side"
 
 
 @dataclass(slots=True, kw_only=True)
 class ConvertedBatch:
-    """Records converted from lines, with counters.
+    """Records that were converted from lines, with counters.
 
     Attributes:
         lines: The number of lines that were read.
         size: The number of bytes of these lines.
+        records: The records.
         newest_ms: The time of the newest block, in ms since 1970.
         skipped: The number of events that were not converted, by reason.
         errors: The first error message of each reason that is an error.
@@ -63,7 +64,7 @@ class Converter:
 
     def __init__(self, entities: frozenset[Entity], unmatched_fills: Iterable[FillSide]) -> None:
         self._writes_fills = "fill" in entities
-        self._unmatched_fills = {fill.trade: fill for fill in unmatched_fills}
+        self._unmatched_fills = {fill.trade_key: fill for fill in unmatched_fills}
         self._by_kind: dict[Kind, Callable[[Block, BlockCursor, ConvertedBatch], None]] = {
             "trades": _add_node_trades,
             "orders": _add_orders,
@@ -96,47 +97,44 @@ class Converter:
                 continue
             if self._writes_fills:
                 batch.records.append(record)
-            if builds_trades and side.trade[2]:
+            if builds_trades and side.has_tid:  # without a tid, nothing identifies the fill of the other side
                 self._match_side(side, index, batch)
 
     def _match_side(self, side: FillSide, index: int, batch: ConvertedBatch) -> None:
-        """Match a fill with the fill of the other side, and add their trade.
-
-        The key of a trade is time, coin and tid (a hash of the two orders).
-        """
-        other = self._unmatched_fills.pop(side.trade, None)
+        """Match a fill with the fill of the other side, and add their trade."""
+        other = self._unmatched_fills.pop(side.trade_key, None)
         if other is not None and other.side != side.side:
             batch.records.append(records.trade_record(side.trade_with(other, index)))
             return
         if other is not None:
             batch.skip(UNMATCHED_FILL, "its trade is skipped")
-        self._unmatched_fills[side.trade] = side
+        self._unmatched_fills[side.trade_key] = side
 
     def _drop_unmatched_before(self, time_ms: int, batch: ConvertedBatch) -> None:
         """Drop unmatched fills of earlier blocks, because both fills of a trade are in one block."""
-        for trade in [trade for trade in self._unmatched_fills if trade[0] < time_ms]:
-            del self._unmatched_fills[trade]
+        for trade_key in [key for key in self._unmatched_fills if key[0] < time_ms]:
+            del self._unmatched_fills[trade_key]
             batch.skip(UNMATCHED_FILL, "its trade is skipped")
 
 
 def _add_node_trades(block: Block, cursor: BlockCursor, batch: ConvertedBatch) -> None:
-    """Add node trades.
+    """Add the records of trades that the node wrote itself.
 
-    Nodes of 2024 wrote each trade once per side; the taker is the side with the newer order.
+    Nodes of 2024 wrote each trade once per side. The taker is the side with the newer order.
     """
-    found: dict[object, tuple[NodeTrade, msgspec.Raw]] = {}
+    unique: dict[object, tuple[NodeTrade, msgspec.Raw]] = {}
     for index, event in enumerate(block.events, cursor.events):
         try:
             trade = records.read_node_trade(event)
         except BAD_EVENT_ERRORS as error:
             batch.skip(BAD_EVENT, error)
             continue
-        first, _ = found.setdefault(trade.identity or index, (trade, event))
+        first, _ = unique.setdefault(trade.identity or index, (trade, event))
         if first is not trade:
             batch.skip(REPEATED_TRADE)
             if first.side != trade.side:
                 first.side = first.newer_side
-    for index, (trade, event) in enumerate(found.values(), cursor.events):
+    for index, (trade, event) in enumerate(unique.values(), cursor.events):
         batch.records.append(records.node_trade_record(trade, event, block.number, index))
 
 
@@ -153,9 +151,9 @@ def _add_blocks(block: Block, _cursor: BlockCursor, batch: ConvertedBatch) -> No
 
 
 def _add_misc_events(block: Block, cursor: BlockCursor, batch: ConvertedBatch) -> None:
-    """Add misc events.
+    """Add the records of misc events.
 
-    Their unique ids consist of the block and the event's index in the block.
+    The unique id of an event consists of the block and the index in the block.
     """
     for index, event in enumerate(block.events, cursor.events):
         try:

@@ -32,16 +32,16 @@ class HyperliquidOptions(IngestOptions):
     from_start: bool = False
 
     @model_validator(mode="after")
-    def _one_source(self) -> Self:
+    def _check_source(self) -> Self:
         if (self.node_data is None) == (self.ws is None):
             raise ValueError("name one source: `node_data` (a node's folder) or `ws` (a WebSocket API)")
         if self.ws is not None:
-            self._socket_only()
+            self._check_websocket_options()
         elif self.coins:
             raise ValueError("`coins` is for `ws` alone; a node writes all markets")
         return self
 
-    def _socket_only(self) -> None:
+    def _check_websocket_options(self) -> None:
         if len(self.entities) > 1 or not set(self.entities) <= set(SOCKET_ENTITIES):
             raise ValueError("over `ws` an ingest reads trade or block; the other entities need `node_data`")
         if self.from_start:

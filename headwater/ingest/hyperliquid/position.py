@@ -1,6 +1,6 @@
 """The stored position of a Hyperliquid ingest.
 
-The JSON member names are those of older versions, whose positions can be read.
+The names of the JSON members are the names of older versions, so that positions of older versions can be read.
 """
 
 from bisect import bisect_right
@@ -23,7 +23,7 @@ class FilePosition(msgspec.Struct, array_like=True):
         inode: The file's inode number.
         offset: The number of bytes that were read, after decompression.
         lines: The number of lines that were read.
-        head: The CRC-32 of the first bytes of the file, of at most 128 bytes that were read.
+        head: The CRC-32 of the first bytes that were read, at most 128 bytes.
     """
 
     inode: int
@@ -36,8 +36,8 @@ class FolderPosition(msgspec.Struct):
     """The position in the files of a folder.
 
     Attributes:
-        floor: The last finished file; this file and all before it are not read again.
-        files: The positions of files after it, by path.
+        floor: The path of the last finished file. This file and all files before it are not read again.
+        files: The positions of the files after `floor`, by path.
     """
 
     floor: str = ""
@@ -57,12 +57,12 @@ class BlockCursor(msgspec.Struct, array_like=True):
 
 
 class Span(NamedTuple):
-    """A stretch of time whose blocks were taken from one folder. Times are in ms.
+    """A stretch of time whose blocks were taken from one folder.
 
     Attributes:
-        rank: The folder's place in the order of preference; -1 for a stretch that joins several folders.
-        first: The time of the first block.
-        last: The time of the last block.
+        rank: The index of the folder in the order of preference; -1 for a joined stretch of several folders.
+        first: The time of the first block, in ms.
+        last: The time of the last block, in ms.
     """
 
     rank: int
@@ -76,10 +76,10 @@ class NodePosition(msgspec.Struct, forbid_unknown_fields=True):
     Attributes:
         folders: The position in each folder.
         cursors: The current block of each folder.
-        covered: By kind of event, the stretches of time that were taken, in order, each from one folder.
-        spans: Stored by older versions instead of `covered`: one stretch of time for each folder.
-        seen: By kind of event, the ranges of block numbers that were taken.
-        halves: Fills that wait for the matching fill of the other side, to form a trade.
+        covered: The stretches of time that were taken, in order, by kind of event.
+        spans: The stretch of time of each folder, which older versions stored instead of `covered`.
+        seen: The ranges of block numbers that were taken, by kind of event.
+        unmatched_fills: Fills that wait for the matching fill of the other side, to form a trade.
     """
 
     folders: dict[str, FolderPosition] = msgspec.field(default_factory=dict, name="tails")
@@ -87,7 +87,7 @@ class NodePosition(msgspec.Struct, forbid_unknown_fields=True):
     covered: dict[str, list[Span]] = {}
     spans: dict[str, list[tuple[int, int] | None]] = {}
     seen: dict[str, list[tuple[int, int]]] = {}
-    halves: list[FillSide] = []
+    unmatched_fills: list[FillSide] = msgspec.field(default_factory=list, name="halves")
 
     def coverage(self, kind: str) -> "Coverage":
         """Return the stretches of time of a kind of event."""
@@ -99,7 +99,7 @@ class CoinPosition(msgspec.Struct, array_like=True):
     """The newest trades of a coin from the WebSocket API.
 
     Attributes:
-        time: Their time in ms.
+        time: The time of the newest trades, in ms.
         tids: The tids of all trades of that time, in order.
     """
 
@@ -136,10 +136,10 @@ def read_websocket_position(text: bytes | None, name: str) -> WebSocketPosition:
 
 
 class Coverage:
-    """The folder from which each stretch of time was taken.
+    """The folders from which stretches of time were taken.
 
-    Several folders may hold the same events. Stretches don't overlap, except those of older versions. When there are
-    too many, the oldest ones are joined, and the time between them counts as taken.
+    Several folders may hold the same events. Stretches don't overlap, except for stretches that older versions stored.
+    When there are too many stretches, the oldest two are joined, and the time between them counts as taken.
     """
 
     def __init__(self, spans: Iterable[Span] = ()) -> None:
@@ -150,7 +150,10 @@ class Coverage:
         return any(span.first <= time_ms <= span.last for span in self.spans if span.rank != rank)
 
     def newest_if_last(self, rank: int) -> int | None:
-        """Return the time of the newest block if the folder of this rank has it, else None."""
+        """Return the time of the newest block if it was taken from the folder of this rank.
+
+        Returns None if the block was taken from another folder.
+        """
         return self.spans[-1].last if self.spans and self.spans[-1].rank == rank else None
 
     def newest_of(self, rank: int) -> int | None:
@@ -160,7 +163,7 @@ class Coverage:
     def record(self, rank: int, time_ms: int, is_contiguous: bool = True) -> None:
         """Record that the block of this time was taken from the folder of this rank.
 
-        `is_contiguous` says whether no block is missing after the last one that was taken from the folder.
+        `is_contiguous` says whether no block is missing after the last block that was taken from the folder.
         """
         spans = self.spans
         after = len(spans)
@@ -182,8 +185,8 @@ class Coverage:
 class SeenBlocks:
     """The numbers of the blocks that were taken.
 
-    They are needed because a restarted node writes some blocks again. Numbers are kept as ranges. When there are too
-    many, the lowest ranges are joined, and the numbers between them count as taken.
+    A restarted node writes some blocks again, and the numbers show which ones. Numbers are kept as ranges. When there
+    are too many ranges, the lowest two are joined, and the numbers between them count as taken.
     """
 
     def __init__(self, ranges: Sequence[tuple[int, int]] = ()) -> None:
@@ -191,7 +194,7 @@ class SeenBlocks:
         """The first and last number of each range, ascending."""
 
     def add(self, number: int) -> bool:
-        """Add a block. Returns False if it was added before."""
+        """Add the number of a block. Returns False if the number was added before."""
         ranges = self.ranges
         after = bisect_right(ranges, (number, float("inf")))
         if after and number <= ranges[after - 1][1]:

@@ -1,8 +1,8 @@
 """Converts the lines of a node to records of the streams.
 
-Members that the node wrote keep their bytes. Keys are those of `model.natural_key`, built without parsing the record
-again. Lines hold one event each, or `{local_time, block_time, block_number, events}`. The format is described in the
-README of hyperliquid-dex/node and of the page "L1 data schemas" of Hyperliquid's documentation.
+Members that the node wrote keep their bytes. Keys are equal to the keys of `model.natural_key`, but are built without
+parsing the record again. A line has one event, or `{local_time, block_time, block_number, events}`. The README of
+hyperliquid-dex/node and the page "L1 data schemas" of Hyperliquid's documentation describe the format.
 """
 
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ Side = Literal["A", "B"]
 
 _CHAIN: Final = "hyperliquid"
 MAX_FUNDING_BYTES: Final = 500_000
-"""A funding event of all positions may exceed the size limit of a record; it is split into several records."""
+"""A larger funding event is split into several records, because it may exceed the size limit of a record."""
 
 
 class Block(NamedTuple):
@@ -42,9 +42,9 @@ class Trade(msgspec.Struct):
     Attributes:
         side: The taker's side.
         time: Milliseconds since 1970.
-        tid: None in a trade from `node_trades`, which does not have it.
+        tid: The id of the trade; None in a trade from `node_trades`, which does not have the id.
         users: The buyer, then the seller.
-        trade_index: Orders the trades of one block as they were executed.
+        trade_index: The index of the trade in its block, in the order of execution.
     """
 
     coin: str
@@ -62,23 +62,30 @@ class Trade(msgspec.Struct):
 class FillSide(msgspec.Struct, array_like=True):
     """One user's side of a trade.
 
-    `trade` has the time in ms, coin and tid, which both sides have in common.
+    Attributes:
+        trade_key: The time in ms, the coin and the tid, which are equal for both sides. The tid is a hash of the two
+            orders, and 0 when the node did not write it.
     """
 
     user: str
     side: Side
     crossed: bool
-    trade: tuple[int, str, int]
+    trade_key: tuple[int, str, int]
     px: str
     sz: str
     hash: str
     block: int | None
 
+    @property
+    def has_tid(self) -> bool:
+        """Whether the node wrote the tid of the trade."""
+        return self.trade_key[2] != 0
+
     def trade_with(self, other: "FillSide", trade_index: int) -> Trade:
         """Return the trade of this side and the other side."""
         taker = self if self.crossed else other
         buyer, seller = (self, other) if self.side == "B" else (other, self)
-        time, coin, tid = self.trade
+        time, coin, tid = self.trade_key
         users = (buyer.user, seller.user)
         return Trade(coin, taker.side, taker.px, taker.sz, time, taker.hash, tid, users, taker.block, trade_index)
 
@@ -152,9 +159,9 @@ class NodeTrade(msgspec.Struct):
 
     @property
     def identity(self) -> tuple[object, ...] | None:
-        """The identity of a trade, which is the same for both sides.
+        """The identity of a trade, which is equal for both sides.
 
-        None if the node did not write the orders.
+        It is None if the node did not write the orders.
         """
         oids = [side.oid for side in self.side_info]
         return None if None in oids else (self.coin, self.px, self.sz, self.hash, frozenset(oids))
@@ -222,11 +229,9 @@ def read_line(line: bytes) -> Block:
 def read_replica_line(line: bytes, path: str, number: int) -> Block:
     """Decode line `number`, counted from 0, of a file of `replica_cmds`.
 
-    Its only event is the record. Raises one of BAD_EVENT_ERRORS.
-
-    The node does not write the height. A file is named by the height before that of its first line, and each line is
-    a block, as operators of nodes observed (bufrr/hyperstream, hl-agent/DATA_FLOW.md). numTxs counts the signed
-    actions of all bundles.
+    Raises one of BAD_EVENT_ERRORS. The only event of the returned block is the record. The node does not write the
+    height. The name of a file is the height before the first line, and each line is a block, as operators of nodes
+    observed (bufrr/hyperstream, hl-agent/DATA_FLOW.md). numTxs counts the signed actions of all bundles.
     """
     height = int(path.rpartition("/")[2]) + 1 + number
     block = _REPLICA.decode(line).abci_block
@@ -237,10 +242,9 @@ def read_replica_line(line: bytes, path: str, number: int) -> Block:
 
 @lru_cache(maxsize=256)
 def to_ms(time: str) -> int:
-    """Convert a time of the node to milliseconds since 1970.
+    """Convert a time of the node to milliseconds since 1970. Raises ValueError.
 
     The time is in ISO 8601 in UTC, without a zone, with up to nanoseconds. Digits beyond milliseconds are cut off.
-    Raises ValueError.
     """
     whole = int(datetime.fromisoformat(time[:19]).replace(tzinfo=UTC).timestamp())
     return whole * 1000 + int(time[20:23].ljust(3, "0"))
@@ -274,8 +278,8 @@ def fill_record(event: msgspec.Raw, block: int | None) -> tuple[StreamRecord, Fi
     key = f"{_CHAIN}:{name}:{decoded.coin}:{decoded.oid}:{decoded.tid}:{decoded.hash}:{decoded.time}"
     if decoded.startPosition is not None:  # without a tid, the position and the size distinguish the fills of one order
         key = f"{key}:{decoded.startPosition}:{decoded.sz}"
-    trade = (decoded.time, decoded.coin, decoded.tid)
-    side = FillSide(name, decoded.side, decoded.crossed, trade, decoded.px, decoded.sz, decoded.hash, block)
+    trade_key = (decoded.time, decoded.coin, decoded.tid)
+    side = FillSide(name, decoded.side, decoded.crossed, trade_key, decoded.px, decoded.sz, decoded.hash, block)
     return StreamRecord("fill", key.encode(), value), side
 
 
@@ -294,7 +298,7 @@ def read_node_trade(event: msgspec.Raw) -> NodeTrade:
 def node_trade_record(trade: NodeTrade, event: msgspec.Raw, block: int | None, trade_index: int) -> StreamRecord:
     """Convert a trade that the node wrote itself to a record.
 
-    It has `side_info` with the orders instead of a tid.
+    The record has `side_info` with the orders, but no tid.
     """
     time_ms, members = to_ms(trade.time), _MEMBERS.decode(event)
     buyer, seller = trade.side_info
@@ -319,14 +323,14 @@ def order_record(event: msgspec.Raw, block: int | None) -> StreamRecord:
 
 
 def misc_records(event: msgspec.Raw, block: int | None, unique_id: str) -> list[StreamRecord]:
-    """Convert a misc event to a record, or to several if it has too many funding payments.
+    """Convert a misc event to one record, or to several records.
 
-    Raises one of BAD_EVENT_ERRORS.
+    An event with too many funding payments becomes several records. Raises one of BAD_EVENT_ERRORS.
     """
     inner, body = _MISC.decode(event).inner, bytes(event).strip()
     if len(body) <= MAX_FUNDING_BYTES or "Funding" not in _MEMBERS.decode(inner):
         return [_misc_record(body, block, unique_id)]
-    members, parts = _MEMBERS.decode(event), _slices(_FUNDING.decode(inner).Funding.deltas)
+    members, parts = _MEMBERS.decode(event), _split_deltas(_FUNDING.decode(inner).Funding.deltas)
     return [
         _misc_record(
             _ENCODE(members | {"inner": {"Funding": {"deltas": deltas}}}),
@@ -342,7 +346,7 @@ def _misc_record(body: bytes, block: int | None, unique_id: str) -> StreamRecord
     return StreamRecord("misc_event", f"{_CHAIN}:{unique_id}".encode(), value)
 
 
-def _slices(deltas: list[msgspec.Raw]) -> Iterator[list[msgspec.Raw]]:
+def _split_deltas(deltas: list[msgspec.Raw]) -> Iterator[list[msgspec.Raw]]:
     size, part = 0, list[msgspec.Raw]()
     for delta in deltas:
         if part and size + len(bytes(delta)) > MAX_FUNDING_BYTES:

@@ -1,6 +1,7 @@
-"""The messages of Hyperliquid's WebSocket API (pages "Websocket" and "Subscriptions").
+"""Encodes and decodes the messages of Hyperliquid's WebSocket API.
 
-Blocks of the subscription `explorerBlock` arrive as arrays without a channel.
+The pages "Websocket" and "Subscriptions" of its documentation describe the messages. Blocks of the subscription
+`explorerBlock` arrive as arrays without a channel.
 """
 
 from typing import Final
@@ -23,7 +24,7 @@ class Message(msgspec.Struct):
 
 
 class ExplorerBlock(msgspec.Struct):
-    """A block, which is a record of the stream `block` without changes."""
+    """A block, whose JSON is also the record of the stream `block`."""
 
     height: int
     blockTime: int  # noqa: N815  # the API's spelling
@@ -122,12 +123,12 @@ def markets(data: msgspec.Raw) -> list[str]:
     """Return all traded coins from the response to META_REQUEST. Raises msgspec.DecodeError."""
     response = _POST.decode(data).response
     if response.type != "info":
-        raise msgspec.ValidationError(f"the request for meta was answered with {response.type}")
+        raise msgspec.ValidationError(f"the response to the request for meta is {response.type}")
     return [market.name for market in _META.decode(response.payload).data.universe if not market.isDelisted]
 
 
 def trade_record(trade: WsTrade, trade_index: int) -> StreamRecord:
-    """Convert a trade to a record, without its block, which the API omits.
+    """Convert a trade to a record, without the number of the block, which the API omits.
 
     `trade_index` is the index among the trades of its coin and time.
     """

@@ -1,1 +1,1 @@
-"""Solana: the transactions of a node's blocks that are no votes."""
+"""Reads the non-vote transactions in the blocks of a Solana node."""

@@ -1,7 +1,7 @@
-"""The structure of blocks: results of `getBlock` with transactionDetails `full`.
+"""The structures of blocks, which are results of `getBlock` with transactionDetails `full`.
 
 The encoding is `json` or `base64`. A member that the node did not record is null or absent in JSON, and None in these
-structs. An empty list says that there were none.
+structs. A member without items is an empty list.
 """
 
 from collections.abc import Sequence
@@ -12,16 +12,16 @@ import msgspec
 from headwater.ingest.solana import base58
 
 VOTE_PROGRAM: Final = "Vote111111111111111111111111111111111111111"
-_MOST_VOTE_SIGNATURES: Final = 2
+_MAX_VOTE_SIGNATURES: Final = 2
 MAX_BLOCK_TIME: Final = 253_402_300_799
 """The last second of the year 9999."""
 LEGACY: Final = "legacy"
 TOP_LEVEL_STACK_HEIGHT: Final = 1
-"""The stack height of the instructions that a transaction itself names."""
+"""The stack height of the instructions in the message of a transaction."""
 
 
 class _Struct(msgspec.Struct, rename="camel"):
-    """Base of the structures. Decoding skips members that are not declared."""
+    """Base of the structures. Decoding skips members that a structure does not declare."""
 
 
 class Amount(_Struct):
@@ -32,7 +32,7 @@ class Amount(_Struct):
 
 
 class TokenBalance(_Struct):
-    """The token balance of the account at this index. Blocks of old nodes have no owner."""
+    """The token balance of the account at `account_index`. Blocks of old nodes have no owner."""
 
     account_index: int
     mint: str
@@ -84,7 +84,10 @@ class Meta(_Struct):
 
 
 class Header(_Struct):
-    """The division of the account keys: signers first, and in each part writable keys first."""
+    """The numbers by which the account keys are divided.
+
+    Signers come first, and in each part writable keys come first.
+    """
 
     num_required_signatures: int
     num_readonly_signed_accounts: int
@@ -92,7 +95,7 @@ class Header(_Struct):
 
 
 class TableLookup(_Struct):
-    """The indexes of addresses that a transaction loads from the table at account_key."""
+    """The indexes of addresses that a transaction loads from the lookup table at `account_key`."""
 
     account_key: str
     writable_indexes: list[int]
@@ -117,9 +120,12 @@ class JsonTransaction(_Struct):
 
 
 class TransactionEntry(_Struct):
-    """A transaction of a block.
+    """A transaction of a block, with its outcome.
 
-    Its version is `legacy` or a number; in base64 it is a pair of data and encoding.
+    Attributes:
+        transaction: The transaction; in the encoding `base64`, the pair of its data and the name of the encoding.
+        meta: The outcome.
+        version: `legacy` or a number.
     """
 
     transaction: JsonTransaction | tuple[str, str]
@@ -131,7 +137,7 @@ class BlockLink(_Struct):
     """A block without its transactions.
 
     Attributes:
-        parent_slot: The slot of the previous block. The slots between the two are skipped.
+        parent_slot: The slot of the previous block. The slots between the previous block and this one are skipped.
     """
 
     parent_slot: int
@@ -171,7 +177,7 @@ class Instruction(NamedTuple):
 class DecodedTransaction(NamedTuple):
     """A transaction, decoded from either encoding.
 
-    `lookups` is None in a legacy transaction, which can't have any.
+    `lookups` is None in a legacy transaction, which can't load addresses from lookup tables.
     """
 
     version: str
@@ -184,7 +190,7 @@ class DecodedTransaction(NamedTuple):
 
 
 def decode_transaction(entry: TransactionEntry) -> DecodedTransaction | None:
-    """Decode the transaction of an entry; None for a vote.
+    """Return the decoded transaction of an entry; None for a vote.
 
     Raises ValueError when the entry can't be decoded.
     """
@@ -194,7 +200,10 @@ def decode_transaction(entry: TransactionEntry) -> DecodedTransaction | None:
         return decode_wire(*entry.transaction)
     signatures, message = entry.transaction.signatures, entry.transaction.message
     version = _version(entry.version, message.address_table_lookups)
-    programs = [message.account_keys[one.program_id_index : one.program_id_index + 1] for one in message.instructions]
+    programs = [
+        message.account_keys[compiled.program_id_index : compiled.program_id_index + 1]
+        for compiled in message.instructions
+    ]
     if is_vote(version == LEGACY, len(signatures), programs == [[VOTE_PROGRAM]]):
         return None
     return DecodedTransaction(
@@ -203,27 +212,31 @@ def decode_transaction(entry: TransactionEntry) -> DecodedTransaction | None:
         message.header,
         message.account_keys,
         message.recent_blockhash,
-        [instruction(one, TOP_LEVEL_STACK_HEIGHT) for one in message.instructions],
+        [decode_instruction(compiled, TOP_LEVEL_STACK_HEIGHT) for compiled in message.instructions],
         None if version == LEGACY else message.address_table_lookups,
     )
 
 
 def is_vote(is_legacy: bool, signatures: int, runs_vote_program_only: bool) -> bool:
-    """Return whether a transaction is a simple vote, by the rule of the validator Agave.
+    """Return whether a transaction is a simple vote.
 
-    See `is_simple_vote_transaction` there. Other transactions that run or name the vote program are not votes.
+    The rule is `is_simple_vote_transaction` of the validator Agave. Other transactions that run or name the vote
+    program are not votes.
     """
-    return runs_vote_program_only and is_legacy and signatures <= _MOST_VOTE_SIGNATURES
+    return runs_vote_program_only and is_legacy and signatures <= _MAX_VOTE_SIGNATURES
 
 
-def _version(named: str | int | None, lookups: list[TableLookup] | None) -> str:
-    """Return the version of a transaction. Nodes that know only legacy transactions omit it."""
-    if named is None:
+def _version(version: str | int | None, lookups: list[TableLookup] | None) -> str:
+    """Return the version of a transaction.
+
+    Nodes that know only legacy transactions omit the version.
+    """
+    if version is None:
         return LEGACY if lookups is None else "0"
-    return str(named)
+    return str(version)
 
 
-def instruction(compiled: CompiledInstruction, stack_height: int | None) -> Instruction:
+def decode_instruction(compiled: CompiledInstruction, stack_height: int | None) -> Instruction:
     """Decode an instruction. Raises ValueError when its data is not base58."""
     data = base58.decode(compiled.data)
     return Instruction(compiled.program_id_index, compiled.accounts, data, compiled.data, stack_height)

@@ -1,9 +1,9 @@
 """Converts blocks to records of the stream `nonvoting_transaction`.
 
-Field names are those of the public schema of the data source. `parsed`, `parsed_type` and `program_name` are null: they
-would come from the node's parser (encoding `jsonParsed`). Its output depends on the node's version and omits the raw
-data of parsed instructions, so it is not used; every instruction here has its data. What the node did not record is
-null, never empty.
+The names of the members are the names in the public schema of the data source. `parsed`, `parsed_type` and
+`program_name` are null, because only the node's parser (encoding `jsonParsed`) could provide them. The parser is not
+used, because its output depends on the version of the node and omits the raw data of parsed instructions. Here every
+instruction has its raw data. A value that the node did not record is null, never empty.
 """
 
 from collections.abc import Iterator, Sequence
@@ -22,8 +22,8 @@ from headwater.ingest.solana.blocks import (
     TableLookup,
     TokenBalance,
     TransactionEntry,
+    decode_instruction,
     decode_transaction,
-    instruction,
 )
 
 ENTITY: Final = "nonvoting_transaction"
@@ -35,31 +35,32 @@ Json = dict[str, Any]
 def records(block: Block, slot: int, chain_name: str) -> Iterator[StreamRecord]:
     """Yield a record for each transaction of a block except votes.
 
-    Raises ValueError when one can't be converted.
+    Raises ValueError when a transaction can't be converted.
     """
-    about = {
+    block_members = {
         "block_slot": slot,
         "block_height": block.block_height,
         "block_timestamp": _timestamp(block.block_time),
         "block_hash": block.blockhash,
     }
     for index, entry in enumerate(block.transactions):
-        record = transaction_record(entry, index, about)
+        record = transaction_record(entry, index, block_members)
         if record is not None:
             yield StreamRecord(ENTITY, f"{chain_name}:{record['txn_id']}".encode(), _encode(record))
 
 
-def transaction_record(entry: TransactionEntry, index: int, about: Json) -> Json | None:
-    """Convert a transaction to a record; None for a vote.
+def transaction_record(entry: TransactionEntry, index: int, block_members: Json) -> Json | None:
+    """Return the record of a transaction; None for a vote.
 
-    `about` has the members that describe the block. Raises ValueError when the transaction can't be converted.
+    `block_members` are the members of the record that describe the block. Raises ValueError when the transaction can't
+    be converted.
     """
     transaction, meta = decode_transaction(entry), entry.meta
     if transaction is None:
         return None
     if meta is None:
         raise ValueError(f"the node does not say how transaction {index} ended (it keeps no transaction history)")
-    return {**about, **_Transaction(transaction, meta, index).record()}
+    return {**block_members, **_Transaction(transaction, meta, index).record()}
 
 
 class _Transaction:
@@ -112,19 +113,19 @@ class _Transaction:
         }
 
     def _account_keys(self) -> list[Json]:
-        own = len(self._transaction.account_keys)
-        writable = _writable(self._transaction.header, own)
+        own_count = len(self._transaction.account_keys)
+        writable = _writable(self._transaction.header, own_count)
         loaded = self._meta.loaded_addresses
         writable += [True] * len(loaded.writable) + [False] * len(loaded.readonly) if loaded else []
         signers = self._transaction.header.num_required_signatures
         return [
             {
                 "pubkey": key,
-                "signer": place < signers,
-                "source": "transaction" if place < own else "lookupTable",
-                "writable": writes,
+                "signer": index < signers,
+                "source": "transaction" if index < own_count else "lookupTable",
+                "writable": is_writable,
             }
-            for place, (key, writes) in enumerate(zip(self._keys, writable, strict=True))
+            for index, (key, is_writable) in enumerate(zip(self._keys, writable, strict=True))
         ]
 
     def _token_balances(self, balances: Sequence[TokenBalance] | None) -> list[Json] | None:
@@ -132,14 +133,14 @@ class _Transaction:
             return None
         return [
             {
-                "account_index": one.account_index,
-                "account": self._keys[one.account_index],
-                "amount": one.ui_token_amount.amount,
-                "mint": one.mint,
-                "owner": one.owner,
-                "decimals": one.ui_token_amount.decimals,
+                "account_index": balance.account_index,
+                "account": self._keys[balance.account_index],
+                "amount": balance.ui_token_amount.amount,
+                "mint": balance.mint,
+                "owner": balance.owner,
+                "decimals": balance.ui_token_amount.decimals,
             }
-            for one in balances
+            for balance in balances
         ]
 
     def _sol_amounts(self) -> dict[str, int]:
@@ -149,56 +150,60 @@ class _Transaction:
     def _instructions(self) -> tuple[list[Json], list[Json] | None]:
         """Return the transaction's instructions, and the inner instructions.
 
-        Returns None if these were not recorded.
+        The latter are None if the node did not record them.
         """
         recorded = self._meta.inner_instructions
         groups = {group.index: group.instructions for group in recorded or ()}
         outer: list[Json] = []
         inner: list[Json] = []
-        for place, one in enumerate(self._transaction.instructions):
-            called = groups.get(place, ())
-            count = None if recorded is None else len(called)
-            outer.append({**self._instruction(one, place), "inner_instruction_count": count})
+        for index, instruction in enumerate(self._transaction.instructions):
+            inner_instructions = groups.get(index, ())
+            count = None if recorded is None else len(inner_instructions)
+            outer.append({**self._instruction(instruction, index), "inner_instruction_count": count})
             inner += [
                 {
-                    **self._instruction(instruction(each, each.stack_height), place),
+                    **self._instruction(decode_instruction(compiled, compiled.stack_height), index),
                     "inner_instruction_count": None,
-                    "inner_instruction_index": number,
-                    "parent_instruction_program_id": self._keys[one.program],
+                    "inner_instruction_index": inner_index,
+                    "parent_instruction_program_id": self._keys[instruction.program],
                 }
-                for number, each in enumerate(called)
+                for inner_index, compiled in enumerate(inner_instructions)
             ]
         return outer, None if recorded is None else inner
 
-    def _instruction(self, one: Instruction, place: int) -> Json:
+    def _instruction(self, instruction: Instruction, index: int) -> Json:
+        """Return the members of an instruction.
+
+        `index` is the index of the instruction, or of the instruction that called it, in the transaction.
+        """
         keys = self._keys
         return {
             "txn_id": self._txn_id,
             "txn_index": self._index,
-            "instruction_index": place,
-            "program_id": keys[one.program],
+            "instruction_index": index,
+            "program_id": keys[instruction.program],
             "program_name": None,
             "parsed": None,
             "parsed_type": None,
-            "accounts": [keys[account] for account in one.accounts],
-            "data": one.base58,
-            "data_hex": one.data.hex(),
-            "stack_height": one.stack_height,
+            "accounts": [keys[account] for account in instruction.accounts],
+            "data": instruction.base58,
+            "data_hex": instruction.data.hex(),
+            "stack_height": instruction.stack_height,
             "is_voting": False,
             "parent_tx_signer": keys[0],
             "parent_tx_success": self._success,
         }
 
 
-def _writable(header: Header, keys: int) -> list[bool]:
+def _writable(header: Header, key_count: int) -> list[bool]:
     """Return whether each account is writable according to the message header.
 
     The runtime treats system accounts and called programs as read-only anyway.
     """
     signers = header.num_required_signatures
     writable_signers = signers - header.num_readonly_signed_accounts
-    last = keys - header.num_readonly_unsigned_accounts
-    return [place < writable_signers or signers <= place < last for place in range(keys)]
+    writable_end = key_count - header.num_readonly_unsigned_accounts
+    return [index < writable_signers or signers <= index < writable_end for index in range(key_count)]
 
 
 def _lookups(lookups: Sequence[TableLookup] | None) -> list[Json] | None:
@@ -208,9 +213,9 @@ def _lookups(lookups: Sequence[TableLookup] | None) -> list[Json] | None:
 def _mapping(balances: Sequence[Json] | None, name: str, value: str) -> Json | None:
     """Return a mapping from one member of token balances to another.
 
-    Returns None if not all balances were recorded.
+    Returns None if the node did not record all balances.
     """
-    return None if balances is None else {one[name]: one[value] for one in balances}
+    return None if balances is None else {balance[name]: balance[value] for balance in balances}
 
 
 def _timestamp(seconds: int | None) -> str | None:

@@ -43,7 +43,7 @@ class Rpc:
 
     def __init__(self, *, url: str, commitment: str, encoding: str, rate: float, cancel_token: CancelToken) -> None:
         self._commitment = {"commitment": commitment}
-        self._whole = {
+        self._block_options = {
             **self._commitment,
             "encoding": encoding,
             "transactionDetails": "full",
@@ -56,63 +56,66 @@ class Rpc:
         """Close the connections."""
         self._node.close()
 
-    def newest(self) -> int:
+    def newest_slot(self) -> int:
         """Return the newest slot of the commitment.
 
-        Raises NodeUnavailable, IngestStopped, like all methods.
+        Raises NodeUnavailable or IngestStopped, like all methods.
         """
-        return self._ask(_SLOT, "getSlot", self._commitment)
+        return self._call(_SLOT, "getSlot", self._commitment)
 
     def slots(self, first: int, last: int) -> list[int]:
         """Return the slots of a range, both ends included, that have a block.
 
-        A lagging node omits the newest ones.
+        A lagging node omits the newest slots.
         """
-        return self._ask(_SLOTS, "getBlocks", first, last, self._commitment)
+        return self._call(_SLOTS, "getBlocks", first, last, self._commitment)
 
     def first_slot_from(self, first: int) -> int | None:
-        """Return the first slot at or after this one that has a block; None if there is none yet."""
-        slots = self._ask(_SLOTS, "getBlocksWithLimit", first, 1, self._commitment)
+        """Return the first slot at or after the slot `first` that has a block.
+
+        Returns None if no such slot has a block yet.
+        """
+        slots = self._call(_SLOTS, "getBlocksWithLimit", first, 1, self._commitment)
         return slots[0] if slots else None
 
     def block(self, slot: int) -> Block:
         """Return the block of a slot that has one."""
-        block: Block = self._block(BLOCK, slot, self._whole)
+        block: Block = self._block(BLOCK, slot, self._block_options)
         return block
 
-    def parent_of(self, slot: int) -> int:
+    def parent_slot(self, slot: int) -> int:
         """Return the parent slot of the block in a slot."""
-        link: BlockLink = self._block(BLOCK_LINK, slot, {**self._whole, "transactionDetails": "none"})
+        link: BlockLink = self._block(BLOCK_LINK, slot, {**self._block_options, "transactionDetails": "none"})
         return link.parent_slot
 
     def _block(self, decoder: "msgspec.json.Decoder[_T | None]", slot: int, options: dict[str, Any]) -> _T:
-        block = self._ask(decoder, "getBlock", slot, options, of=f" of slot {slot}")
+        block = self._call(decoder, "getBlock", slot, options, subject=f" of slot {slot}")
         if block is None:
             raise NodeUnavailable(f"The node does not have the block of slot {slot} yet.")
         return block
 
-    def _ask(self, decoder: "msgspec.json.Decoder[_T]", method: str, *params: Any, of: str = "") -> _T:
-        """Return the result of a call. `of` is the subject of the call, for error messages."""
-        call = f" {method}{of}"
-        return self._node.call_with_retries(lambda: self._once(decoder, method, params, call), call)
+    def _call(self, decoder: "msgspec.json.Decoder[_T]", method: str, *params: Any, subject: str = "") -> _T:
+        """Return the result of a call. `subject` is what the call is about, for error messages."""
+        what = f" {method}{subject}"
+        return self._node.call_with_retries(lambda: self._call_once(decoder, method, params, what), what)
 
-    def _once(self, decoder: "msgspec.json.Decoder[_T]", method: str, params: tuple[Any, ...], call: str) -> _T:
+    def _call_once(self, decoder: "msgspec.json.Decoder[_T]", method: str, params: tuple[Any, ...], what: str) -> _T:
         request = msgspec.json.encode({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
         response = require_success(self._node.post(request))
         if isinstance(response, list):
             raise RetriableError("the response is not JSON-RPC")
         if response.error is not None:
-            raise self._classified(response.error, call)
+            raise self._classify(response.error, what)
         try:
             return decoder.decode(response.result)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise RetriableError(f"the response has an unexpected form ({error})") from None
 
-    def _classified(self, error: ErrorObject, call: str) -> Exception:
+    def _classify(self, error: ErrorObject, what: str) -> Exception:
         """Map a JSON-RPC error to a retriable error, to NodeUnavailable or to IngestStopped."""
-        said = self._node.redact_and_shorten(error.message)
+        message = self._node.redact_and_shorten(error.message)
         if error.code in _FATAL_REASONS:
-            return IngestStopped(f"The node refuses{call}: {_FATAL_REASONS[error.code]} ({said}).")
+            return IngestStopped(f"The node refuses{what}: {_FATAL_REASONS[error.code]} ({message}).")
         if error.code in _UNAVAILABLE_REASONS:
-            return NodeUnavailable(f"The node refuses{call}: {_UNAVAILABLE_REASONS[error.code]} ({said}).")
-        return RetriableError(f"it says {said!r} ({error.code})")
+            return NodeUnavailable(f"The node refuses{what}: {_UNAVAILABLE_REASONS[error.code]} ({message}).")
+        return RetriableError(f"it says {message!r} ({error.code})")

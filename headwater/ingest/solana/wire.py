@@ -1,6 +1,6 @@
-"""Decodes transactions in the wire format, which the encoding `base64` has.
+"""Decodes transactions in the wire format, which is the content of the encoding `base64`.
 
-Needs the extra `solana`.
+This module needs the extra `solana`.
 """
 
 import base64
@@ -26,7 +26,10 @@ _VOTE_KEY = Pubkey.from_string(VOTE_PROGRAM)
 
 
 def decode_wire(content: str, encoding: str) -> DecodedTransaction | None:
-    """Decode a transaction; None for a vote. Raises ValueError when it can't be decoded."""
+    """Return the decoded transaction; None for a vote.
+
+    Raises ValueError when the content can't be decoded.
+    """
     if encoding != "base64":
         raise ValueError(f"the encoding {encoding} is not known")
     parsed = VersionedTransaction.from_bytes(base64.b64decode(content, validate=True))
@@ -34,7 +37,7 @@ def decode_wire(content: str, encoding: str) -> DecodedTransaction | None:
     if not isinstance(message, LegacyMessage | MessageV0):
         raise ValueError("its version is not supported")
     is_legacy = isinstance(message, LegacyMessage)
-    programs = [keys[one.program_id_index : one.program_id_index + 1] for one in message.instructions]
+    programs = [keys[compiled.program_id_index : compiled.program_id_index + 1] for compiled in message.instructions]
     if is_vote(is_legacy, len(parsed.signatures), programs == [[_VOTE_KEY]]):
         return None
     return DecodedTransaction(
@@ -48,10 +51,16 @@ def decode_wire(content: str, encoding: str) -> DecodedTransaction | None:
         [str(key) for key in keys],
         str(message.recent_blockhash),
         [
-            Instruction(one.program_id_index, one.accounts, one.data, base58.encode(one.data), TOP_LEVEL_STACK_HEIGHT)
-            for one in message.instructions
+            Instruction(
+                compiled.program_id_index,
+                compiled.accounts,
+                compiled.data,
+                base58.encode(compiled.data),
+                TOP_LEVEL_STACK_HEIGHT,
+            )
+            for compiled in message.instructions
         ],
-        [_lookup(one) for one in message.address_table_lookups] if isinstance(message, MessageV0) else None,
+        [_lookup(lookup) for lookup in message.address_table_lookups] if isinstance(message, MessageV0) else None,
     )
 
 

@@ -1,14 +1,15 @@
-"""Token prices: the state that the ticks of a token are folded into, and its statistics.
+"""Token prices: the states into which ticks are folded, and the statistics of tokens.
 
 A tick is one trade: (time in ms since the epoch, order among the trades of one time, price in USD). All results depend
-only on the set of ticks, never on their order of arrival or on repetitions. docs/prices.md defines every figure.
+only on the set of ticks, never on their order of arrival or on repetitions. docs/prices.md defines every statistic.
 
 The modules use these words:
 
-- band: a price range of a factor of two. Statistics leave out the prices of bands that are not accepted.
-- recent window: the hours at the end of the state for which the state holds single ticks.
-- horizon: the start of the period that counts. Only the last tick before the horizon is kept.
+- band: a price range of a factor of two, with a number. The ticks of a state are grouped by band, and the statistics
+  leave out the prices of bands that are not accepted.
+- recent window: the hours at the end of the state for which the state has single ticks.
+- horizon: the start of the period that counts. Of the ticks before the horizon, only the last one is kept.
 - archived ticks: ticks that are no longer part of the state, but are stored beside it.
-- bucket: an hour, or a minute of an hour, of archived ticks.
-- tail: ticks that were appended after the stored state and are not folded into it yet.
+- bucket: an hour of archived ticks, or a minute of an hour.
+- tail: ticks that were appended to the stored state and are not folded into it yet.
 """

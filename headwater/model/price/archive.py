@@ -1,6 +1,6 @@
 """Archived ticks of a token, which are no longer part of its state.
 
-They are stored by time bucket, as three columns: times in ms within the hour, orders and prices.
+The ticks of a time bucket are stored together, as three columns: times in ms within the hour, orders and prices.
 """
 
 from array import array
@@ -14,7 +14,7 @@ from headwater.model.price.band import HOUR_MS, MINUTE_MS, band_of, hour_of
 from headwater.model.price.series import Tick
 
 WHOLE_HOUR = -1
-_ROW_BYTES = 20
+_TICK_BYTES = 20
 
 
 class TimeBucket(NamedTuple):
@@ -48,7 +48,7 @@ ArchiveKey: TypeAlias = tuple[bytes, TimeBucket]
 class ArchivedTicks:
     """The archived ticks of one bucket.
 
-    Its methods raise PriceStateUnreadable when the data is truncated.
+    The methods raise PriceStateUnreadable when the data is truncated.
     """
 
     bucket: TimeBucket
@@ -63,8 +63,8 @@ class ArchivedTicks:
         return None
 
     def first_after(self, tick: Tick, bands: Collection[int]) -> Tick | None:
-        """Return the first tick after this one whose price is in one of the bands."""
-        later = (one for one in self.ticks() if one > tick and band_of(one[2]) in bands)
+        """Return the first tick after `tick` whose price is in one of the bands."""
+        later = (archived for archived in self.ticks() if archived > tick and band_of(archived[2]) in bands)
         return next(later, None)
 
     def ticks(self) -> list[Tick]:
@@ -73,10 +73,10 @@ class ArchivedTicks:
         return [(hour + time, order, price) for time, order, price in zip(*_columns(self.data), strict=True)]
 
 
-def encode(bucket: TimeBucket, ticks: Iterable[Tick]) -> bytes:
-    """Encode ticks, given in any order.
+def encode_archived(bucket: TimeBucket, ticks: Iterable[Tick]) -> bytes:
+    """Encode the ticks of a bucket, which may have any order.
 
-    Of several ticks with the same time and band, only the last is kept.
+    Of several ticks with the same time and band, only the last one is kept.
     """
     last: dict[tuple[int, int], Tick] = {}
     for tick in ticks:
@@ -89,7 +89,7 @@ def encode(bucket: TimeBucket, ticks: Iterable[Tick]) -> bytes:
 
 
 def _columns(data: bytes) -> "tuple[array[int], array[int], array[float]]":
-    count, rest = divmod(len(data), _ROW_BYTES)
-    if rest:
+    count, remainder = divmod(len(data), _TICK_BYTES)
+    if remainder:
         raise PriceStateUnreadable
     return array("I", data[: 4 * count]), array("Q", data[4 * count : 12 * count]), array("d", data[12 * count :])

@@ -1,4 +1,7 @@
-"""The ticks of one token with prices in [2^(b-1), 2^b), which is the band b."""
+"""A band: the ticks of one token whose prices are in [2^(b-1), 2^b).
+
+b is the number of the band.
+"""
 
 from array import array
 from bisect import bisect_left
@@ -16,7 +19,7 @@ HOUR_MS = 60 * MINUTE_MS
 
 
 def band_of(price: float) -> int:
-    """Return the band of a price, which is its binary exponent."""
+    """Return the number of the band of a price, which is the binary exponent of the price."""
     return frexp(price)[1]
 
 
@@ -31,12 +34,12 @@ class Band:
     Attributes:
         lows: A monotonic queue, for the lowest price of any window that ends at the newest tick or later. It holds each
             tick that has no later tick with the same or a lower price, so its prices increase.
-        highs: The same with negated prices, for the highest price.
+        highs: A monotonic queue like `lows`, with negated prices, for the highest price.
         recent: The last tick of each millisecond since `recent_start` of the state.
-        closes: The last tick of each hour before that.
-        hours: The hours with ticks.
-        minutes: For each of these hours, a bit mask of the minutes with ticks.
-        added: The number of ticks that were added since a caller set it to 0. It is not stored.
+        closes: The last tick of each hour before `recent_start`.
+        hours: The start of each hour with ticks.
+        minutes: For each hour in `hours`, a bit mask of the minutes with ticks.
+        added: The number of ticks that were added since a caller set the number to 0. It is not stored.
     """
 
     __slots__ = ("added", "closes", "highs", "hours", "lows", "minutes", "recent")
@@ -74,9 +77,9 @@ class Band:
         return sum(map(int.bit_count, self.minutes))
 
     def append(self, time: int, order: int, price: float) -> None:
-        """Add a tick that is newer than all others.
+        """Add a tick that is newer than all ticks of the band.
 
-        This is the common case, so the calls in it are inlined.
+        This is the common case, so calls are inlined here.
         """
         recent = self.recent
         recent.times.append(time)
@@ -90,36 +93,36 @@ class Band:
                 queue.times.append(time)
                 queue.orders.append(order)
                 prices.append(signed)
-        self._mark(time)
+        self._mark_minute(time)
         self.added += 1
 
     def extend(self, ticks: Sequence[tuple[int, int, float, int, bytes]]) -> None:
         """Add sorted ticks that are all newer than the ticks of the band."""
-        last_of_times = {tick[0]: tick for tick in ticks}
+        last_by_time = {tick[0]: tick for tick in ticks}
         recent = self.recent
-        recent.times.extend(last_of_times)
-        recent.orders.extend([tick[1] for tick in last_of_times.values()])
-        recent.prices.extend([tick[2] for tick in last_of_times.values()])
+        recent.times.extend(last_by_time)
+        recent.orders.extend([tick[1] for tick in last_by_time.values()])
+        recent.prices.extend([tick[2] for tick in last_by_time.values()])
         _extend_lowest(self.lows, [(time, order, price) for time, order, price, _, _ in reversed(ticks)])
         _extend_lowest(self.highs, [(time, order, -price) for time, order, price, _, _ in reversed(ticks)])
-        for minute in {time // MINUTE_MS for time in last_of_times}:
-            self._mark(minute * MINUTE_MS)
+        for minute in {time // MINUTE_MS for time in last_by_time}:
+            self._mark_minute(minute * MINUTE_MS)
         self.added += len(ticks)
 
     def add(self, time: int, order: int, price: float) -> None:
-        """Add a tick of the recent window, in any order."""
+        """Add a tick at or after `recent_start`. Ticks may be added in any order."""
         _keep_lowest(self.lows, time, order, price)
         _keep_lowest(self.highs, time, order, -price)
         _keep_last(self.recent, time, order, price)
-        self._mark(time)
+        self._mark_minute(time)
         self.added += 1
 
     def add_late(self, time: int, order: int, price: float) -> None:
-        """Add a tick that is older than the ticks in `recent`."""
+        """Add a tick before `recent_start`."""
         _keep_lowest(self.lows, time, order, price)
         _keep_lowest(self.highs, time, order, -price)
         self.update_close((time, order, price))
-        self._mark(time)
+        self._mark_minute(time)
         self.added += 1
 
     def update_close(self, tick: Tick) -> None:
@@ -133,7 +136,7 @@ class Band:
     def remove_recent_before(self, time: int) -> Series:
         """Remove and return the recent ticks before a time, which is the start of a minute.
 
-        The last of them in each hour becomes the close of the hour.
+        The last removed tick of each hour becomes the close of the hour.
         """
         removed = self.recent.pop_first(self.recent.count_before(time))
         at = 0
@@ -143,7 +146,7 @@ class Band:
         return removed
 
     def drop_before(self, horizon: int) -> None:
-        """Drop everything before a time, which is the start of an hour, except the last tick."""
+        """Drop all ticks before the start of an hour, except the last one."""
         for series in (self.lows, self.highs):
             series.drop(series.count_before(horizon))
         self.closes.drop(self.closes.count_before(horizon) - 1)
@@ -158,7 +161,7 @@ class Band:
     def last_until(self, time: int) -> Tick | None:
         """Return the last tick of the state at or before a time.
 
-        Later ticks of the same hour may be archived.
+        A later tick at or before this time may be archived.
         """
         for series in (self.recent, self.closes):
             if count := series.count_until(time):
@@ -166,12 +169,12 @@ class Band:
         return None
 
     def first_after(self, tick: Tick) -> Tick | None:
-        """Return the first tick of the state after a tick.
+        """Return the first tick of the state after `tick`.
 
-        Earlier ticks, from before `recent`, may be archived.
+        An earlier tick after `tick` may be archived.
         """
-        found = [first for series in (self.recent, self.closes) if (first := series.first_after(tick))]
-        return min(found, default=None)
+        candidates = [first for series in (self.recent, self.closes) if (first := series.first_after(tick))]
+        return min(candidates, default=None)
 
     @property
     def minutes_by_hour(self) -> dict[int, int]:
@@ -183,9 +186,10 @@ class Band:
         at = bisect_left(self.hours, hour)
         return self.minutes[at] if at < len(self.hours) and self.hours[at] == hour else 0
 
-    def _mark(self, time: int) -> None:
-        within = time % HOUR_MS
-        start, bit, hours = time - within, 1 << within // MINUTE_MS, self.hours
+    def _mark_minute(self, time: int) -> None:
+        """Mark the minute of a tick in `hours` and `minutes`."""
+        time_in_hour = time % HOUR_MS
+        start, bit, hours = time - time_in_hour, 1 << time_in_hour // MINUTE_MS, self.hours
         if hours and hours[-1] == start:
             self.minutes[-1] |= bit
             return
@@ -200,7 +204,7 @@ class Band:
 
 
 def _extend_lowest(queue: Series, backwards: Iterable[Tick]) -> None:
-    """Append ticks to a monotonic queue. They are given from the newest to the oldest."""
+    """Append ticks, given from the newest to the oldest, to a monotonic queue."""
     lowest, kept = inf, list[Tick]()
     for tick in backwards:
         if tick[2] < lowest:
@@ -215,9 +219,9 @@ def _extend_lowest(queue: Series, backwards: Iterable[Tick]) -> None:
 
 
 def _keep_lowest(queue: Series, time: int, order: int, price: float) -> None:
-    """Insert a tick into a monotonic queue, unless a later tick is as low.
+    """Insert a tick into a monotonic queue, unless a later tick has the same or a lower price.
 
-    The earlier ticks that are not lower are removed.
+    Earlier ticks with the same or a higher price are removed.
     """
     prices = queue.prices
     stop = len(prices)
@@ -232,9 +236,9 @@ def _keep_lowest(queue: Series, time: int, order: int, price: float) -> None:
 
 
 def _keep_last(series: Series, time: int, order: int, price: float) -> None:
-    """Insert a tick, unless there is a later one with the same time.
+    """Insert a tick into a series that has at most one tick of each time.
 
-    It replaces an earlier one with the same time.
+    Of two ticks with the same time, the later one (by order and price) is kept.
     """
     at, tick = series.count_before(time), (time, order, price)
     end = series.count_until(time)

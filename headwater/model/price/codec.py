@@ -1,4 +1,4 @@
-"""Encodes a token's state as bytes, little-endian, in words of eight bytes.
+"""Encodes the state of a token as little-endian words of eight bytes.
 
 The layout is:
 
@@ -17,6 +17,7 @@ word 2, the newest tick is in the words 3 to 6, the head of the band in the word
 import struct
 from array import array
 from collections.abc import Sequence
+from io import BytesIO
 from typing import NamedTuple
 
 from headwater.errors import PriceStateUnreadable
@@ -33,38 +34,40 @@ NEVER = -(1 << 62)
 EMPTY_STATE = (
     _HEAD.pack(FORMAT, 0, 1, 1, NEVER, NEVER) + _TICK_HEAD.pack(NEVER, 0, 1.0, 0, 0) + BAND_HEAD.pack(*[0] * 6)
 )
-"""The placeholder for the state of a token without a stored state."""
+"""The encoded state of a token without ticks, with a band without ticks."""
 _SINGLE_BAND_HEAD = EMPTY_STATE[:8]
 _ADDRESS_LENGTH = slice(_HEAD.size + 26, _HEAD.size + 28)
 
 
 class Head(NamedTuple):
-    """The part of a state before the bands. See TokenState for the other attributes.
+    """The part of an encoded state before the bands.
+
+    See TokenState for the attributes without a description.
 
     Attributes:
-        bands: The number of bands.
-        end: The byte offset of the first band.
+        band_count: The number of bands.
+        bands_offset: The byte offset of the first band.
     """
 
     window_start: int
     recent_start: int
     minute_hours: set[int]
-    bands: int
+    band_count: int
     newest: PricedTick | None
     ahead: list[PricedTick]
-    end: int
+    bands_offset: int
 
 
-def encode(state: TokenState) -> bytes:
+def encode_state(state: TokenState) -> bytes:
     """Encode a state that has at least one tick. The ticks in `to_archive` are not included."""
-    priced = [*state.ahead] if state.newest is None else [state.newest, *state.ahead]
+    ticks = [*state.ahead] if state.newest is None else [state.newest, *state.ahead]
     parts: list[bytes | array[int] | array[float]] = [
         _HEAD.pack(
-            FORMAT, len(state.minute_hours), len(state.bands), len(priced), state.window_start, state.recent_start
+            FORMAT, len(state.minute_hours), len(state.bands), len(ticks), state.window_start, state.recent_start
         ),
         array("q", sorted(state.minute_hours)),
     ]
-    for tick in priced:
+    for tick in ticks:
         parts += (_TICK_HEAD.pack(*tick[:4], len(tick[4])), tick[4], bytes(_padding(len(tick[4]))))
     for number, band in state.bands.items():
         parts.append(BAND_HEAD.pack(number, *map(len, band.series), len(band.hours)))
@@ -75,9 +78,9 @@ def encode(state: TokenState) -> bytes:
 
 
 def is_single_band(data: bytes) -> bool:
-    """Whether an encoded state is complete and simple enough for fast evaluation.
+    """Whether single_band.py can evaluate an encoded state.
 
-    It has a single band, no minute_hours, no ticks ahead and no address.
+    Such a state is complete. It has a single band, no minute_hours, no ticks ahead and no address.
     """
     if len(data) < len(EMPTY_STATE) or not data.startswith(_SINGLE_BAND_HEAD) or data[_ADDRESS_LENGTH] != b"\0\0":
         return False
@@ -86,38 +89,32 @@ def is_single_band(data: bytes) -> bool:
 
 
 def columns_size(counts: Sequence[int]) -> int:
-    """Return the size of a band's columns in bytes.
-
-    `counts` has the lengths in the band's head.
-    """
+    """Return the size of a band's columns in bytes, given the lengths in the head of the band."""
     return 24 * sum(counts[:4]) + 16 * counts[4]
 
 
-def decode(data: bytes) -> TokenState:
+def decode_state(data: bytes) -> TokenState:
     """Decode a state. Raises PriceStateUnreadable."""
     head, state = decode_head(data), TokenState()
     state.set_window_start(head.window_start)
-    state.recent_start, state.minute_hours, state.newest, state.ahead = (
-        head.recent_start,
-        head.minute_hours,
-        head.newest,
-        set(head.ahead),
-    )
-    at = head.end
-    for _ in range(head.bands):
-        number, *counts, hours = BAND_HEAD.unpack_from(data, at)
-        at += BAND_HEAD.size
-        series: list[Series] = []
-        for count in counts:
-            a, b, c = at + 8 * count, at + 16 * count, at + 24 * count
-            series.append(Series(data[at:a], data[a:b], data[b:c]))
-            at = c
-        end = at + 16 * hours
-        lows, highs, recent, closes = series
-        middle = at + 8 * hours
-        state.bands[number] = Band(lows, highs, recent, closes, data[at:middle], data[middle:end])
-        at = end
+    state.recent_start = head.recent_start
+    state.minute_hours = head.minute_hours
+    state.newest = head.newest
+    state.ahead = set(head.ahead)
+    offset = head.bands_offset
+    for _ in range(head.band_count):
+        number, *counts = BAND_HEAD.unpack_from(data, offset)
+        start = offset + BAND_HEAD.size
+        offset = start + columns_size(counts)
+        state.bands[number] = _decode_columns(data[start:offset], counts)
     return state
+
+
+def _decode_columns(columns: bytes, counts: Sequence[int]) -> Band:
+    *series_counts, hours = counts
+    read = BytesIO(columns).read
+    lows, highs, recent, closes = [Series(read(8 * count), read(8 * count), read(8 * count)) for count in series_counts]
+    return Band(lows, highs, recent, closes, read(8 * hours), read(8 * hours))
 
 
 def decode_head(data: bytes) -> Head:
@@ -129,11 +126,11 @@ def decode_head(data: bytes) -> Head:
         raise PriceStateUnreadable
     try:
         head = _decode_head(data)
-        end = head.end
-        for _ in range(head.bands):
+        end = head.bands_offset
+        for _ in range(head.band_count):
             _, *counts = BAND_HEAD.unpack_from(data, end)
             end += BAND_HEAD.size + columns_size(counts)
-    except (struct.error, ValueError) as error:
+    except (struct.error, ValueError, IndexError) as error:
         raise PriceStateUnreadable from error
     if end != len(data):
         raise PriceStateUnreadable
@@ -141,15 +138,17 @@ def decode_head(data: bytes) -> Head:
 
 
 def _decode_head(data: bytes) -> Head:
-    _, minute_hours, bands, ticks, window_start, recent_start = _HEAD.unpack_from(data)
-    at = _HEAD.size + 8 * minute_hours
-    hours, priced = set(array("q", data[_HEAD.size : at])) if minute_hours else set[int](), list[PricedTick]()
-    for _ in range(ticks):
-        time, order, price, decimals, length = _TICK_HEAD.unpack_from(data, at)
-        at += _TICK_HEAD.size
-        priced.append((time, order, price, decimals, data[at : at + length]))
-        at += length + _padding(length)
-    return Head(window_start, recent_start, hours, bands, priced.pop(0) if bands else None, priced, at)
+    _, hour_count, band_count, tick_count, window_start, recent_start = _HEAD.unpack_from(data)
+    offset = _HEAD.size + 8 * hour_count
+    minute_hours = set(array("q", data[_HEAD.size : offset]))
+    ticks = list[PricedTick]()
+    for _ in range(tick_count):
+        time, order, price, decimals, length = _TICK_HEAD.unpack_from(data, offset)
+        offset += _TICK_HEAD.size
+        ticks.append((time, order, price, decimals, data[offset : offset + length]))
+        offset += length + _padding(length)
+    newest = ticks.pop(0) if band_count else None
+    return Head(window_start, recent_start, minute_hours, band_count, newest, ticks, offset)
 
 
 def _padding(length: int) -> int:

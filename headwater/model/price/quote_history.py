@@ -16,7 +16,7 @@ from headwater.model.price.state import TokenState
 from headwater.model.price.stats import STALE_MS, base_buckets
 
 QUOTE_STALE_MS = HOUR_MS
-"""A quote price that is older than this at the time of the tick counts as stale."""
+"""A quote price counts as stale when it is older than this at the time of the tick."""
 
 
 class QuotePrices(NamedTuple):
@@ -39,11 +39,11 @@ class QuoteHistory(NamedTuple):
     def at(self, times: Int64Array) -> QuotePrices:
         """Return the last price at or before each of the times.
 
-        A price is unknown before the first tick, and when the last tick is older than 7 days.
+        A price is unknown before the first tick, and when the last tick before the time is older than STALE_MS.
         """
         if not len(self.times):
-            nothing = np.zeros(len(times), np.bool_)
-            return QuotePrices(np.zeros(len(times)), nothing, nothing)
+            false = np.zeros(len(times), np.bool_)
+            return QuotePrices(np.zeros(len(times)), is_known=false, is_stale=false)
         indexes = np.searchsorted(self.times, times, side="right") - 1
         ages = times - self.times[indexes]
         return QuotePrices(self.prices[indexes], (indexes >= 0) & (ages < STALE_MS), ages > QUOTE_STALE_MS)
@@ -55,12 +55,12 @@ NO_HISTORY = QuoteHistory(np.array([], np.int64), np.array([]))
 def history_buckets(state: TokenState, times: Int64Array) -> list[TimeBucket]:
     """Return the archived buckets that prices at these times need in addition to the state."""
     minutes = np.unique(times[times < state.recent_start] // MINUTE_MS).tolist()
-    found = (bucket for minute in minutes for bucket in base_buckets(state, minute * MINUTE_MS, state.bands.keys()))
-    return [*dict.fromkeys(found)]
+    buckets = (bucket for minute in minutes for bucket in base_buckets(state, minute * MINUTE_MS, state.bands.keys()))
+    return [*dict.fromkeys(buckets)]
 
 
 def history_of(state: TokenState, archived: Iterable[ArchivedTicks]) -> QuoteHistory:
-    """Return the history in a state and in archived ticks."""
+    """Return the history that a state and archived ticks have together."""
     columns = [*_columns(state, archived)]
     if not columns:
         return NO_HISTORY
@@ -75,8 +75,8 @@ def _columns(
     for band in state.bands.values():
         for series in (band.recent, band.closes):
             yield np.array(series.times, np.int64), np.array(series.orders, np.uint64), np.array(series.prices)
-    ticks = [tick for some in state.to_archive.values() for tick in some]
-    ticks += [tick for one in archived for tick in one.ticks()]
+    ticks = [tick for bucket_ticks in state.to_archive.values() for tick in bucket_ticks]
+    ticks += [tick for archived_ticks in archived for tick in archived_ticks.ticks()]
     if ticks:
         times, orders, prices = zip(*ticks, strict=True)
         yield np.array(times, np.int64), np.array(orders, np.uint64), np.array(prices)

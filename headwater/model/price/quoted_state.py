@@ -1,13 +1,13 @@
 """Ticks that are quoted in another token, and their prices in USD.
 
-The USD price of a quoted tick is its price times the quote token's last USD price at or before the tick's time. USD
-ticks of the quote token may arrive late, so a quoted tick is unsettled for a while: each reader computes its USD price
-again. Then the tick is settled: it is folded, at its price in USD, into a second state of the token. The first state
-holds the token's USD ticks.
+The USD price of a quoted tick is its price times the quote price, which is the last USD price of the quote token at or
+before the time of the tick. USD ticks of the quote token may arrive late. Therefore a quoted tick is unsettled for a
+while, and each reader computes its USD price again. Then the tick is settled: it is folded, at its USD price, into a
+second state of the token. The first state of the token has its USD ticks.
 
-An unsettled tick is stored as an entry: the length of the value, the time of arrival, and the value as on the ticks
-topic. The stored form of a QuotedState is a head, the settled ticks with a stale quote price, the entries of unsettled
-ticks padded to words, and the settled state as codec.py encodes it.
+An unsettled tick is stored as an entry: the length of its value on the ticks topic, the time of its arrival, and the
+value. The stored form of a QuotedState is a head, the settled ticks with a stale quote price, the entries of the
+unsettled ticks padded to words of eight bytes, and the settled state as codec.py encodes it.
 """
 
 import struct
@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from headwater.errors import PriceStateUnreadable
 from headwater.model.price.arrays import BoolArray, FloatArray, Int64Array
 from headwater.model.price.band import band_of
-from headwater.model.price.codec import decode, encode
+from headwater.model.price.codec import decode_state, encode_state
 from headwater.model.price.quote_history import NO_HISTORY, QuoteHistory
 from headwater.model.price.series import Tick
 from headwater.model.price.state import PricedTick, TokenState
@@ -44,12 +44,12 @@ class UnsettledTicks(NamedTuple):
 
     Attributes:
         quote: The address of the quote token, in lower case.
-        mint: The address of the token as in its ticks; b"" when it is in lower case.
-        rows: The ticks, as a structured array with the fields `_FIELDS`.
+        address: The address of the token as in its ticks; b"" when it is in lower case.
+        rows: The ticks, as a structured array with the fields in _FIELDS.
     """
 
     quote: bytes
-    mint: bytes
+    address: bytes
     rows: NDArray[Any]
 
     @property
@@ -59,34 +59,44 @@ class UnsettledTicks(NamedTuple):
         return times
 
     def priced(self, history: QuoteHistory, now: int) -> "PricedTicks":
-        """Return the ticks until `now` for which the history has a price, at their prices in USD."""
-        quote = history.at(self.times)
+        """Return the ticks until `now` for which the history has a price, with their prices in USD."""
+        quote_prices = history.at(self.times)
         with np.errstate(over="ignore", under="ignore"):
-            usd = self.rows["price"] * quote.usd
-        is_priced = quote.is_known & (self.times <= now) & (usd > 0) & np.isfinite(usd)
-        return PricedTicks(self.mint, self.rows[is_priced], usd[is_priced], quote.is_stale[is_priced])
+            usd = self.rows["price"] * quote_prices.usd
+        is_priced = quote_prices.is_known & (self.times <= now) & (usd > 0) & np.isfinite(usd)
+        return PricedTicks(self.address, self.rows[is_priced], usd[is_priced], quote_prices.is_stale[is_priced])
 
     def split_by_arrival(self, until: int, now: int) -> "tuple[UnsettledTicks, UnsettledTicks]":
-        """Split the ticks into those that arrived until a time and are not ahead, and the others."""
-        is_old: BoolArray = (self.rows["arrival"] <= until) & (self.rows["time"] <= now)
-        return self._replace(rows=self.rows[is_old]), self._replace(rows=self.rows[~is_old])
+        """Return the ticks that can be settled, and all other ticks.
+
+        A tick can be settled when it arrived until `until`, and its time is not after `now`.
+        """
+        can_settle: BoolArray = (self.rows["arrival"] <= until) & (self.rows["time"] <= now)
+        return self._replace(rows=self.rows[can_settle]), self._replace(rows=self.rows[~can_settle])
 
 
 class PricedTicks(NamedTuple):
-    """Quoted ticks of one token in one quote token, with their prices in USD."""
+    """Quoted ticks of one token in one quote token, with their prices in USD.
 
-    mint: bytes
+    Attributes:
+        address: The address of the token as in its ticks; b"" when it is in lower case.
+        rows: The ticks, as a structured array with the fields in _FIELDS.
+        usd: The prices in USD.
+        is_stale: Whether the quote price of each tick was stale.
+    """
+
+    address: bytes
     rows: NDArray[Any]
     usd: FloatArray
     is_stale: BoolArray
 
     def ticks(self) -> Iterable[PricedTick]:
-        """Return the ticks at their prices in USD."""
+        """Return the ticks with their prices in USD."""
         times, orders, decimals = (self.rows[name].tolist() for name in ("time", "order", "decimals"))
-        return zip(times, orders, self.usd.tolist(), decimals, repeat(self.mint))
+        return zip(times, orders, self.usd.tolist(), decimals, repeat(self.address))
 
     def tail(self) -> bytes:
-        """Return the ticks as entries of a tail (tail.py). `mint` must be empty."""
+        """Return the ticks as entries of a tail (tail.py). `address` must be empty."""
         entries = np.zeros(len(self.rows), ENTRY_DTYPE)
         entries["length"] = ENTRY_BYTES - 1
         for name in ("time", "order", "decimals"):
@@ -104,9 +114,9 @@ class QuotedState(NamedTuple):
     """The stored quoted ticks of a token.
 
     Attributes:
-        settled: The state of the settled ticks, encoded by codec.py; b"" before the first settled tick.
-        stale: The settled ticks with a stale quote price. Only a tick that is the last one of its band is kept here.
-        unsettled: Entries of unsettled ticks.
+        settled: The state of the settled ticks, encoded by codec.py; b"" before the first tick is settled.
+        stale: The settled ticks that had a stale quote price and are the last tick of their band.
+        unsettled: The entries of the unsettled ticks.
     """
 
     settled: bytes = b""
@@ -131,21 +141,22 @@ class QuotedState(NamedTuple):
             return cls(unsettled=tail or b"")
         if data[:1] != bytes([FORMAT]) or len(data) < _HEAD.size:
             raise PriceStateUnreadable
-        _, stale, length = _HEAD.unpack_from(data)
-        start = _HEAD.size + stale * _STALE.size
-        end = start + length
-        if end + -length % 8 > len(data):
+        _, stale_count, unsettled_size = _HEAD.unpack_from(data)
+        unsettled_at = _HEAD.size + stale_count * _STALE.size
+        unsettled_end = unsettled_at + unsettled_size
+        settled_at = unsettled_end + -unsettled_size % 8
+        if settled_at > len(data):
             raise PriceStateUnreadable
-        ticks = [*_STALE.iter_unpack(data[_HEAD.size : start])]
-        return cls(data[end + -length % 8 :], ticks, data[start:end] + (tail or b""))
+        stale = [*_STALE.iter_unpack(data[_HEAD.size : unsettled_at])]
+        return cls(data[settled_at:], stale, data[unsettled_at:unsettled_end] + (tail or b""))
 
 
 class SettleResult(NamedTuple):
     """The result of `settle`.
 
     Attributes:
-        state: The new state, with the ticks to archive.
-        stored: The stored form of the state.
+        state: The state of the settled ticks, with the ticks to archive.
+        stored: The new QuotedState to store.
         unpriced: The number of ticks that were dropped because their quote token had no price.
     """
 
@@ -155,68 +166,80 @@ class SettleResult(NamedTuple):
 
 
 def encode_entries(values: Sequence[bytes], arrival: int) -> bytes:
-    """Encode values of the ticks topic as entries with their time of arrival."""
+    """Encode values of the ticks topic as entries with a time of arrival."""
     return b"".join([_ENTRY_HEAD.pack(len(value), arrival) + value for value in values])
 
 
 def read_unsettled(entries: bytes) -> list[UnsettledTicks]:
-    """Decode entries, grouped by quote token and mint.
+    """Decode entries, grouped by quote token and address.
 
-    A tick that was written twice is returned twice. Raises PriceStateUnreadable when the entries are truncated.
+    A tick that was written twice is returned twice. Raises PriceStateUnreadable when the entries are damaged.
     """
     if not entries:
         return []
-    step = _ENTRY_HEAD.size + int.from_bytes(entries[:2], "little")
-    if len(entries) % step == 0:
-        rows = np.frombuffer(entries, _row_type(step))
-        if (rows["length"] == rows["length"][0]).all() and (rows["names"] == rows["names"][0]).all():
+    entry_size = _entry_size(entries, 0)
+    if len(entries) % entry_size == 0:
+        rows = np.frombuffer(entries, _row_type(entry_size))
+        if (rows["length"] == rows["length"][0]).all() and (rows["addresses"] == rows["addresses"][0]).all():
             return [_group(rows)]
-    groups: defaultdict[bytes, list[bytes]] = defaultdict(list)
-    at = 0
-    while at < len(entries):
-        end = at + _ENTRY_HEAD.size + int.from_bytes(entries[at : at + 2], "little")
-        groups[entries[at + _ENTRY_HEAD.size + VALUE_BYTES : end]].append(entries[at:end])
-        at = end
-    if at > len(entries):
+    entries_by_addresses: defaultdict[bytes, list[bytes]] = defaultdict(list)
+    offset = 0
+    while offset < len(entries):
+        end = offset + _entry_size(entries, offset)
+        entries_by_addresses[entries[offset + _ENTRY_HEAD.size + VALUE_BYTES : end]].append(entries[offset:end])
+        offset = end
+    if offset > len(entries):
         raise PriceStateUnreadable
-    return [_group(np.frombuffer(b"".join(some), _row_type(len(some[0])))) for some in groups.values()]
+    groups = entries_by_addresses.values()
+    return [_group(np.frombuffer(b"".join(group), _row_type(len(group[0])))) for group in groups]
 
 
-def settle(known: QuotedState, histories: Mapping[bytes, QuoteHistory], until: int, now: int) -> SettleResult:
-    """Settle the ticks that arrived until a time.
+def _entry_size(entries: bytes, offset: int) -> int:
+    """Return the size of the entry at an offset.
+
+    Raises PriceStateUnreadable when it is too small for a tick.
+    """
+    length = int.from_bytes(entries[offset : offset + 2], "little")
+    if length < VALUE_BYTES:
+        raise PriceStateUnreadable
+    return _ENTRY_HEAD.size + length
+
+
+def settle(stored: QuotedState, histories: Mapping[bytes, QuoteHistory], until: int, now: int) -> SettleResult:
+    """Settle the ticks that arrived until `until`.
 
     Ticks without a quote price are dropped and counted.
 
-    `histories` has the price histories of all quote tokens of these ticks, by address.
+    `histories` has the price histories of the quote tokens of these ticks, by address.
     """
-    state = decode(known.settled) if known.settled else TokenState()
-    stale, ticks, rest, unpriced = {*known.stale}, list[PricedTick](), list[bytes](), 0
-    for group in read_unsettled(known.unsettled):
-        old, new = group.split_by_arrival(until, now)
-        priced = old.priced(histories.get(group.quote, NO_HISTORY), now)
-        unpriced += len(old.rows) - len(priced.rows)
+    state = decode_state(stored.settled) if stored.settled else TokenState()
+    stale, ticks, unsettled, unpriced = {*stored.stale}, list[PricedTick](), list[bytes](), 0
+    for group in read_unsettled(stored.unsettled):
+        to_settle, to_keep = group.split_by_arrival(until, now)
+        priced = to_settle.priced(histories.get(group.quote, NO_HISTORY), now)
+        unpriced += len(to_settle.rows) - len(priced.rows)
         ticks += priced.ticks()
         stale.update(priced.stale())
-        rest.append(new.rows.tobytes())
+        unsettled.append(to_keep.rows.tobytes())
     state.fold_all(ticks, now)
     state.bound_size()
-    last = {number: band.last for number, band in state.bands.items()}
-    stale_last = sorted(tick for tick in stale if last.get(band_of(tick[2])) == tick)
-    encoded = b"" if state.newest is None else encode(state)
-    return SettleResult(state, QuotedState(encoded, stale_last, b"".join(rest)), unpriced)
+    last_ticks = {number: band.last for number, band in state.bands.items()}
+    stale_last_ticks = sorted(tick for tick in stale if last_ticks.get(band_of(tick[2])) == tick)
+    encoded = b"" if state.newest is None else encode_state(state)
+    return SettleResult(state, QuotedState(encoded, stale_last_ticks, b"".join(unsettled)), unpriced)
 
 
 def oldest_arrival(entries: bytes) -> int | None:
-    """Return the time of arrival of the oldest unsettled tick; None without one."""
+    """Return the earliest time of arrival of the ticks in some entries; None without entries."""
     return min((int(group.rows["arrival"].min()) for group in read_unsettled(entries)), default=None)
 
 
 @cache
-def _row_type(step: int) -> np.dtype[Any]:
-    """Return the dtype of entries of `step` bytes."""
-    return np.dtype([*_FIELDS, ("names", f"S{step - _ENTRY_HEAD.size - VALUE_BYTES}")])
+def _row_type(entry_size: int) -> np.dtype[Any]:
+    """Return the dtype of entries of this size."""
+    return np.dtype([*_FIELDS, ("addresses", f"S{entry_size - _ENTRY_HEAD.size - VALUE_BYTES}")])
 
 
 def _group(rows: NDArray[Any]) -> UnsettledTicks:
-    quote, _, mint = rows["names"][0].partition(SEPARATOR)
-    return UnsettledTicks(bytes(quote), bytes(mint), rows)
+    quote, _, address = rows["addresses"][0].partition(SEPARATOR)
+    return UnsettledTicks(bytes(quote), bytes(address), rows)

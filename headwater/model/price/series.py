@@ -8,7 +8,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 
 Tick = tuple[int, int, float]
-"""(time in ms since the epoch, order, price). Ticks compare as tuples: that is their order."""
+"""(time in ms since the epoch, order, price). A tick is later than another tick when its tuple is greater."""
 
 
 class Series:
@@ -45,7 +45,7 @@ class Series:
             del self.times[count:], self.orders[count:], self.prices[count:]
 
     def extend(self, ticks: Sequence[Tick]) -> None:
-        """Append sorted ticks that are later than all others."""
+        """Append sorted ticks that are later than all ticks of the series."""
         times, orders, prices = zip(*ticks, strict=True)
         self.times.extend(times)
         self.orders.extend(orders)
@@ -68,14 +68,14 @@ class Series:
             del self.times[:count], self.orders[:count], self.prices[:count]
 
     def index_of(self, tick: Tick) -> int:
-        """Return the index of the first tick that is not before this one."""
+        """Return the index of the first tick that is not before `tick`."""
         at = bisect_left(self.times, tick[0])
         while at < len(self.times) and self[at] < tick:
             at += 1
         return at
 
     def first_after(self, tick: Tick) -> Tick | None:
-        """Return the first tick after this one."""
+        """Return the first tick after `tick`."""
         at = self.index_of(tick)
         while at < len(self.times) and self[at] == tick:
             at += 1

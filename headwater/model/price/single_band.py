@@ -1,6 +1,6 @@
-"""Vectorised evaluation of many tokens whose prices all lie in a single band.
+"""Vectorised evaluation of many tokens, each with all of its prices in one band.
 
-It returns the same statistics as stats.evaluate, which evaluates one token, and is about ten times as fast.
+The statistics equal the results of stats.evaluate, which evaluates one token and takes about ten times as long.
 """
 
 from collections.abc import Iterable, Sequence
@@ -18,9 +18,13 @@ from headwater.model.price.stats import DAY, HOUR, MAX_CHANGE, Stats
 from headwater.model.price.tail import ENTRY_BYTES, ENTRY_DTYPE, has_no_addresses
 
 TokenParts: TypeAlias = tuple[bytes | None, bytes | None, bytes | None]
-"""The state of a token, its tail, and its archived ticks of the hour one day ago. Each may be None."""
+"""The encoded state of a token, its tail, and its archived ticks of the hour that contains the moment one day ago.
+Each may be None.
+"""
 NO_PARTS: TokenParts = (None, None, None)
 
+LOWS, HIGHS, RECENT, CLOSES = range(4)
+"""The indexes of the series of a band."""
 _LOW_HALF = (1 << 32) - 1
 NO_TICK: Tick = (NEVER, 0, 1.0)
 
@@ -32,13 +36,14 @@ class Ticks(NamedTuple):
     orders: UInt64Array
     prices: FloatArray
 
-    def or_later(self, other: "Ticks") -> "Ticks":
-        """Return for each token the later of two ticks."""
-        is_other = other.is_after(self)
-        return Ticks(*(np.where(is_other, theirs, ours) for ours, theirs in zip(self, other, strict=True)))
+    def later_of(self, other: "Ticks") -> "Ticks":
+        """Return for each token the later one of its two ticks."""
+        is_other_later = other.is_after(self)
+        columns = zip(self, other, strict=True)
+        return Ticks(*(np.where(is_other_later, other_column, own_column) for own_column, other_column in columns))
 
     def is_after(self, other: "Ticks") -> BoolArray:
-        """Return whether each tick is later than the other one, by time, order and price."""
+        """Return for each token whether its tick is later than its tick in `other`."""
         by_price = (self.orders == other.orders) & (self.prices > other.prices)
         by_order = (self.times == other.times) & ((self.orders > other.orders) | by_price)
         is_after: BoolArray = (self.times > other.times) | by_order
@@ -56,45 +61,55 @@ class _States:
         self.recent_start = self.words[offsets + 2]
         self.newest = Ticks(self.words[offsets + 3], self.unsigned[offsets + 4], self.doubles[offsets + 5])
         self.decimals = self.words[offsets + 6] & 0xFF
+        # The head of the band: its number, and from byte 4 on the lengths of its columns, of 32 bits each.
         word7, word8, word9 = (self.words[offsets + number] for number in (7, 8, 9))
         self.bands = word7.astype(np.int16)
         self.counts = np.stack([word7 >> 32, word8 & _LOW_HALF, word8 >> 32, word9 & _LOW_HALF])
         columns = 3 * self.counts
         self.starts = offsets + 10 + np.cumsum(columns, axis=0) - columns
-        self.has_ticks = self.counts[2] + self.counts[3] > 0
+        self.has_ticks = self.counts[RECENT] + self.counts[CLOSES] > 0
 
-    def until(self, *times: int) -> "list[Int64Array]":
-        """Return for each time the number of ticks at or before it in each series.
+    def counts_until(self, *times: int) -> "list[Int64Array]":
+        """Return for each time how many ticks of each series are at or before the time.
 
-        The series are lows, highs, recent and closes. All numbers are found by one binary search.
+        One binary search finds the counts of all times, series and tokens together.
         """
         shape = (len(times), *self.counts.shape)
         low, high = np.zeros(shape, np.int64), np.broadcast_to(self.counts, shape).copy()
-        wanted = np.array(times).reshape(-1, 1, 1)
-        last = len(self.words) - 1
+        limits = np.array(times).reshape(-1, 1, 1)
+        last_word = len(self.words) - 1
         while (is_open := low < high).any():
             middle = (low + high) >> 1
-            is_before = self.words[np.minimum(self.starts + middle, last)] <= wanted
-            low = np.where(is_open & is_before, middle + 1, low)
-            high = np.where(is_open & ~is_before, middle, high)
+            is_until = self.words[np.minimum(self.starts + middle, last_word)] <= limits
+            low = np.where(is_open & is_until, middle + 1, low)
+            high = np.where(is_open & ~is_until, middle, high)
         return [*low]
 
     def price(self, series: int, indexes: Int64Array, missing: float) -> FloatArray:
-        """Return the prices at some indexes of a series; `missing` where an index is past the end."""
-        counts = self.counts[series]
-        is_there = indexes < counts
-        at = np.where(is_there, self.starts[series] + 2 * counts + indexes, 0)
-        return np.where(is_there, self.doubles[at], missing)
+        """Return the price of each token at its index of a series.
 
-    def last(self, until: Int64Array) -> Ticks:
-        """Return the last of the first `until` ticks of each series: a recent tick, else a close."""
-        is_recent = until[2] > 0
-        count, start, number = (np.where(is_recent, some[2], some[3]) for some in (self.counts, self.starts, until))
-        is_there = number > 0
-        at = np.where(is_there, start + number - 1, 0)
-        count = np.where(is_there, count, 0)
-        times = np.where(is_there, self.words[at], NEVER)
-        return Ticks(times, self.unsigned[at + count], self.doubles[at + 2 * count])
+        The price is `missing` where the index is past the end.
+        """
+        counts = self.counts[series]
+        exists = indexes < counts
+        words = np.where(exists, self.starts[series] + 2 * counts + indexes, 0)
+        return np.where(exists, self.doubles[words], missing)
+
+    def last(self, counts_until: Int64Array) -> Ticks:
+        """Return the last of the first `counts_until` ticks of each token.
+
+        This is a recent tick, or a close when none of these ticks is recent.
+        """
+        is_recent = counts_until[RECENT] > 0
+        count, start, count_until = (
+            np.where(is_recent, by_series[RECENT], by_series[CLOSES])
+            for by_series in (self.counts, self.starts, counts_until)
+        )
+        exists = count_until > 0
+        words = np.where(exists, start + count_until - 1, 0)
+        count = np.where(exists, count, 0)
+        times = np.where(exists, self.words[words], NEVER)
+        return Ticks(times, self.unsigned[words + count], self.doubles[words + 2 * count])
 
 
 class _Tails:
@@ -111,84 +126,97 @@ class _Tails:
         self.times, self.orders, self.prices, self.decimals = (
             np.ascontiguousarray(entries[name]) for name in ("time", "order", "price", "decimals")
         )
-        self.is_there = self.counts > 0
+        self.has_ticks = self.counts > 0
         self._starts = np.cumsum(self.counts) - self.counts
-        self._some = self._starts[self.is_there]
+        self._starts_of_ticks = self._starts[self.has_ticks]
 
-    def reduced(self, reduce: np.ufunc, column: NDArray[Any], missing: Any) -> NDArray[Any]:
-        """Reduce a column of the ticks to one value for each token.
+    def combine(self, ufunc: np.ufunc, column: NDArray[Any], missing: Any) -> NDArray[Any]:
+        """Combine a column of the ticks to one value for each token.
 
         A token without ticks has the value `missing`.
         """
-        found = np.full(len(self.counts), missing, np.asarray(column).dtype)
-        if len(self._some):
-            found[self.is_there] = reduce.reduceat(column, self._some)
-        return found
+        values = np.full(len(self.counts), missing, np.asarray(column).dtype)
+        if len(self._starts_of_ticks):
+            values[self.has_ticks] = ufunc.reduceat(column, self._starts_of_ticks)
+        return values
 
     def last_decimals(self) -> Int64Array:
         """Return the decimals of the last tick of each token."""
-        found = np.zeros(len(self.counts), np.int64)
-        found[self.is_there] = self.decimals[self._some + self.counts[self.is_there] - 1]
-        return found
+        decimals = np.zeros(len(self.counts), np.int64)
+        decimals[self.has_ticks] = self.decimals[self._starts_of_ticks + self.counts[self.has_ticks] - 1]
+        return decimals
 
     def last(self, time: int) -> Ticks:
-        """Return the last ticks at or before a time."""
-        numbers = self.reduced(np.add, (self.times <= time).astype(np.int64), 0)
+        """Return the last tick of each token at or before a time."""
+        counts_until = self.combine(np.add, (self.times <= time).astype(np.int64), 0)
         if not len(self.times):
-            nothing = np.zeros(len(self.counts))
-            return Ticks(nothing.astype(np.int64) + NEVER, nothing.astype(np.uint64), nothing)
-        at = np.where(numbers > 0, self._starts + numbers - 1, 0)
-        return Ticks(np.where(numbers > 0, self.times[at], NEVER), self.orders[at], self.prices[at])
+            zeros = np.zeros(len(self.counts))
+            return Ticks(zeros.astype(np.int64) + NEVER, zeros.astype(np.uint64), zeros)
+        exists = counts_until > 0
+        rows = np.where(exists, self._starts + counts_until - 1, 0)
+        return Ticks(np.where(exists, self.times[rows], NEVER), self.orders[rows], self.prices[rows])
 
 
 class _TokenColumns:
-    """The state, the tail and the archived ticks of each token.
+    """The states, the tails and the archived ticks of all tokens.
 
-    The columns are those of the USD ticks, or of the quoted ticks. `day` is the moment one day ago, and `hour` the
-    start of the hour that contains it.
+    They have either the USD ticks of the tokens, or their quoted ticks.
+
+    Args:
+        parts: The parts of each token.
+        hour: The start of the hour of the archived ticks, which contains `day_ago`.
+        day_ago: The moment one day ago.
     """
 
-    def __init__(self, found: Sequence[TokenParts], hour: int, day: int) -> None:
-        self.states = _States([state or EMPTY_STATE for state, _, _ in found])
-        self.tails = _Tails([tail or b"" for _, tail, _ in found])
-        self._archived = self._last_archived([ticks for _, _, ticks in found], hour, day)
-        self._day = day
-        self.is_there = self.states.has_ticks | self.tails.is_there
+    def __init__(self, parts: Sequence[TokenParts], hour: int, day_ago: int) -> None:
+        self.states = _States([state or EMPTY_STATE for state, _, _ in parts])
+        self.tails = _Tails([tail or b"" for _, tail, _ in parts])
+        self._archived = self._last_archived([ticks for _, _, ticks in parts], hour, day_ago)
+        self._day_ago = day_ago
+        self.has_ticks = self.states.has_ticks | self.tails.has_ticks
 
     def latest(self, now: int) -> Ticks:
-        """Return the last ticks."""
-        return self.states.last(self.states.counts).or_later(self.tails.last(now))
+        """Return the last tick of each token."""
+        return self.states.last(self.states.counts).later_of(self.tails.last(now))
 
-    def base(self, start: int, until: "Int64Array") -> Ticks:
-        """Return the last ticks at or before a time.
+    def base(self, start: int, counts_until_start: "Int64Array") -> Ticks:
+        """Return the last tick of each token at or before `start`.
 
-        `until` has the numbers of the states' ticks at or before it.
+        `counts_until_start` is the result of `states.counts_until` for `start`.
         """
-        base = self.states.last(until).or_later(self.tails.last(start))
-        return base.or_later(self._archived) if start == self._day else base
+        base = self.states.last(counts_until_start).later_of(self.tails.last(start))
+        return base.later_of(self._archived) if start == self._day_ago else base
 
-    def extremes(self, after: int, until: "Int64Array") -> tuple[FloatArray, FloatArray]:
-        """Return the lowest and highest prices after a time; infinite where there is no tick."""
+    def extremes(self, start: int, counts_until_start: "Int64Array") -> tuple[FloatArray, FloatArray]:
+        """Return the lowest and the highest price of each token after `start`.
+
+        They are infinite for a token without a tick after `start`. `counts_until_start` is the result of
+        `states.counts_until` for `start`.
+        """
         states, tails = self.states, self.tails
-        is_within = tails.times > after
-        low = tails.reduced(np.minimum, np.where(is_within, tails.prices, np.inf), np.inf)
-        high = tails.reduced(np.maximum, np.where(is_within, tails.prices, -np.inf), -np.inf)
+        is_after_start = tails.times > start
+        low = tails.combine(np.minimum, np.where(is_after_start, tails.prices, np.inf), np.inf)
+        high = tails.combine(np.maximum, np.where(is_after_start, tails.prices, -np.inf), -np.inf)
         return (
-            np.minimum(low, states.price(0, until[0], np.inf)),
-            np.maximum(high, -states.price(1, until[1], np.inf)),
+            np.minimum(low, states.price(LOWS, counts_until_start[LOWS], np.inf)),
+            np.maximum(high, -states.price(HIGHS, counts_until_start[HIGHS], np.inf)),
         )
 
     def bands(self) -> tuple[Int64Array, BoolArray]:
-        """Return the band of each token, and whether all of its prices lie in this band."""
+        """Return the band of each token, and whether all of its prices are in this band."""
         states, tails = self.states, self.tails
-        bands = np.frexp(tails.prices)[1].astype(np.int64)
-        lowest, highest = tails.reduced(np.minimum, bands, 0), tails.reduced(np.maximum, bands, 0)
-        is_one: BoolArray = (lowest == highest) & ((lowest == states.bands) | ~tails.is_there | ~states.has_ticks)
-        return np.where(states.has_ticks, states.bands, lowest), is_one
+        tail_bands = np.frexp(tails.prices)[1].astype(np.int64)
+        lowest, highest = tails.combine(np.minimum, tail_bands, 0), tails.combine(np.maximum, tail_bands, 0)
+        is_band_of_state = (lowest == states.bands) | ~tails.has_ticks | ~states.has_ticks
+        is_single: BoolArray = (lowest == highest) & is_band_of_state
+        return np.where(states.has_ticks, states.bands, lowest), is_single
 
     def is_complete(self, now: int, start: int) -> BoolArray:
-        """Return whether no tick is in the future, and no tick after `start` is archived."""
-        newest = np.maximum(self.states.newest.times, self.tails.reduced(np.maximum, self.tails.times, NEVER))
+        """Return for each token whether its state and its tail have exactly the ticks that count.
+
+        They have when no tick is in the future, and no tick after `start` is archived.
+        """
+        newest = np.maximum(self.states.newest.times, self.tails.combine(np.maximum, self.tails.times, NEVER))
         is_complete: BoolArray = (newest <= now) & (self.states.recent_start <= start)
         return is_complete
 
@@ -196,87 +224,102 @@ class _TokenColumns:
         """Return the candidates for the newest tick of each token, with their decimals."""
         return [(self.states.newest, self.states.decimals), (self.tails.last(now), self.tails.last_decimals())]
 
-    def _last_archived(self, archived: Sequence[bytes | None], hour: int, day: int) -> Ticks:
-        """Return the last archived ticks at or before the moment one day ago."""
-        found: list[Tick] = [NO_TICK] * len(archived)
+    def _last_archived(self, archived: Sequence[bytes | None], hour: int, day_ago: int) -> Ticks:
+        """Return the last archived tick of each token at or before the moment one day ago."""
+        last_ticks: list[Tick] = [NO_TICK] * len(archived)
         bands = self.states.bands.tolist()
-        for row in np.flatnonzero(self.states.recent_start > day).tolist():
+        for row in np.flatnonzero(self.states.recent_start > day_ago).tolist():
             if ticks := archived[row]:
-                found[row] = ArchivedTicks(TimeBucket(hour), ticks).last_until(day, (bands[row],)) or NO_TICK
-        times, orders, prices = zip(*found, strict=True)
+                last_ticks[row] = ArchivedTicks(TimeBucket(hour), ticks).last_until(day_ago, (bands[row],)) or NO_TICK
+        times, orders, prices = zip(*last_ticks, strict=True)
         return Ticks(np.array(times), np.array(orders, np.uint64), np.array(prices))
 
 
 class _Evaluation:
     """One evaluation of many tokens.
 
-    `hour` is the start of the hour that contains the moment one day ago.
+    Args:
+        columns: The parts of the tokens for USD ticks and, if any token has quoted ticks, the parts for quoted ticks.
+        hour: The start of the hour that contains the moment one day ago.
+        now: The time, in ms since the epoch.
     """
 
     def __init__(self, columns: Sequence[Sequence[TokenParts]], hour: int, now: int) -> None:
-        self._day, self._hour, self._now = now - DAY, now - HOUR, now
-        self._parts = [_TokenColumns(found, hour, self._day) for found in columns]
+        self._day_ago, self._hour_ago, self._now = now - DAY, now - HOUR, now
+        self._columns = [_TokenColumns(parts, hour, self._day_ago) for parts in columns]
 
     def stats(self) -> list[Stats | None]:
-        """Return the statistics; None for a token whose prices lie in several bands."""
-        until = [part.states.until(self._day, self._hour) for part in self._parts]
-        latest = self._last(part.latest(self._now) for part in self._parts)
-        bases = [
-            self._last(part.base(start, some[at]) for part, some in zip(self._parts, until, strict=True))
-            for at, start in enumerate((self._day, self._hour))
-        ]
-        columns = (
+        """Return the statistics of each token; None for a token that must be evaluated separately."""
+        latest = self._last(columns.latest(self._now) for columns in self._columns)
+        counts = [columns.states.counts_until(self._day_ago, self._hour_ago) for columns in self._columns]
+        until_day_ago, until_hour_ago = zip(*counts, strict=True)
+        stats_columns = (
             latest.times,
             latest.prices,
-            *self._extremes(self._day, [of_day for of_day, _ in until], latest.prices),
-            *self._extremes(self._hour, [of_hour for _, of_hour in until], latest.prices),
-            *(_changes(latest, base) for base in bases),
+            *self._extremes(self._day_ago, until_day_ago, latest.prices),
+            *self._extremes(self._hour_ago, until_hour_ago, latest.prices),
+            _changes(latest, self._base(self._day_ago, until_day_ago)),
+            _changes(latest, self._base(self._hour_ago, until_hour_ago)),
             self._decimals(),
             latest.orders,
             self._is_valid(),
         )
-        rows = zip(*(column.tolist() for column in columns), strict=True)
+        rows = zip(*(column.tolist() for column in stats_columns), strict=True)
         return [Stats("", *row) if is_valid else None for *row, is_valid in rows]
 
     def _is_valid(self) -> BoolArray:
         """Return for each token whether this evaluation is valid.
 
-        All prices lie in one band, no tick is in the future, and no archived ticks but those of the hour one day ago
-        are needed.
+        It is valid when all prices are in one band, no tick is in the future, and no archived ticks are needed except
+        the ticks of the hour one day ago.
         """
-        is_valid = np.ones(len(self._parts[0].is_there), np.bool_)
-        bands, is_known = np.zeros(len(is_valid), np.int64), np.zeros(len(is_valid), np.bool_)
-        for part in self._parts:
-            own, is_one = part.bands()
-            is_valid &= ~part.is_there | is_one & part.is_complete(self._now, self._hour)
-            is_valid &= ~(part.is_there & is_known) | (own == bands)
-            bands, is_known = np.where(part.is_there, own, bands), is_known | part.is_there
+        is_valid = np.ones(len(self._columns[0].has_ticks), np.bool_)
+        bands, is_band_known = np.zeros(len(is_valid), np.int64), np.zeros(len(is_valid), np.bool_)
+        for columns in self._columns:
+            own_bands, is_single = columns.bands()
+            is_valid &= ~columns.has_ticks | is_single & columns.is_complete(self._now, self._hour_ago)
+            is_valid &= ~(columns.has_ticks & is_band_known) | (own_bands == bands)
+            bands, is_band_known = np.where(columns.has_ticks, own_bands, bands), is_band_known | columns.has_ticks
         return is_valid
 
     @staticmethod
     def _last(ticks: Iterable[Ticks]) -> Ticks:
-        return reduce(Ticks.or_later, ticks)
+        return reduce(Ticks.later_of, ticks)
 
-    def _extremes(self, after: int, until: "Sequence[Int64Array]", latest: FloatArray) -> tuple[FloatArray, FloatArray]:
-        found = [part.extremes(after, some) for part, some in zip(self._parts, until, strict=True)]
-        low, high = reduce(np.minimum, [low for low, _ in found]), reduce(np.maximum, [high for _, high in found])
-        is_none = low > high
-        return np.where(is_none, latest, low), np.where(is_none, latest, high)
+    def _base(self, start: int, counts_until_start: "Sequence[Int64Array]") -> Ticks:
+        pairs = zip(self._columns, counts_until_start, strict=True)
+        return self._last(columns.base(start, counts) for columns, counts in pairs)
+
+    def _extremes(
+        self, start: int, counts_until_start: "Sequence[Int64Array]", latest: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return the lowest and the highest price of each token after `start`.
+
+        Both are the latest price for a token without a tick after `start`.
+        """
+        pairs = zip(self._columns, counts_until_start, strict=True)
+        lows, highs = zip(*(columns.extremes(start, counts) for columns, counts in pairs), strict=True)
+        low, high = reduce(np.minimum, lows), reduce(np.maximum, highs)
+        has_no_tick = low > high
+        return np.where(has_no_tick, latest, low), np.where(has_no_tick, latest, high)
 
     def _decimals(self) -> Int64Array:
-        """Return the decimals of the newest tick of each token; of equal ticks, the larger number."""
-        [(newest, decimals), *others] = [pair for part in self._parts for pair in part.newest(self._now)]
-        for at, (ticks, theirs) in enumerate(others, 1):
-            is_theirs, is_ours = ticks.is_after(newest), newest.is_after(ticks)
-            either = np.where(is_ours, decimals, np.maximum(decimals, theirs))
-            decimals = np.where(is_theirs, theirs, either)
-            if at < len(others):
-                newest = newest.or_later(ticks)
+        """Return the decimals of the newest tick of each token.
+
+        Of two equal ticks, the larger number counts.
+        """
+        [(newest, decimals), *candidates] = [pair for columns in self._columns for pair in columns.newest(self._now)]
+        for ticks, other_decimals in candidates:
+            larger = np.maximum(decimals, other_decimals)
+            decimals = np.where(
+                ticks.is_after(newest), other_decimals, np.where(newest.is_after(ticks), decimals, larger)
+            )
+            newest = newest.later_of(ticks)
         return decimals
 
 
 def _changes(latest: Ticks, base: Ticks) -> NDArray[np.object_]:
-    """Return the changes in percent; None where there was no price before."""
+    """Return the changes in percent; None without a price at the start of the period."""
     with np.errstate(all="ignore"):
         changes = np.minimum((latest.prices - base.prices) / base.prices * 100, MAX_CHANGE).astype(object)
     changes[base.times == NEVER] = None
@@ -284,25 +327,26 @@ def _changes(latest: Ticks, base: Ticks) -> NDArray[np.object_]:
 
 
 def evaluate_single_band(
-    found: Sequence[TokenParts], hour: int, now: int, quoted: Sequence[TokenParts] = ()
+    usd: Sequence[TokenParts], hour: int, now: int, quoted: Sequence[TokenParts] = ()
 ) -> list[Stats | None]:
-    """Return the statistics of each token at a time.
+    """Return the statistics of each token; None for a token that must be evaluated separately.
 
-    The result has None for a token that has no ticks or must be evaluated separately.
+    A token without ticks has None too. A token must be evaluated separately when its prices are in several bands, when
+    it has ticks in the future or an explicit address, or when other archived ticks are needed.
 
     Args:
-        found: The stored USD ticks of the tokens.
-        hour: The start of the hour of the archived ticks in `found`. It contains the moment one day before `now`.
+        usd: The parts of the tokens with their USD ticks.
+        hour: The start of the hour of the archived ticks. It contains the moment one day before `now`.
         now: The time, in ms since the epoch.
-        quoted: The stored quoted ticks of the same tokens, priced in USD; may be empty when no token has any.
+        quoted: The parts of the same tokens with their quoted ticks, priced in USD; may be empty when no token has any.
     """
-    columns = [found, quoted] if quoted else [found]
+    columns = [usd, quoted] if quoted else [usd]
     rows = [row for row, parts in enumerate(zip(*columns, strict=True)) if _may_be_single_band(parts)]
-    stats: list[Stats | None] = [None] * len(found)
+    stats: list[Stats | None] = [None] * len(usd)
     if rows:
-        chosen = [[column[row] for row in rows] for column in columns]
-        for row, one in zip(rows, _Evaluation(chosen, hour, now).stats(), strict=True):
-            stats[row] = one
+        selected = [[column[row] for row in rows] for column in columns]
+        for row, token_stats in zip(rows, _Evaluation(selected, hour, now).stats(), strict=True):
+            stats[row] = token_stats
     return stats
 
 

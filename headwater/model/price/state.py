@@ -18,10 +18,12 @@ MAX_RECENT_TICKS = 1_024
 """With more recent ticks than this, only the ticks of the last two minutes stay in the state."""
 
 MIN_BATCH = 4
-"""Fewer ticks than this are folded one by one."""
+"""Fewer new ticks than this are folded one by one."""
 
 PricedTick = tuple[int, int, float, int, bytes]
-"""A tick with the decimals and the address of its token; the address is b"" when it is in lower case."""
+"""A tick (time, order, price) with the decimals and the address of its token. The address is b"" when it is in lower
+case.
+"""
 
 
 def horizon_of(window_start: int) -> int:
@@ -35,17 +37,20 @@ def window_start_of(newest: int) -> int:
 
 
 class TokenState:
-    """The folded state of a token's ticks. All times, `now` too, are in ms since the epoch.
+    """The state of a token, into which its ticks are folded.
+
+    All times, including `now`, are in ms since the epoch.
 
     Attributes:
         bands: The folded ticks, by band number.
         newest: The newest tick; None before the first tick.
         window_start: The start of the recent window.
         next_window_at: A tick at or after this time advances the recent window.
-        recent_start: The time from which on the bands hold all ticks: window_start, or later with too many ticks.
+        recent_start: The time from which on the bands have single ticks: window_start, or a later time when there are
+            too many ticks.
         ahead: Ticks with a time in the future.
-        to_archive: Ticks before recent_start, by bucket. The caller that stores them clears this.
-        minute_hours: The hours whose ticks are archived in a bucket per minute.
+        to_archive: Ticks before recent_start, by bucket. The caller stores these ticks and clears the dictionary.
+        minute_hours: The hours whose ticks are archived in buckets of a minute.
     """
 
     __slots__ = (
@@ -77,7 +82,7 @@ class TokenState:
     def horizon(self) -> int:
         """The start of the period that counts.
 
-        Ticks before it are ignored, except for the last one.
+        Ticks before the horizon are ignored, except for the last one.
         """
         return horizon_of(self.window_start)
 
@@ -87,9 +92,8 @@ class TokenState:
         if time > now:
             self.ahead.add(tick)
             return
-        newest = self.newest
-        later = newest is None or newest[0] < time
-        if newest is None or newest < tick:
+        previous = self.newest
+        if previous is None or tick > previous:
             self.newest = tick
             if time >= self.next_window_at:
                 self._advance_window(window_start_of(time))
@@ -97,7 +101,7 @@ class TokenState:
         band = self.bands.get(number)
         if band is None:
             band = self.bands[number] = Band()
-        if later:
+        if previous is None or time > previous[0]:
             band.append(time, order, price)
         elif time >= self.recent_start:
             band.add(time, order, price)
@@ -109,7 +113,7 @@ class TokenState:
             band.drop_before(self.horizon)
 
     def fold_all(self, ticks: Iterable[PricedTick], now: int) -> None:
-        """Fold ticks, given in any order.
+        """Fold ticks, which may have any order.
 
         Ticks that are newer than the state are folded together, band by band.
         """
@@ -125,11 +129,11 @@ class TokenState:
 
     def _extend(self, ticks: Sequence[PricedTick]) -> None:
         """Fold sorted ticks that are all newer than the state."""
-        of_bands: dict[int, list[PricedTick]] = {}
+        ticks_by_band: dict[int, list[PricedTick]] = {}
         for tick in ticks:
-            of_bands.setdefault(frexp(tick[2])[1], []).append(tick)
-        for number, some in of_bands.items():
-            self.bands.setdefault(number, Band()).extend(some)
+            ticks_by_band.setdefault(frexp(tick[2])[1], []).append(tick)
+        for number, ticks_of_band in ticks_by_band.items():
+            self.bands.setdefault(number, Band()).extend(ticks_of_band)
         self.newest = ticks[-1]
         time = ticks[-1][0]
         if time >= self.next_window_at:

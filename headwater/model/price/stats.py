@@ -1,9 +1,10 @@
-"""The statistics of a token at a time, and the decision which prices count."""
+"""The statistics of a token at a time, and the decision which of its bands are accepted."""
 
 import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import reduce
 from itertools import chain
+from math import ceil
 from operator import or_
 from typing import NamedTuple, Protocol
 
@@ -14,6 +15,7 @@ from headwater.model.price.state import PricedTick
 
 HOUR, DAY = HOUR_MS, 24 * HOUR_MS
 STALE_MS = 7 * DAY
+"""A token without a trade for this long has no price."""
 MAX_CHANGE = sys.float_info.max
 """Changes in percent are capped at this value, so that they stay finite."""
 MIN_ACTIVE_MINUTES = 3
@@ -22,19 +24,19 @@ ESTABLISHED_SHARE = 100
 
 
 class Stats(NamedTuple):
-    """The statistics of a token.
+    """The statistics of a token. Prices are in USD, and changes in percent.
 
-    Prices are in USD, changes in percent; None where there was no price before.
+    A change is None when the token had no price at the start of the period.
 
     Attributes:
-        mint: The address as on chain; empty where that is in lower case.
+        address: The address of the token as on chain; empty when it is in lower case.
         time_ms: The time of the latest trade.
         order: The order of the latest trade among the trades of its time.
-        held_since: The time of the first trade after the latest accepted one, whose price is not accepted yet; None
-            when there is none.
+        unaccepted_since: The time of the first trade that is later than the latest accepted trade. Its price is not
+            accepted yet. None when there is no such trade.
     """
 
-    mint: str
+    address: str
     time_ms: int
     latest: float
     low_24h: float
@@ -45,13 +47,13 @@ class Stats(NamedTuple):
     change_1h: float | None
     decimals: int
     order: int
-    held_since: int | None = None
+    unaccepted_since: int | None = None
 
 
-class BandFigures(Protocol):
-    """What the evaluation needs of a band. See Band for the methods.
+class EvaluableBand(Protocol):
+    """A band of a state, as the evaluation reads it. See Band for the methods.
 
-    Implementations: Band, and BandView, TailedBand and MergedBand in view.py.
+    Band implements this protocol, and BandView, TailedBand and MergedBand in view.py.
     """
 
     @property
@@ -67,9 +69,9 @@ class BandFigures(Protocol):
 
 
 class EvaluableState(Protocol):
-    """A state of a token that can be evaluated; see TokenState.
+    """A state, as the evaluation reads it. See TokenState for the attributes.
 
-    StateView in view.py implements it too.
+    TokenState implements this protocol, and StateView in view.py.
     """
 
     @property
@@ -83,7 +85,7 @@ class EvaluableState(Protocol):
     @property
     def to_archive(self) -> Mapping[TimeBucket, Sequence[Tick]]: ...
     @property
-    def bands(self) -> Mapping[int, BandFigures]: ...
+    def bands(self) -> Mapping[int, EvaluableBand]: ...
 
 
 def accepted_bands(state: EvaluableState) -> Collection[int]:
@@ -96,11 +98,11 @@ def accepted_bands(state: EvaluableState) -> Collection[int]:
     bands = state.bands
     if len(bands) == 1:
         return bands.keys()
-    support = {number: band.active_minutes for number, band in bands.items()}
-    need = max(MIN_ACTIVE_MINUTES, -(-sum(support.values()) // ESTABLISHED_SHARE))
-    established = [number for number, minutes in support.items() if minutes >= need]
-    near = {number + step for number in established for step in (-1, 0, 1)}
-    return near & bands.keys() or bands.keys()
+    active_minutes = {number: band.active_minutes for number, band in bands.items()}
+    required = max(MIN_ACTIVE_MINUTES, ceil(sum(active_minutes.values()) / ESTABLISHED_SHARE))
+    established = [number for number, minutes in active_minutes.items() if minutes >= required]
+    accepted = {number + step for number in established for step in (-1, 0, 1)}
+    return accepted & bands.keys() or bands.keys()
 
 
 def needed_buckets(
@@ -108,22 +110,23 @@ def needed_buckets(
 ) -> list[TimeBucket]:
     """Return the archived buckets that `evaluate` needs in addition to the state.
 
-    With `part`, one of the states that `state` was merged from, the buckets of this part are returned.
+    `part` is one of the states from which `state` was merged. Its buckets are then returned.
     """
     part = part or state
     if state.newest is None or part.newest is None:
         return []
-    now = _now(state, now)
+    now = _evaluation_time(state, now)
     band_numbers = _counted_bands(state, filter_outliers=filter_outliers)
-    wanted = [
+    buckets = [
         bucket
         for start in (now - DAY, now - HOUR)
         if start < part.recent_start
         for bucket in base_buckets(part, start, band_numbers)
     ]
     if len(band_numbers) < len(state.bands):
-        wanted += _held_buckets(part, _latest(state, band_numbers), state.bands.keys() - band_numbers)
-    return [*dict.fromkeys(wanted)]
+        latest, rejected = _latest(state, band_numbers), state.bands.keys() - band_numbers
+        buckets += _first_rejected_buckets(part, latest, rejected)
+    return [*dict.fromkeys(buckets)]
 
 
 def base_buckets(state: EvaluableState, start: int, band_numbers: Collection[int]) -> Iterator[TimeBucket]:
@@ -134,72 +137,72 @@ def base_buckets(state: EvaluableState, start: int, band_numbers: Collection[int
     hour, minute = TimeBucket.of_minute(start)
     yield TimeBucket(hour)
     if hour in state.minute_hours:
-        mask = _minute_mask(state, hour, band_numbers)
-        if mask >> minute & 1:
-            yield TimeBucket(hour, minute)
-        if before := mask & (1 << minute) - 1:
-            yield TimeBucket(hour, before.bit_length() - 1)
+        minutes = [number for number in _minutes_with_ticks(state, hour, band_numbers) if number <= minute]
+        # The ticks in the minute of `start` may all be after `start`.
+        count = 2 if minutes[-1:] == [minute] else 1
+        yield from (TimeBucket(hour, number) for number in minutes[-count:])
 
 
-def _held_buckets(state: EvaluableState, latest: Tick, rejected: Collection[int]) -> Iterator[TimeBucket]:
-    """Yield the buckets that may contain the first rejected tick after the accepted ones."""
-    start, minute = TimeBucket.of_minute(latest[0])
-    for hour in range(start, state.recent_start, HOUR):
-        mask = _minute_mask(state, hour, rejected)
-        if hour == start:
-            mask &= -1 << minute
-        if not mask:
+def _first_rejected_buckets(state: EvaluableState, latest: Tick, rejected: Collection[int]) -> Iterator[TimeBucket]:
+    """Yield the buckets that may contain the first rejected tick after an accepted tick."""
+    bucket_of_latest = TimeBucket.of_minute(latest[0])
+    for hour in range(bucket_of_latest.hour, state.recent_start, HOUR):
+        minutes = _minutes_with_ticks(state, hour, rejected)
+        if hour == bucket_of_latest.hour:
+            minutes = [number for number in minutes if number >= bucket_of_latest.minute]
+        if not minutes:
             continue
+        # The rejected ticks in the minute of the latest accepted tick may all be before this tick.
+        count = 2 if TimeBucket(hour, minutes[0]) == bucket_of_latest else 1
         yield TimeBucket(hour)
-        first = (mask & -mask).bit_length() - 1
-        later = mask & mask - 1
-        is_certain = (hour, first) != (start, minute)
         if hour in state.minute_hours:
-            yield TimeBucket(hour, first)
-            if not is_certain and later:
-                yield TimeBucket(hour, (later & -later).bit_length() - 1)
-        if is_certain or later:
+            yield from (TimeBucket(hour, number) for number in minutes[:count])
+        if len(minutes) >= count:
             return
 
 
-def _minute_mask(state: EvaluableState, hour: int, band_numbers: Collection[int]) -> int:
-    """Return a bit mask of the minutes of an hour in which one of the bands has ticks."""
-    return reduce(or_, (state.bands[number].minute_mask(hour) for number in band_numbers if number in state.bands), 0)
+def _minutes_with_ticks(state: EvaluableState, hour: int, band_numbers: Collection[int]) -> list[int]:
+    """Return the minutes of an hour in which one of the bands has ticks, in ascending order."""
+    bands = [state.bands[number] for number in band_numbers if number in state.bands]
+    mask = reduce(or_, (band.minute_mask(hour) for band in bands), 0)
+    return [minute for minute in range(60) if mask >> minute & 1]
 
 
 def evaluate(
     state: EvaluableState, now: int, archived: Collection[ArchivedTicks] = (), *, filter_outliers: bool = True
 ) -> Stats | None:
-    """Return the statistics at a time; None without ticks.
+    """Return the statistics of a token at a time; None without ticks.
 
-    A time before the newest tick is replaced by that tick's.
-
-    `archived` has the archived ticks of the needed buckets. With `filter_outliers`, the prices of bands that are not
-    accepted are left out.
+    Args:
+        state: The state of the token.
+        now: The time. When the newest tick is later, the time of this tick counts instead.
+        archived: The archived ticks of the needed buckets.
+        filter_outliers: Whether the prices of bands that are not accepted are left out.
     """
     newest = state.newest
     if newest is None:
         return None
-    now = _now(state, now)
+    now = _evaluation_time(state, now)
     band_numbers = _counted_bands(state, filter_outliers=filter_outliers)
     bands = [state.bands[number] for number in band_numbers]
     latest = _latest(state, band_numbers)
     low_24h, high_24h = _extremes(bands, now - DAY, latest[2])
     low_1h, high_1h = _extremes(bands, now - HOUR, latest[2])
-    day_base = _base(state, band_numbers, now - DAY, archived)
     return Stats(
-        mint=newest[4].decode(),
+        address=newest[4].decode(),
         time_ms=latest[0],
         latest=latest[2],
         low_24h=low_24h,
         high_24h=high_24h,
         low_1h=low_1h,
         high_1h=high_1h,
-        change_24h=_change(latest, day_base),
+        change_24h=_change(latest, _base(state, band_numbers, now - DAY, archived)),
         change_1h=_change(latest, _base(state, band_numbers, now - HOUR, archived)),
         decimals=newest[3],
         order=latest[1],
-        held_since=_held_since(state, band_numbers, latest, archived) if len(band_numbers) < len(state.bands) else None,
+        unaccepted_since=_unaccepted_since(state, band_numbers, latest, archived)
+        if len(band_numbers) < len(state.bands)
+        else None,
     )
 
 
@@ -207,60 +210,62 @@ def _latest(state: EvaluableState, band_numbers: Iterable[int]) -> Tick:
     return max([state.bands[number].last for number in band_numbers])
 
 
-def _held_since(
+def _unaccepted_since(
     state: EvaluableState, band_numbers: Collection[int], latest: Tick, archived: Iterable[ArchivedTicks]
 ) -> int | None:
     """Return the time of the first tick after the latest accepted tick.
 
-    Returns None when there is none. Such a tick is always in a rejected band.
+    Such a tick is always in a rejected band. Returns None when there is none.
     """
     rejected = state.bands.keys() - band_numbers
     if max([state.bands[number].last for number in rejected]) < latest:
         return None
-    found = [state.bands[number].first_after(latest) for number in rejected]
-    found += [ticks.first_after(latest, rejected) for ticks in archived]
-    pending = chain.from_iterable(state.to_archive.values())
-    found += [tick for tick in pending if tick > latest and band_of(tick[2]) in rejected]
-    return min(tick for tick in found if tick is not None)[0]
+    candidates = [state.bands[number].first_after(latest) for number in rejected]
+    candidates += [ticks.first_after(latest, rejected) for ticks in archived]
+    to_archive = chain.from_iterable(state.to_archive.values())
+    candidates += [tick for tick in to_archive if tick > latest and band_of(tick[2]) in rejected]
+    return min(tick for tick in candidates if tick is not None)[0]
 
 
 def _counted_bands(state: EvaluableState, *, filter_outliers: bool) -> Collection[int]:
     return accepted_bands(state) if filter_outliers else state.bands.keys()
 
 
-def _now(state: EvaluableState, now: int) -> int:
+def _evaluation_time(state: EvaluableState, now: int) -> int:
     return now if state.newest is None else max(now, state.newest[0])
 
 
-def _extremes(bands: Sequence[BandFigures], start: int, latest: float) -> Extremes:
+def _extremes(bands: Sequence[EvaluableBand], start: int, latest: float) -> Extremes:
     """Return the lowest and the highest price after `start`.
 
     Without a trade, both are the latest price.
     """
     if len(bands) == 1:  # a shortcut: most tokens have a single band
         return bands[0].extremes_after(start) or (latest, latest)
-    found = [extremes for band in bands if (extremes := band.extremes_after(start)) is not None]
-    return (min([low for low, _ in found]), max([high for _, high in found])) if found else (latest, latest)
+    all_extremes = [extremes for band in bands if (extremes := band.extremes_after(start)) is not None]
+    if not all_extremes:
+        return latest, latest
+    return min([low for low, _ in all_extremes]), max([high for _, high in all_extremes])
 
 
 def _base(
     state: EvaluableState, band_numbers: Collection[int], start: int, archived: Iterable[ArchivedTicks]
 ) -> Tick | None:
-    """Return the last tick of an accepted band at or before `start`.
+    """Return the tick to which a change since `start` refers.
 
-    A tick from before the horizon counts in any band.
+    This is the last tick of an accepted band at or before `start`. Before the horizon, the ticks of all bands count.
     """
     if len(state.bands) == 1 and start >= state.recent_start:
         [band] = state.bands.values()
         return band.last_until(start)
-    found = [state.bands[number].last_until(start) for number in band_numbers]
+    candidates = [state.bands[number].last_until(start) for number in band_numbers]
     if len(band_numbers) < len(state.bands):
-        found += [band.last_until(min(start, state.horizon - 1)) for band in state.bands.values()]
+        candidates += [band.last_until(min(start, state.horizon - 1)) for band in state.bands.values()]
     if start < state.recent_start:
-        found += [ticks.last_until(start, band_numbers) for ticks in archived]
-        pending = chain.from_iterable(state.to_archive.values())
-        found += [tick for tick in pending if tick[0] <= start and band_of(tick[2]) in band_numbers]
-    return max((tick for tick in found if tick is not None), default=None)
+        candidates += [ticks.last_until(start, band_numbers) for ticks in archived]
+        to_archive = chain.from_iterable(state.to_archive.values())
+        candidates += [tick for tick in to_archive if tick[0] <= start and band_of(tick[2]) in band_numbers]
+    return max((tick for tick in candidates if tick is not None), default=None)
 
 
 def _change(latest: Tick, base: Tick | None) -> float | None:

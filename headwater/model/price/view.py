@@ -1,6 +1,7 @@
-"""Read-only views of a stored state and its tail.
+"""Read-only views of a stored state and its tail, from which the statistics are computed.
 
-BandFigures are computed directly from the encoded bytes. The tail is folded only when it contains ticks in the future.
+The views read the encoded bytes directly. The state is decoded, and its tail is folded, only when the tail has ticks in
+the future, or when ticks of the state that were in the future have to be folded now.
 """
 
 from bisect import bisect_left, bisect_right
@@ -12,14 +13,14 @@ from typing import NamedTuple
 
 from headwater.model.price.archive import TimeBucket
 from headwater.model.price.band import Extremes, band_of
-from headwater.model.price.codec import BAND_HEAD, Head, columns_size, decode, decode_head
+from headwater.model.price.codec import BAND_HEAD, Head, columns_size, decode_head, decode_state
 from headwater.model.price.series import Tick
 from headwater.model.price.state import PricedTick, TokenState, horizon_of, window_start_of
-from headwater.model.price.stats import BandFigures, EvaluableState
-from headwater.model.price.tail import unpack
+from headwater.model.price.stats import EvaluableBand, EvaluableState
+from headwater.model.price.tail import decode_tail
 
 _UNSIGNED = (1 << 64) - 1
-_NO_HEAD = Head(window_start=0, recent_start=0, minute_hours=set(), bands=0, newest=None, ahead=[], end=0)
+_NO_HEAD = Head(window_start=0, recent_start=0, minute_hours=set(), band_count=0, newest=None, ahead=[], bands_offset=0)
 
 
 class StateView(NamedTuple):
@@ -29,29 +30,29 @@ class StateView(NamedTuple):
     recent_start: int
     horizon: int
     minute_hours: set[int]
-    bands: Mapping[int, BandFigures]
+    bands: Mapping[int, EvaluableBand]
     to_archive: Mapping[TimeBucket, Sequence[Tick]] = MappingProxyType({})
 
 
 class BandView:
-    """A band of a stored state. It implements stats.BandFigures.
+    """A band of a stored state. It implements stats.EvaluableBand.
 
     Args:
         words: The whole encoded state as integers.
         doubles: The whole encoded state as floats.
-        at: The word index of the first column of the band.
-        counts: The lengths in the band's head.
+        start: The word index of the first column of the band.
+        counts: The lengths in the head of the band.
     """
 
     __slots__ = ("_closes", "_counts", "_doubles", "_highs", "_hours", "_lows", "_recent", "_words")
 
     def __init__(
-        self, words: "memoryview[int]", doubles: "memoryview[float]", at: int, counts: tuple[int, int, int, int, int]
+        self, words: "memoryview[int]", doubles: "memoryview[float]", start: int, counts: tuple[int, int, int, int, int]
     ) -> None:
         self._words, self._doubles, self._counts = words, doubles, counts
         lows, highs, recent, closes, _ = counts
-        self._lows = at
-        self._highs = at + 3 * lows
+        self._lows = start
+        self._highs = start + 3 * lows
         self._recent = self._highs + 3 * highs
         self._closes = self._recent + 3 * recent
         self._hours = self._closes + 3 * closes
@@ -89,46 +90,47 @@ class BandView:
 
     def first_after(self, tick: Tick) -> Tick | None:
         _, _, recent, closes, _ = self._counts
-        found = []
+        candidates = []
         for start, count in ((self._recent, recent), (self._closes, closes)):
             at = bisect_left(self._words, tick[0], start, start + count) - start
             while at < count and self._tick(start, count, at) <= tick:
                 at += 1
             if at < count:
-                found.append(self._tick(start, count, at))
-        return min(found, default=None)
+                candidates.append(self._tick(start, count, at))
+        return min(candidates, default=None)
 
     def minute_mask(self, hour: int) -> int:
         start, count = self._hours, self._counts[4]
         at = bisect_left(self._words, hour, start, start + count)
         return self._words[at + count] if at < start + count and self._words[at] == hour else 0
 
-    def _tick(self, start: int, count: int, number: int) -> Tick:
-        at = start + number
+    def _tick(self, start: int, count: int, index: int) -> Tick:
+        """Return the tick at an index of a series of `count` ticks from the word `start` on."""
+        at = start + index
         return self._words[at], self._words[at + count] & _UNSIGNED, self._doubles[at + 2 * count]
 
 
 class TailedBand:
-    """A band of the state combined with ticks of the tail. It implements stats.BandFigures.
+    """A band of the state combined with ticks of the tail. It implements stats.EvaluableBand.
 
     Args:
-        base: The band of the state, if there is one.
+        stored: The band of the stored state, if there is one.
         ticks: The sorted ticks of the tail.
-        horizon: The horizon of the state with its tail, which may be later than that of the state alone.
+        horizon: The horizon of the state with its tail, which may be later than the horizon of the state alone.
     """
 
-    __slots__ = ("_base", "_horizon", "_prices", "_ticks", "_times")
+    __slots__ = ("_horizon", "_prices", "_stored", "_ticks", "_times")
 
-    def __init__(self, base: BandView | None, ticks: Sequence[PricedTick], horizon: int) -> None:
-        self._base, self._ticks, self._horizon = base, ticks, horizon
+    def __init__(self, stored: BandView | None, ticks: Sequence[PricedTick], horizon: int) -> None:
+        self._stored, self._ticks, self._horizon = stored, ticks, horizon
         self._times = tuple([tick[0] for tick in ticks])
         self._prices = tuple([tick[2] for tick in ticks])
 
     @property
     def last(self) -> Tick:
-        if not self._base:
+        if not self._stored:
             return self._ticks[-1][:3]
-        return max(self._base.last, self._ticks[-1][:3]) if self._ticks else self._base.last
+        return max(self._stored.last, self._ticks[-1][:3]) if self._ticks else self._stored.last
 
     @property
     def active_minutes(self) -> int:
@@ -136,44 +138,47 @@ class TailedBand:
 
     @property
     def minutes_by_hour(self) -> dict[int, int]:
-        minutes = self._base.minutes_by_hour if self._base else {}
+        minutes = self._stored.minutes_by_hour if self._stored else {}
         for time in self._times:
             hour, minute = TimeBucket.of_minute(time)
             minutes[hour] = minutes.get(hour, 0) | 1 << minute
         return {hour: bits for hour, bits in minutes.items() if hour >= self._horizon}
 
     def first_after(self, tick: Tick) -> Tick | None:
-        found = self._base.first_after(tick) if self._base else None
-        first = next((one[:3] for one in self._ticks if one[:3] > tick), None)
-        return min((one for one in (found, first) if one), default=None)
+        first_stored = self._stored.first_after(tick) if self._stored else None
+        first_in_tail = next((later[:3] for later in self._ticks if later[:3] > tick), None)
+        return min((first for first in (first_stored, first_in_tail) if first), default=None)
 
     def extremes_after(self, time: int) -> Extremes | None:
         prices = self._prices[bisect_right(self._times, time) :]
-        if self._base:
-            prices += self._base.extremes_after(time) or ()
+        if self._stored:
+            prices += self._stored.extremes_after(time) or ()
         return (min(prices), max(prices)) if prices else None
 
     def last_until(self, time: int) -> Tick | None:
-        found = self._base.last_until(time) if self._base else None
-        at = bisect_right(self._times, time)
-        if not at:
-            return found
-        last = self._ticks[at - 1][:3]
-        return last if found is None or found < last else found
+        last_stored = self._stored.last_until(time) if self._stored else None
+        count = bisect_right(self._times, time)
+        if not count:
+            return last_stored
+        last_in_tail = self._ticks[count - 1][:3]
+        return last_in_tail if last_stored is None else max(last_stored, last_in_tail)
 
     def minute_mask(self, hour: int) -> int:
-        return self._base.minute_mask(hour) if self._base else 0
+        # The masks select archived buckets, and ticks of the tail are not archived.
+        return self._stored.minute_mask(hour) if self._stored else 0
 
 
 class MergedBand:
-    """A band of several states of one token. It implements stats.BandFigures.
+    """A band of several states of one token. It implements stats.EvaluableBand.
 
-    `horizon` is the horizon of the merged state.
+    Args:
+        parts: The band in each of the states.
+        horizon: The horizon of the merged state.
     """
 
     __slots__ = ("_horizon", "_parts")
 
-    def __init__(self, parts: Sequence[BandFigures], horizon: int) -> None:
+    def __init__(self, parts: Sequence[EvaluableBand], horizon: int) -> None:
         self._parts, self._horizon = parts, horizon
 
     @property
@@ -194,25 +199,25 @@ class MergedBand:
         return minutes
 
     def extremes_after(self, time: int) -> Extremes | None:
-        found = [extremes for part in self._parts if (extremes := part.extremes_after(time))]
-        return (min(low for low, _ in found), max(high for _, high in found)) if found else None
+        extremes = [extreme for part in self._parts if (extreme := part.extremes_after(time))]
+        return (min(low for low, _ in extremes), max(high for _, high in extremes)) if extremes else None
 
     def last_until(self, time: int) -> Tick | None:
-        found = (part.last_until(time) for part in self._parts)
-        return max((tick for tick in found if tick), default=None)
+        candidates = (part.last_until(time) for part in self._parts)
+        return max((tick for tick in candidates if tick), default=None)
 
     def first_after(self, tick: Tick) -> Tick | None:
-        found = (part.first_after(tick) for part in self._parts)
-        return min((first for first in found if first), default=None)
+        candidates = (part.first_after(tick) for part in self._parts)
+        return min((first for first in candidates if first), default=None)
 
     def minute_mask(self, hour: int) -> int:
         return reduce(or_, (part.minute_mask(hour) for part in self._parts))
 
 
-def merged(states: Sequence[EvaluableState]) -> EvaluableState:
+def merge_states(states: Sequence[EvaluableState]) -> EvaluableState:
     """Merge several states of a token for an evaluation.
 
-    The merged state has no minute_hours, so `needed_buckets` must be called for each part.
+    The merged state has no minute_hours, so `needed_buckets` must be called with each of the states as `part`.
     """
     parts = [state for state in states if state.newest is not None] or states[:1]
     if len(parts) == 1:
@@ -231,23 +236,23 @@ def merged(states: Sequence[EvaluableState]) -> EvaluableState:
     return StateView(newest, max(part.recent_start for part in parts), horizon, set(), bands, to_archive)
 
 
-def read_at(data: bytes | None, tail: bytes | None, now: int) -> EvaluableState:
+def view_with_tail(data: bytes | None, tail: bytes | None, now: int) -> EvaluableState:
     """Return the state of a token at a time, from its encoded state and its tail.
 
     Raises PriceStateUnreadable.
     """
-    return view_of(data, unpack(tail) if tail else [], now)
+    return view_with_ticks(data, decode_tail(tail) if tail else [], now)
 
 
-def view_of(data: bytes | None, ticks: Iterable[PricedTick], now: int) -> EvaluableState:
-    """Return the state of a token at a time, from its encoded state and later ticks.
+def view_with_ticks(data: bytes | None, ticks: Iterable[PricedTick], now: int) -> EvaluableState:
+    """Return the state of a token at a time, from its encoded state and from later ticks.
 
     The ticks may have any order. Raises PriceStateUnreadable.
     """
     ticks = sorted(ticks)
     head = decode_head(data) if data else _NO_HEAD
     if (ticks and ticks[-1][0] > now) or (head.ahead and min(head.ahead)[0] <= now):
-        state = decode(data) if data else TokenState()
+        state = decode_state(data) if data else TokenState()
         state.fold_due(now)
         state.fold_all(ticks, now)
         return state
@@ -256,26 +261,28 @@ def view_of(data: bytes | None, ticks: Iterable[PricedTick], now: int) -> Evalua
         return StateView(head.newest, head.recent_start, horizon_of(head.window_start), head.minute_hours, bands)
     newest = ticks[-1] if head.newest is None else max(head.newest, ticks[-1])
     horizon = horizon_of(window_start_of(newest[0]))
-    return StateView(newest, head.recent_start, horizon, head.minute_hours, _tailed(bands, ticks, horizon))
+    return StateView(newest, head.recent_start, horizon, head.minute_hours, _bands_with_tail(bands, ticks, horizon))
 
 
 def _bands(data: bytes, head: Head) -> dict[int, BandView]:
     words, doubles = memoryview(data).cast("q"), memoryview(data).cast("d")
-    at, bands = head.end, dict[int, BandView]()
-    for _ in range(head.bands):
-        number, *counts = BAND_HEAD.unpack_from(data, at)
-        at += BAND_HEAD.size
-        bands[number] = BandView(words, doubles, at // 8, (*counts,))
-        at += columns_size(counts)
+    offset, bands = head.bands_offset, dict[int, BandView]()
+    for _ in range(head.band_count):
+        number, *counts = BAND_HEAD.unpack_from(data, offset)
+        offset += BAND_HEAD.size
+        bands[number] = BandView(words, doubles, offset // 8, (*counts,))
+        offset += columns_size(counts)
     return bands
 
 
-def _tailed(bands: Mapping[int, BandView], ticks: Sequence[PricedTick], horizon: int) -> dict[int, BandFigures]:
+def _bands_with_tail(
+    bands: Mapping[int, BandView], ticks: Sequence[PricedTick], horizon: int
+) -> dict[int, EvaluableBand]:
     prices = [tick[2] for tick in ticks]
     lowest = band_of(min(prices))
     if lowest == band_of(max(prices)) and bands.keys() <= {lowest}:  # a shortcut: most tokens have a single band
         return {lowest: TailedBand(bands.get(lowest), ticks, horizon)}
-    found: dict[int, list[PricedTick]] = {number: [] for number in bands}
+    ticks_by_band: dict[int, list[PricedTick]] = {number: [] for number in bands}
     for tick in ticks:
-        found.setdefault(band_of(tick[2]), []).append(tick)
-    return {number: TailedBand(bands.get(number), some, horizon) for number, some in found.items()}
+        ticks_by_band.setdefault(band_of(tick[2]), []).append(tick)
+    return {number: TailedBand(bands.get(number), of_band, horizon) for number, of_band in ticks_by_band.items()}

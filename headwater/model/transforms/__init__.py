@@ -1,14 +1,14 @@
-"""The configurations of transforms, each `type` in a file of its own.
+"""The configurations of transforms, with a file for each `type`.
 
-Each file has a stored model and a request model. The configurations are in this package, and not beside the code in
-transforms/, because stores and orchestrators read and write them.
+Each file has a stored model and a request model. The configurations are in this package, and not beside the code of the
+transforms in headwater/transforms/, because stores and orchestrators read and write them.
 """
 
 from typing import Annotated
 
 from pydantic import Field
 
-from headwater.model.members import models_by_type
+from headwater.model.fields import models_by_type
 from headwater.model.transforms.redis_set_filter import NewRedisSetFilterTransform, RedisSetFilterTransform
 from headwater.model.transforms.v8 import NewV8Transform, V8Transform
 

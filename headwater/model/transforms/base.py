@@ -1,11 +1,11 @@
-"""The members that the configurations of all types of transforms have."""
+"""The fields that the configurations of all types of transforms have."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from headwater.model.members import ReturnedOnly, is_none
+from headwater.model.fields import ReturnedOnly, is_none
 from headwater.model.request_model import RequestModel
 
 TRANSFORM_NAME_PATTERN = r"^[A-Za-z0-9._-]{1,100}$"
@@ -13,9 +13,10 @@ TRANSFORM_NAME_PATTERN = r"^[A-Za-z0-9._-]{1,100}$"
 
 @dataclass(frozen=True, slots=True)
 class TransformIdentity:
-    """The members of a stored transform by which a transform in a request is matched to it.
+    """The fields by which a transform in a request is matched to a stored transform.
 
-    content: see TransformMembers.
+    Attributes:
+        content: See TransformFields.
     """
 
     uid: str
@@ -24,13 +25,14 @@ class TransformIdentity:
     content: str
 
 
-class TransformMembers(BaseModel):
-    """The members that a transform has both in a request and in a stored configuration.
+class TransformFields(BaseModel):
+    """The fields that a transform has both in a request and in a stored configuration.
 
     Class variables describe the type:
-        noun: What docs call a transform of this type.
-        content_member: The member that decides what the transform does. A request without uids is matched by it.
-        example: The members of an example, without those that are optional.
+        noun: What the documentation calls a transform of this type.
+        content_field: The field that decides what the transform does. In a request without uids, a transform is matched
+            to the stored transform with the same value of this field.
+        example: The fields of an example, without optional fields.
         is_script: Whether the transform runs in the sandbox, and may make any number of outputs of a record.
         owns_set: Whether the transform has a set of values, which the filter-values endpoints change.
     """
@@ -38,7 +40,7 @@ class TransformMembers(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     noun: ClassVar[str]
-    content_member: ClassVar[str]
+    content_field: ClassVar[str]
     example: ClassVar[dict[str, Any]]
     is_script: ClassVar[bool] = False
     owns_set: ClassVar[bool] = False
@@ -53,20 +55,20 @@ class TransformMembers(BaseModel):
 
     @property
     def content(self) -> str:
-        """The value of `content_member`."""
-        return str(getattr(self, self.content_member))
+        """The value of `content_field`."""
+        return str(getattr(self, self.content_field))
 
-    def without_internal_members(self) -> Self:
-        """Return the transform without the members that users never see."""
+    def without_internal_fields(self) -> Self:
+        """Return the transform without the fields that users never see."""
         return self
 
 
-class SentTransform(RequestModel):
-    """The members that every transform in a request may have, and a stored one does not."""
+class NewTransformFields(RequestModel):
+    """The fields that a transform has only in a request."""
 
     uid: str | None = Field(
         default=None,
-        description="The uid of the transform that this one updates. A new transform gets a new uid; POST ignores it.",
+        description="The uid of the stored transform to update. A new transform gets a new uid; POST ignores this.",
     )
     warnings: ReturnedOnly = None
 

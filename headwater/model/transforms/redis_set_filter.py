@@ -1,22 +1,22 @@
-"""Configuration of the transform `redis_set_filter`.
+"""The configuration of the transform `redis_set_filter`.
 
-See transforms/redis_set_filter.py for what it does.
+headwater/transforms/redis_set_filter.py executes the transform.
 """
 
 from typing import Annotated, Literal
 
 from pydantic import Field
 
-from headwater.model.members import Text
-from headwater.model.transforms.base import SentTransform, TransformMembers
+from headwater.model.fields import Text
+from headwater.model.transforms.base import NewTransformFields, TransformFields
 from headwater.model.value_sets import MAX_VALUES_PER_REQUEST, VALUE_SCHEMA
 
 MAX_EXPRESSION_CHARS = 4096
 
 
-class _RedisSetFilter(TransformMembers):
+class _RedisSetFilter(TransformFields):
     noun = "filter"
-    content_member = "filter_expr"
+    content_field = "filter_expr"
     example = {"type": "redis_set_filter", "filter_expr": "root = this.token_address"}
     owns_set = True
 
@@ -33,8 +33,8 @@ class RedisSetFilterTransform(_RedisSetFilter):
     uid: str
 
 
-class NewRedisSetFilterTransform(_RedisSetFilter, SentTransform):
-    """A filter in a request. A new filter has the initial values of its set."""
+class NewRedisSetFilterTransform(_RedisSetFilter, NewTransformFields):
+    """A filter in a request. A new filter may have the initial values of its set."""
 
     set_values: list[Annotated[str, Field(json_schema_extra=VALUE_SCHEMA)]] | None = Field(
         default=None,

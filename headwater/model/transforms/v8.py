@@ -1,29 +1,33 @@
-"""Configuration of the transform `v8`. See transforms/v8.py for what it does."""
+"""The configuration of the transform `v8`.
+
+headwater/transforms/v8.py executes the transform.
+"""
 
 from typing import Annotated, Literal, NamedTuple, Self
 
 from pydantic import AfterValidator, Field
 from pydantic.json_schema import SkipJsonSchema
 
-from headwater.model.members import Text, is_none
-from headwater.model.transforms.base import SentTransform, TransformMembers
+from headwater.model.fields import Text, is_none
+from headwater.model.transforms.base import NewTransformFields, TransformFields
 
 MAX_SCRIPT_BYTES = 1 << 20
 
 
-def _script_size(script: str) -> str:
+def _require_script_size(script: str) -> str:
     if len(script.encode()) > MAX_SCRIPT_BYTES:
         raise ValueError(f"must be at most {MAX_SCRIPT_BYTES} bytes of UTF-8")
     return script
 
 
-Script = Annotated[Text, AfterValidator(_script_size)]
+Script = Annotated[Text, AfterValidator(_require_script_size)]
 
 
 class CheckedScript(NamedTuple):
-    """The result of a successful check.
+    """The result of the check of a valid script.
 
     Attributes:
+        warnings: What the user should know about the script.
         javascript: The compiled JavaScript; None when the script runs unchanged.
     """
 
@@ -31,9 +35,9 @@ class CheckedScript(NamedTuple):
     javascript: str | None = None
 
 
-class _V8(TransformMembers):
+class _V8(TransformFields):
     noun = "script"
-    content_member = "script"
+    content_field = "script"
     example = {"type": "v8", "script": "function process(record) { record.seen = true; return record; }"}
     is_script = True
 
@@ -48,8 +52,8 @@ class V8Transform(_V8):
     """Runs a JavaScript function `process(record)` in the sandbox."""
 
     uid: str
-    # Compiled from a module or from TypeScript when the script was saved; None when the script runs unchanged. It is
-    # never part of a response.
+    # The JavaScript that was compiled from a module or from TypeScript when the script was saved; None when the script
+    # runs unchanged. Responses never contain this field.
     javascript: SkipJsonSchema[str | None] = Field(default=None, exclude_if=is_none, repr=False)
 
     @property
@@ -57,10 +61,10 @@ class V8Transform(_V8):
         """The script that the sandbox loads."""
         return self.script if self.javascript is None else self.javascript
 
-    def without_internal_members(self) -> Self:
+    def without_internal_fields(self) -> Self:
         """Return the transform without the JavaScript that was compiled from its script."""
         return self.model_copy(update={"javascript": None})
 
 
-class NewV8Transform(_V8, SentTransform):
+class NewV8Transform(_V8, NewTransformFields):
     """A script in a request."""

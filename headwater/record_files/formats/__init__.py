@@ -1,4 +1,4 @@
-"""Formats of record files. Adding one is one entry in FORMATS."""
+"""The formats of record files. A new format needs a module here and an entry in FORMATS."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -19,7 +19,7 @@ _SUFFIXES: Final = {".csv": "csv", ".tsv": "tsv", ".parquet": "parquet", ".pq": 
 
 
 def format_of(path: Path) -> str:
-    """Return the format by the file's suffix, without that of the compression.
+    """Return the format by the suffix of a file. The suffix of the compression is ignored.
 
     An unknown suffix means JSON lines.
     """

@@ -1,6 +1,6 @@
 """Converts values of Arrow types to JSON.
 
-The stream's fields decide where JSON has several forms for a value.
+Where JSON has several forms for a value, the field of the stream decides.
 """
 
 import math
@@ -12,8 +12,9 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from headwater.model.timestamps import units_per_second
 from headwater.record_files.formats.optional_pyarrow import import_pyarrow
-from headwater.record_files.formats.text_columns import quoted_excerpt, to_json, type_of
+from headwater.record_files.formats.text_columns import converter_of, quoted_excerpt, type_of
 
 Convert = Callable[[Any], Any]
 """Converts a Python value or None to a value that msgspec encodes. Raises ValueError."""
@@ -23,19 +24,17 @@ _PER_SECOND: Final[Mapping[str, int]] = {"s": 1, "ms": 10**3, "us": 10**6, "ns":
 _PRINTABLE: Final = re.compile(rb"[\x20-\x7e]+")
 _HEX_TEXT: Final = re.compile(rb"0x[0-9a-fA-F]*")
 _ISO_TIME: Final = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d", re.ASCII)
-_UNITS: Final = ((10**11, "s"), (10**14, "ms"), (10**17, "us"))
-"""Numbers below a limit count these units since the epoch, larger ones nanoseconds; as in model/timestamps.py."""
 
 
 class Member(NamedTuple):
-    """The member to which a column is converted: its JSON Schema type and its example."""
+    """The JSON Schema type and the example of the member to which a column is converted."""
 
     type: str | None
     example: Any
 
     @classmethod
     def like(cls, example: Any) -> "Member":
-        """Return a member inside one of the stream's fields, of which only the example is known."""
+        """Return a member inside a field of the stream. Only the example of such a member is known."""
         return cls(type_of(example), example)
 
     @property
@@ -59,7 +58,7 @@ def require_compatible(kind: Any, name: str, type_: str | None) -> None:
 
 
 def cast_type(kind: Any, name: str) -> Any:
-    """Return the Arrow type to cast to before values are converted to Python.
+    """Return the Arrow type to which values are cast before they are converted to Python.
 
     Times become integers, because Python's datetime has no nanoseconds. Raises ValueError for a type that has no JSON
     form.
@@ -91,7 +90,10 @@ def _is_supported(kind: Any) -> bool:
 
 
 def converter(kind: Any, member: Member) -> Convert:
-    """Return the converter for values of an Arrow type, which is the type before the cast."""
+    """Return the converter for values of an Arrow type.
+
+    The type is the column's type before the cast.
+    """
     convert = _converter(kind, member)
     return lambda value: None if value is None else convert(value)
 
@@ -103,10 +105,10 @@ def _converter(kind: Any, member: Member) -> Convert:
     for is_kind, make in _CONVERTERS.items():
         if getattr(types, is_kind)(kind):
             return make(kind, member)
-    return _same
+    return _unchanged
 
 
-def _same(value: Any) -> Any:
+def _unchanged(value: Any) -> Any:
     return value
 
 
@@ -115,17 +117,20 @@ def _integer(_kind: Any, member: Member) -> Convert:
         return _flag
     if member.is_time_text:
         return _epoch_text(member)
-    return _as_text(str) if member.type == "string" else _same
+    return _as_text(str) if member.type == "string" else _unchanged
 
 
 def _boolean(_kind: Any, member: Member) -> Convert:
     if member.type == "string":
         return lambda value: "true" if value else "false"
-    return int if member.type in ("integer", "number") else _same
+    return int if member.type in ("integer", "number") else _unchanged
 
 
 def _flag(value: float) -> bool:
-    """Convert 0 and 1 to a boolean, because programs without nullable booleans write these."""
+    """Convert 0 and 1 to a boolean.
+
+    Programs without nullable booleans write these numbers.
+    """
     if value not in (0, 1):
         raise ValueError(f"{value} is neither true nor false")
     return value == 1
@@ -137,8 +142,8 @@ def _text(_kind: Any, member: Member) -> Convert:
     Programs export wide integers and nested values as text.
     """
     if member.type in (None, "string"):
-        return _same
-    parse = to_json(member.type)
+        return _unchanged
+    parse = converter_of(member.type)
     return lambda value: msgspec.Raw(parse(value)) if value else None
 
 
@@ -179,12 +184,12 @@ def _float(_kind: Any, member: Member) -> Convert:
     Programs without nullable integers write integers as floats.
     """
     as_text = _epoch_text(member) if member.is_time_text else _float_text
-    makers: Mapping[str | None, Convert] = {"integer": _whole, "string": as_text, "boolean": _flag}
-    convert = makers.get(member.type, _same)
+    converters: Mapping[str | None, Convert] = {"integer": _as_integer, "string": as_text, "boolean": _flag}
+    convert = converters.get(member.type, _unchanged)
     return lambda value: convert(value) if math.isfinite(value) else None
 
 
-def _whole(value: float) -> Any:
+def _as_integer(value: float) -> Any:
     return msgspec.Raw(b"%d" % int(value)) if value.is_integer() else value
 
 
@@ -195,21 +200,16 @@ def _float_text(value: float) -> str:
 def _timestamp(kind: Any, member: Member) -> Convert:
     factor, example = 10**9 // _PER_SECOND[kind.unit], member.example
     if isinstance(example, int | float):
-        unit = _nanoseconds_per_unit(example)
-        return lambda value: value * factor // unit
+        nanoseconds_per_unit = 10**9 // units_per_second(example)
+        return lambda value: value * factor // nanoseconds_per_unit
     show = _utc_text(member)
     return lambda value: show(value * factor)
 
 
 def _epoch_text(member: Member) -> Convert:
-    """Convert a number since the epoch to the text of a time; its size tells the unit."""
+    """Convert a number since the epoch, whose size tells its unit, to the text of a time."""
     show = _utc_text(member)
-    return lambda value: show(int(Decimal(repr(value)) * _nanoseconds_per_unit(value)))
-
-
-def _nanoseconds_per_unit(value: float) -> int:
-    unit = next((unit for limit, unit in _UNITS if abs(value) < limit), "ns")
-    return 10**9 // _PER_SECOND[unit]
+    return lambda value: show(int(Decimal(repr(value)) * (10**9 // units_per_second(value))))
 
 
 def _utc_text(member: Member) -> Callable[[int], str]:
@@ -249,7 +249,7 @@ def _time_of_day(kind: Any, _member: Member) -> Convert:
 
 
 def _duration(_kind: Any, member: Member) -> Convert:
-    return _as_text(str) if member.type == "string" else _same
+    return _as_text(str) if member.type == "string" else _unchanged
 
 
 def _list(kind: Any, member: Member) -> Convert:
@@ -259,13 +259,13 @@ def _list(kind: Any, member: Member) -> Convert:
 
 
 def _struct(kind: Any, member: Member) -> Convert:
-    known = member.example if isinstance(member.example, dict) else {}
-    members = [(field.name, converter(field.type, Member.like(known.get(field.name)))) for field in kind]
+    example = member.example if isinstance(member.example, dict) else {}
+    members = [(field.name, converter(field.type, Member.like(example.get(field.name)))) for field in kind]
     return lambda value: {name: convert(value[name]) for name, convert in members}
 
 
 _UNKNOWN_MEMBER: Final = Member(None, None)
-"""The member for keys and values of a map, whose types the stream does not tell."""
+"""The member for keys and values of a map, whose types the stream does not define."""
 
 
 def _map(kind: Any, _member: Member) -> Convert:
@@ -283,8 +283,8 @@ def _object(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     members = dict(pairs)
     if len(members) < len(pairs):
         names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"the map has the key {quoted_excerpt(twice)} twice: write the map with distinct keys")
+        repeated = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"the map has the key {quoted_excerpt(repeated)} twice: write the map with distinct keys")
     return members
 
 
@@ -312,7 +312,9 @@ _TARGET_TYPES: Final[Mapping[str, tuple[str, ...]]] = {
     "is_list_view": ("array",),
     "is_large_list_view": ("array",),
 }
-"""The JSON Schema types to which a column can be converted, by pyarrow's type predicate. Text is converted to any."""
+"""The JSON Schema types to which a column can be converted, by pyarrow's type predicate.
+
+A column of text can be converted to each type."""
 _CONVERTERS: Final[Mapping[str, Callable[[Any, Member], Convert]]] = {
     "is_boolean": _boolean,
     "is_integer": _integer,
@@ -337,6 +339,6 @@ _CONVERTERS: Final[Mapping[str, Callable[[Any, Member], Convert]]] = {
     "is_map": _map,
     "is_struct": _struct,
 }
-"""Converter factories by the name of pyarrow's type predicate.
+"""The functions that make a converter, by the name of pyarrow's type predicate.
 
-Columns of type null are accepted too; all other types raise ValueError."""
+Columns of type null are accepted too. All other types raise ValueError."""

@@ -7,7 +7,7 @@ from typing import BinaryIO, Protocol
 from headwater.model.stream import Entity
 
 BadRecordHandler = Callable[[int, str], None]
-"""Called with the number and the error of a record that can't be read. Raises, or returns to skip the record."""
+"""Is called with the number and the error of a record that can't be read. Raises, or returns to skip the record."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Reader(Protocol):
 
     @property
     def number_unit(self) -> str:
-        """What the numbers of records count, from 1: `line` or `record`."""
+        """The unit that the numbers of records count from 1, which is `line` or `record`."""
 
     def __iter__(self) -> Iterator[tuple[int, bytes]]:
         """Yield the number and the JSON of each record."""

@@ -1,4 +1,7 @@
-"""Decompresses gzip, bzip2, xz, Zstandard and LZ4 files, recognised by their first bytes."""
+"""Decompresses gzip, bzip2, xz, Zstandard and LZ4 files.
+
+The first bytes of a file show its compression.
+"""
 
 import bz2
 import gzip
@@ -41,22 +44,25 @@ def _gzip(file: BufferedReader) -> Any:
 
 
 class _Gunzip(gzip.GzipFile):
-    """Reads like gunzip: trailing data after the last gzip member is ignored, with a warning."""
+    """Reads a gzip file like gunzip.
+
+    Data after the last gzip member is ignored with a warning.
+    """
 
     def __init__(self, file: BufferedReader) -> None:
         super().__init__(fileobj=file)
         self.warning = ""
-        self._begun = False
+        self._has_read = False
 
     def read1(self, size: int = -1) -> bytes:
         try:
             data = super().read1(size)
         except gzip.BadGzipFile as error:
-            if not self._begun or not str(error).startswith("Not a gzipped file"):
+            if not self._has_read or not str(error).startswith("Not a gzipped file"):
                 raise
             self.warning = "the data after the end of the gzip data is not gzip, and is ignored"
             return b""
-        self._begun = True
+        self._has_read = True
         return data
 
 
@@ -68,8 +74,8 @@ _OPENERS: Final[Mapping[bytes, Callable[[BufferedReader], Any]]] = {
     b"\x04\x22\x4d\x18": _lz4,
     b"\x02\x21\x4c\x18": _lz4_legacy,
 }
-"""Openers by magic number. No uncompressed record file begins with one, except a CSV whose first column is named
-`BZh…`."""
+"""The openers by magic number. No uncompressed record file begins with a magic number, except a CSV file whose first
+column is named `BZh…`."""
 BUFFER_BYTES: Final = 1 << 18
 _LONGEST_MAGIC: Final = max(map(len, _OPENERS))
 _SKIPPABLE: Final = re.compile(rb"[\x50-\x5f]\x2a\x4d\x18")
@@ -88,7 +94,10 @@ class DecompressedFile(io.RawIOBase):
 
     @property
     def warning(self) -> str:
-        """A warning about the file, set after it was read to its end; "" without one."""
+        """A warning about the file, which is set after the file was read to its end.
+
+        It is "" without a warning.
+        """
         return getattr(self._source, "warning", "")
 
     def readable(self) -> bool:
@@ -101,15 +110,15 @@ class DecompressedFile(io.RawIOBase):
 
 
 def decompressed(file: BufferedReader) -> BinaryIO:
-    """Open the decompressed content of a file.
+    """Return the decompressed content of a file.
 
     Raises SetupError when pyarrow is needed and not installed.
     """
     _skip_frames(file)
     start = file.peek(_LONGEST_MAGIC)
-    for magic, unpack in _OPENERS.items():
+    for magic, open_ in _OPENERS.items():
         if start.startswith(magic):
-            return BufferedReader(DecompressedFile(unpack(file)), BUFFER_BYTES)
+            return BufferedReader(DecompressedFile(open_(file)), BUFFER_BYTES)
     return file
 
 
@@ -122,6 +131,9 @@ def _skip_frames(file: BufferedReader) -> None:
 
 
 def decompression_warning(file: BinaryIO | None) -> str:
-    """Return the warning about a decompressed file that was read to its end; "" without one."""
+    """Return the warning about a decompressed file that was read to its end.
+
+    Returns "" without a warning.
+    """
     raw = getattr(file, "raw", None)
     return raw.warning if isinstance(raw, DecompressedFile) else ""

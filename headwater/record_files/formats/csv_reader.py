@@ -9,13 +9,13 @@ from typing import BinaryIO
 
 from headwater.model.stream import Entity
 from headwater.record_files.formats.base import BadRecordHandler, Dialect, require_known_column
-from headwater.record_files.formats.text_columns import ToJson, encode, to_json, types_of
+from headwater.record_files.formats.text_columns import ToJson, converter_of, encode, types_of
 
 
 class CsvReader:
-    """Implements formats.base.Reader.
+    """Implements formats.base.Reader for CSV.
 
-    An empty field is null, and so are the dialect's null texts.
+    An empty field is null, and so are the null texts of the dialect.
     """
 
     number_unit = "line"
@@ -62,7 +62,7 @@ class CsvReader:
         try:
             require_known_column(names, self._entity)
         except ValueError as error:
-            raise ValueError(f"{error}{_other_delimiter(names)}") from None
+            raise ValueError(f"{error}{_delimiter_hint(names)}") from None
         return names
 
     def _converter(self, type_: str | None) -> ToJson:
@@ -70,13 +70,13 @@ class CsvReader:
 
         The function converts an empty field and null texts to null.
         """
-        convert, nulls = to_json(type_), self._nulls
+        convert, nulls = converter_of(type_), self._nulls
         if not nulls:
             return lambda text: convert(text) if text else b"null"
         return lambda text: convert(text) if text and text not in nulls else b"null"
 
     def _valid_rows(self) -> Iterator[list[str]]:
-        """Yield non-empty rows. Rows that are not valid CSV are reported."""
+        """Yield the non-empty rows, and handle rows that are not valid CSV as bad records."""
         while True:
             try:
                 row = next(self._rows, None)
@@ -100,12 +100,12 @@ def _record(row: list[str], prefixes: list[bytes], converters: list[ToJson]) -> 
     return b"".join([prefix + convert(text) for prefix, convert, text in members]) + b"}"
 
 
-def _other_delimiter(names: list[str]) -> str:
-    """Return a hint for a file with another delimiter than the given one; "" without a hint."""
+def _delimiter_hint(names: list[str]) -> str:
+    """Return a hint for a file with an unexpected delimiter; "" without a hint."""
     if names and names[0].startswith("sep="):
         return ". The line `sep=` is Excel's own: remove it"
-    found = next((mark for mark in ";\t|," if len(names) == 1 and mark in names[0]), None)
-    return "" if found is None else f". Did you mean --delimiter {found!r}?"
+    delimiter = next((mark for mark in ";\t|," if len(names) == 1 and mark in names[0]), None)
+    return "" if delimiter is None else f". Did you mean --delimiter {delimiter!r}?"
 
 
 def _reason(error: ValueError, row: list[str], names: list[str], converters: list[ToJson]) -> str:

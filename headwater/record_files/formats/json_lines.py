@@ -1,4 +1,4 @@
-"""Reads JSON lines: one JSON object per line."""
+"""Reads JSON lines, which are files with one JSON object per line."""
 
 from codecs import BOM_UTF8
 from collections.abc import Iterator
@@ -9,7 +9,10 @@ from headwater.record_files.formats.base import BadRecordHandler, Dialect
 
 
 class JsonLinesReader:
-    """Implements formats.base.Reader. Yields the non-empty lines unchanged and unchecked."""
+    """Implements formats.base.Reader for JSON lines.
+
+    Yields the non-empty lines unchanged and unchecked.
+    """
 
     number_unit = "line"
 

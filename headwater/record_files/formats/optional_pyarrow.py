@@ -6,9 +6,9 @@ from headwater.extras import require_extra
 
 
 def import_pyarrow(what: str) -> Any:
-    """Return the module.
+    """Return the module pyarrow. Raises SetupError with advice when pyarrow is not installed.
 
-    Raises SetupError with advice when it is not installed. `what` is the file type to read.
+    `what` is the file type to read.
     """
     require_extra("parquet", "pyarrow", what)
     import pyarrow

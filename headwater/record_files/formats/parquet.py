@@ -24,7 +24,7 @@ _encode: Final = msgspec.json.Encoder(decimal_format="number").encode
 
 
 class ParquetReader:
-    """Implements formats.base.Reader. docs/files.md has the table of types."""
+    """Implements formats.base.Reader for Parquet. docs/files.md has the table of types."""
 
     number_unit = "record"
 
@@ -37,21 +37,21 @@ class ParquetReader:
         self._entity = entity
         self._types = types_of(entity)
         self._example = entity.example if entity else {}
-        self._read, self._rows = 0, 1
+        self._records_read, self._row_count = 0, 1
 
     def __iter__(self) -> Iterator[tuple[int, bytes]]:
         try:
-            yield from self._all()
+            yield from self._all_records()
         except self._arrow.ArrowException as error:
             if isinstance(error, MemoryError):
                 raise
             raise ValueError(str(error)) from error
 
-    def _all(self) -> Iterator[tuple[int, bytes]]:
+    def _all_records(self) -> Iterator[tuple[int, bytes]]:
         from pyarrow.parquet import ParquetFile
 
         with _seekable(self._source) as source, ParquetFile(source) as file:
-            self._rows = file.metadata.num_rows or 1
+            self._row_count = file.metadata.num_rows or 1
             fields = list(file.schema_arrow)
             if len({field.name for field in fields}) < len(fields):
                 raise ValueError("two columns have one name")
@@ -67,21 +67,21 @@ class ParquetReader:
 
     def _records(self, batch: Any, converters: list[tuple[str, Convert]]) -> Iterator[tuple[int, bytes]]:
         for index, row in enumerate(_rows(batch)):
-            self._read += 1
+            self._records_read += 1
             try:
-                yield self._read, _encode({name: to_json(row[name]) for name, to_json in converters})
+                yield self._records_read, _encode({name: convert(row[name]) for name, convert in converters})
             except _BAD_VALUE as error:
-                self._on_bad_record(self._read, _reason(error, batch, index, converters))
+                self._on_bad_record(self._records_read, _reason(error, batch, index, converters))
 
     def fraction_read(self) -> float:
-        return self._read / self._rows
+        return self._records_read / self._row_count
 
 
 def _rows(batch: Any) -> Iterator[Any]:
-    """Yield the rows of a batch.
+    """Return the rows of a batch.
 
-    If a value can't be converted to Python (such as a date beyond year 9999), rows are read value by value, so that
-    only that row fails.
+    If a value can't be converted to Python (such as a date beyond year 9999), the rows are converted value by value, so
+    that only the row with that value fails.
     """
     try:
         return iter(batch.to_pylist())
@@ -103,9 +103,9 @@ class _Row:
 def _reason(error: Exception, batch: Any, index: int, converters: list[tuple[str, Convert]]) -> str:
     """Return the error message for a row, with the name of the column."""
     row = _Row(batch, index)
-    for name, to_json in converters:
+    for name, convert in converters:
         try:
-            _encode(to_json(row[name]))
+            _encode(convert(row[name]))
         except _BAD_VALUE as fault:
             return f"{name}: {fault}"
     return str(error)
@@ -113,9 +113,9 @@ def _reason(error: Exception, batch: Any, index: int, converters: list[tuple[str
 
 @contextmanager
 def _seekable(file: BinaryIO) -> Iterator[Any]:
-    """Return the file, or a seekable copy of a pipe or a compressed file.
+    """Return the file, or a seekable copy of a pipe or of a compressed file.
 
-    Parquet is read from its end.
+    Parquet is read from the end.
     """
     if isinstance(getattr(file, "raw", None), FileIO) and file.seekable():
         yield file

@@ -24,7 +24,7 @@ _BOOLEANS: Final = MappingProxyType(
 )
 """The texts that PostgreSQL, pandas and spreadsheets write for booleans, in lower case."""
 _MAX_DIGITS: Final = 100
-"""The most digits of an integer written with an exponent or a fraction; a uint256 has up to 78."""
+"""The maximum number of digits of an integer written with an exponent or a fraction. A uint256 has up to 78."""
 
 encode: Final = msgspec.json.encode
 
@@ -39,18 +39,18 @@ def type_of(example: Any) -> str | None:
     return _TYPE_NAMES.get(type(example))
 
 
-def to_json(type_: str | None) -> ToJson:
+def converter_of(type_: str | None) -> ToJson:
     """Return the converter for a member of this type.
 
-    Returns None for an unknown type, for which text becomes a string.
+    None means an unknown type, whose text becomes a string.
     """
     return encode if type_ is None else _BY_TYPE[type_]
 
 
 def _integer(text: str) -> bytes:
-    """Convert an integer.
+    """Convert an integer, and leave its digits unchanged.
 
-    Digits stay as they are; 17.0 and 1.2e3 become integers, because many programs export integer columns like that.
+    17.0 and 1.2e3 become integers, because many programs export integer columns in these forms.
     """
     number = _number(text)
     if number.lstrip(b"-").isdigit():
@@ -68,14 +68,14 @@ def _number(text: str) -> bytes:
 
 
 def _boolean(text: str) -> bytes:
-    found = _BOOLEANS.get(text.lower())
-    if found is None:
+    boolean = _BOOLEANS.get(text.lower())
+    if boolean is None:
         raise ValueError(f"{quoted_excerpt(text)} is neither true nor false")
-    return found
+    return boolean
 
 
 def _list(text: str) -> bytes:
-    """Convert a list: JSON, a PostgreSQL array, or members separated by commas.
+    """Convert a list in JSON, a PostgreSQL array, or members that are separated by commas.
 
     ethereum-etl writes `topics` with commas.
     """
@@ -89,9 +89,7 @@ def _list(text: str) -> bytes:
 def _postgres_array(text: str) -> list[str | None]:
     """Return the members of a one-dimensional array in PostgreSQL's form: `{a,"b c",NULL}`.
 
-    Raises ValueError.
-
-    Source: PostgreSQL's documentation, section 8.15.6.
+    Raises ValueError. Section 8.15.6 of PostgreSQL's documentation describes the form.
     """
     inner = text[1:-1]
     if not text.endswith("}") or "{" in inner or (inner and _is_json(text)):

@@ -1,1 +1,1 @@
-"""Static analysis of users' scripts: what their text says, without running them."""
+"""Static analysis, which finds out from a script's text whether it keeps state."""

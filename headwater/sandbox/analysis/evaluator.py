@@ -1,4 +1,4 @@
-"""Computes which objects that survive between records the values of expressions reach."""
+"""Computes which surviving objects the value of an expression can reach."""
 
 import re
 from typing import Final
@@ -25,90 +25,92 @@ class ReachabilityEvaluator:
     def __init__(self, facts: Facts) -> None:
         self._facts = facts
         self._memo: dict[int, Reachability] = {}
-        self.makes_objects = False
-        """Whether the script has classes, or functions that create functions. Their results may hold state."""
+        self.creates_closures_or_instances = False
+        """Whether the script has classes, or functions that create functions. Instances and closures may hold state."""
 
     def clear_cache(self) -> None:
         """Clear the cached results, because facts have changed."""
         self._memo.clear()
 
-    def of(self, node: Node | None, at_load: bool) -> Reachability:
-        """Return the reachability of an expression's value.
+    def evaluate(self, node: Node | None, at_load: bool) -> Reachability:
+        """Return the reachability of the value of an expression.
 
         Raises MayKeepState when the value can't be tracked.
         """
         if node is None or node.type in PRIMITIVES:
             return NOTHING
-        found = self._memo.get(node.id)
-        if found is None:
-            found = self._memo[node.id] = self._value_of(node, node.type, at_load)
-        return found
+        cached = self._memo.get(node.id)
+        if cached is None:
+            cached = self._memo[node.id] = self._evaluate_node(node, node.type, at_load)
+        return cached
 
-    def _value_of(self, node: Node, kind: str, at_load: bool) -> Reachability:
+    def _evaluate_node(self, node: Node, kind: str, at_load: bool) -> Reachability:
         if kind in ("identifier", "shorthand_property_identifier"):
-            return self._value_of_name(node)
+            return self._reach_of_name(node)
         if kind in MEMBERS:
-            return self._value_of_member(node, at_load)
+            return self._reach_of_member(node, at_load)
         if kind == "call_expression":
-            return self._value_of_call(node, at_load)
+            return self._reach_of_call(node, at_load)
         if kind == "new_expression":
-            return self._value_of_new(node, at_load)
+            return self._reach_of_new(node, at_load)
         if kind in ("array", "object"):
-            held = self._value_of_members(node, at_load)
-            return held.in_surviving_object() if at_load else held.in_new_object()
+            members = self._reach_of_members(node, at_load)
+            return members.in_surviving_object() if at_load else members.in_new_object()
         if kind in FUNCTIONS:
-            return self._value_of_function(node, survives=at_load)
-        return self._value_of_operator(node, kind, at_load)
+            return self._reach_of_function(node, survives=at_load)
+        return self._reach_of_operator(node, kind, at_load)
 
-    def _value_of_operator(self, node: Node, kind: str, at_load: bool) -> Reachability:
+    def _reach_of_operator(self, node: Node, kind: str, at_load: bool) -> Reachability:
         match kind:
             case "parenthesized_expression" | "await_expression" | "sequence_expression":
-                return self.of(node.named_children[-1], at_load)
+                return self.evaluate(node.named_children[-1], at_load)
             case "ternary_expression":
                 branches = (node.child_by_field_name(name) for name in ("consequence", "alternative"))
-                return join([self.of(branch, at_load) for branch in branches])
+                return join([self.evaluate(branch, at_load) for branch in branches])
             case "binary_expression":
                 operator = node.child_by_field_name("operator")
                 if operator is None or operator.type not in _LOGICAL:
                     return NOTHING
                 sides = (node.child_by_field_name(name) for name in ("left", "right"))
-                return join([self.of(side, at_load) for side in sides])
+                return join([self.evaluate(side, at_load) for side in sides])
             case "assignment_expression" | "augmented_assignment_expression":
                 sides = (node.child_by_field_name(name) for name in ("left", "right"))
-                return join([self.of(side, at_load) for side in sides if side is not None and not _is_pattern(side)])
+                return join(
+                    [self.evaluate(side, at_load) for side in sides if side is not None and not _is_pattern(side)]
+                )
             case "regex":
-                return self._value_of_regex(node, at_load)
+                return self._reach_of_regex(node, at_load)
             case "class":
                 return NOTHING.in_surviving_object()
             case "spread_element":
-                return self.of(node.named_children[0], at_load).member()
+                return self.evaluate(node.named_children[0], at_load).member()
         raise MayKeepState
 
-    def _value_of_regex(self, node: Node, at_load: bool) -> Reachability:
+    def _reach_of_regex(self, node: Node, at_load: bool) -> Reachability:
         flags = node.child_by_field_name("flags")
         if at_load and flags is not None and _STATEFUL_FLAGS.search(self._facts.text_of(flags)):
             raise MayKeepState
         return NOTHING.in_surviving_object() if at_load else NOTHING
 
-    def _value_of_name(self, node: Node) -> Reachability:
+    def _reach_of_name(self, node: Node) -> Reachability:
         binding = self._facts.binding(node)
         if binding is None:
             if self._facts.text_of(node) not in known_builtins.VALUES:
                 raise MayKeepState
             return NOTHING
-        held = self._facts.values_of_names.get(binding, NOTHING)
+        assigned = self._facts.values_of_names.get(binding, NOTHING)
         declaration = binding.declaration
         if binding.kind == "parameter":
-            return held
+            return assigned
         if declaration.type in FUNCTIONS:
             is_expression = not declaration.type.endswith("declaration")
             survives = is_expression or binding.function is None
-            return join((held, self._value_of_function(declaration, survives=survives)))
+            return join((assigned, self._reach_of_function(declaration, survives=survives)))
         if declaration.type in CLASSES:
-            return join((held, NOTHING.in_surviving_object()))
-        return held
+            return join((assigned, NOTHING.in_surviving_object()))
+        return assigned
 
-    def _value_of_function(self, function: Node, *, survives: bool) -> Reachability:
+    def _reach_of_function(self, function: Node, *, survives: bool) -> Reachability:
         """Return the reachability of a function value.
 
         If the function may return a surviving object, the value reaches everything, because any caller may get that
@@ -118,26 +120,26 @@ class ReachabilityEvaluator:
             return ANYTHING
         return NOTHING.in_surviving_object() if survives else NOTHING
 
-    def _value_of_member(self, node: Node, at_load: bool) -> Reachability:
+    def _reach_of_member(self, node: Node, at_load: bool) -> Reachability:
         if self._facts.property(node) in ("length", "size"):
             return NOTHING
         if self._facts.path(node).partition(".")[0] in known_builtins.CONSTANT_OBJECTS:
             return NOTHING
-        return self.of(node.child_by_field_name("object"), at_load).member()
+        return self.evaluate(node.child_by_field_name("object"), at_load).member()
 
-    def _value_of_members(self, node: Node, at_load: bool) -> Reachability:
+    def _reach_of_members(self, node: Node, at_load: bool) -> Reachability:
         """Return the joined reachability of the members of an array or object literal."""
-        held = []
+        members = []
         for child in node.named_children:
             if child.type == "pair":
                 if child.child(0) is not None and child.children[0].type == "computed_property_name":
                     self._require_no_function(child.child_by_field_name("value"))
-                held.append(self.of(child.child_by_field_name("value"), at_load))
+                members.append(self.evaluate(child.child_by_field_name("value"), at_load))
             elif child.type == "method_definition":
-                held.append(self._value_of_function(child, survives=at_load))
+                members.append(self._reach_of_function(child, survives=at_load))
             else:
-                held.append(self.of(child, at_load))
-        return join(held)
+                members.append(self.evaluate(child, at_load))
+        return join(members)
 
     def _require_no_function(self, value: Node | None) -> None:
         """Raise MayKeepState when the value under a computed name is a function.
@@ -147,16 +149,16 @@ class ReachabilityEvaluator:
         if value is not None and value.type in FUNCTIONS:
             raise MayKeepState
 
-    def _value_of_new(self, node: Node, at_load: bool) -> Reachability:
-        constructor, given = node.child_by_field_name("constructor"), self._arguments_reach(node, at_load)
+    def _reach_of_new(self, node: Node, at_load: bool) -> Reachability:
+        constructor, arguments = node.child_by_field_name("constructor"), self._reach_of_arguments(node, at_load)
         path = self._facts.path(constructor)
         if path in known_builtins.COLLECTIONS and not at_load:
-            is_copy = path != "Array" and not given.member().deep
-            return NOTHING if is_copy or not given.deep else Reachability(1, given.in_surviving_object().deep)
-        if given.deep and (not at_load or path == "WeakMap"):
+            is_copy = path != "Array" and not arguments.member().deep
+            return NOTHING if is_copy or not arguments.deep else Reachability(1, arguments.in_surviving_object().deep)
+        if arguments.deep and (not at_load or path == "WeakMap"):
             raise MayKeepState
         if path in known_builtins.CLASSES:
-            return given.in_surviving_object() if at_load else NOTHING
+            return arguments.in_surviving_object() if at_load else NOTHING
         if path == "RegExp" and not at_load:
             return NOTHING
         binding = None if constructor is None else self._facts.binding(constructor)
@@ -166,7 +168,7 @@ class ReachabilityEvaluator:
 
     # ---- calls ----
 
-    def _value_of_call(self, node: Node, at_load: bool) -> Reachability:
+    def _reach_of_call(self, node: Node, at_load: bool) -> Reachability:
         callee = node.child_by_field_name("function")
         while callee is not None and callee.type == "parenthesized_expression":
             callee = callee.named_children[-1]
@@ -185,17 +187,17 @@ class ReachabilityEvaluator:
             return self._call_global(path, node, at_load)
         if callee.type == "member_expression":
             return self._call_method(callee, node, at_load)
-        if callee.type == "subscript_expression" and self.of(callee.child_by_field_name("object"), at_load).deep:
+        if callee.type == "subscript_expression" and self.evaluate(callee.child_by_field_name("object"), at_load).deep:
             raise MayKeepState
-        return self._call_unknown(self.of(callee, at_load), node, at_load)
+        return self._call_unknown(self.evaluate(callee, at_load), node, at_load)
 
     def _call_function(self, function: Node, node: Node, at_load: bool) -> Reachability:
         if at_load:
             raise MayKeepState
         arguments = self._facts.arguments(node)
-        values = [self.of(each, at_load) for each in arguments]
+        values = [self.evaluate(argument, at_load) for argument in arguments]
         patterns = parameters(function)
-        if any(each.type == "spread_element" for each in arguments):
+        if any(argument.type == "spread_element" for argument in arguments):
             values = [join(values)] * len(patterns)
         for number, parameter in enumerate(patterns):
             if parameter.type == "rest_pattern":
@@ -205,22 +207,30 @@ class ReachabilityEvaluator:
         return self._facts.returned.get(function.id, NOTHING)
 
     def _call_global(self, path: str, node: Node, at_load: bool) -> Reachability:
-        given = self._arguments_reach(node, at_load)
-        self._require_no_allocating_call(path, node, at_load)
-        results = self._pass_to_callbacks(path, node, given)
+        arguments = self._reach_of_arguments(node, at_load)
+        self._require_no_untracked_objects(path, node, at_load)
+        results = self._pass_to_callbacks(path, node, arguments)
         if path in known_builtins.COPIES:
-            copies = join((given, results))
-            copies = ANYTHING if path == "JSON.parse" else Reachability(0, copies.in_surviving_object().deep)
-            held = given.member() if path in known_builtins.COPY_MEMBERS else given
-            is_fresh = not held.deep and not results.deep
-            return NOTHING if is_fresh and not at_load else copies
+            return self._reach_of_copy(path, arguments, results, at_load)
         if path == "Object.assign":
             return self._copy_members(node, at_load)
         if path not in known_builtins.PURE_CALLS and path.partition(".")[0] not in known_builtins.PURE_OBJECTS:
             raise MayKeepState
-        return (
-            ANYTHING if at_load and path == "structuredClone" else NOTHING.in_surviving_object() if at_load else NOTHING
-        )
+        if not at_load:
+            return NOTHING
+        return ANYTHING if path == "structuredClone" else NOTHING.in_surviving_object()
+
+    def _reach_of_copy(self, path: str, arguments: Reachability, results: Reachability, at_load: bool) -> Reachability:
+        """Return the reachability of an object that a built-in function fills from its arguments.
+
+        `results` is the reachability of the results of its callbacks.
+        """
+        copied = arguments.member() if path in known_builtins.COPY_MEMBERS else arguments
+        if not at_load and not copied.deep and not results.deep:
+            return NOTHING
+        if path == "JSON.parse":
+            return ANYTHING
+        return Reachability(0, join((arguments, results)).in_surviving_object().deep)
 
     def _copy_members(self, node: Node, at_load: bool) -> Reachability:
         """Return the reachability of `Object.assign`.
@@ -228,74 +238,77 @@ class ReachabilityEvaluator:
         Into an existing object only values that reach nothing may be copied.
         """
         target, *sources = self._facts.arguments(node) or [node]
-        values = [self.of(source, at_load) for source in sources]
-        parts = join(
+        values = [self.evaluate(source, at_load) for source in sources]
+        copied = join(
             [
                 value if source.type == "spread_element" else value.member()
                 for source, value in zip(sources, values, strict=True)
             ]
         )
-        into = self.of(target, at_load)
+        target_reach = self.evaluate(target, at_load)
         if target.type == "object":
-            return join((into, parts.in_new_object()))
-        if at_load or into.survives or parts.deep:
+            return join((target_reach, copied.in_new_object()))
+        if at_load or target_reach.survives or copied.deep:
             raise MayKeepState
-        return into
+        return target_reach
 
     def _call_method(self, callee: Node, node: Node, at_load: bool) -> Reachability:
         name = self._facts.property(callee)
-        owner, given = self.of(callee.child_by_field_name("object"), at_load), self._arguments_reach(node, at_load)
-        self._require_no_allocating_call(name, node, at_load)
+        owner = self.evaluate(callee.child_by_field_name("object"), at_load)
+        arguments = self._reach_of_arguments(node, at_load)
+        self._require_no_untracked_objects(name, node, at_load)
         if self._facts.is_pure_method(name):
-            results = self._pass_to_callbacks(name, node, join((owner, given)))
-            return self._result_of_pure_method(name, node, owner, join((given, results)), at_load)
+            results = self._pass_to_callbacks(name, node, join((owner, arguments)))
+            return self._result_of_pure_method(name, node, owner, join((arguments, results)), at_load)
         if at_load and name in known_builtins.FILLING_METHODS:
             place = callee.child_by_field_name("object")
             if place is None:
                 raise MayKeepState
-            self._facts.add_to_object(place, join((given, given.member())).in_surviving_object())
+            self._facts.add_to_object(place, join((arguments, arguments.member())).in_surviving_object())
             return ANYTHING
-        if at_load or given.deep or (owner.survives and not self._is_own_method(name)):
+        if at_load or arguments.deep or (owner.survives and not self._is_own_method(name)):
             raise MayKeepState
         return ANYTHING if owner.deep >= ANYTHING.deep else NOTHING
 
-    def _require_no_allocating_call(self, name: str, node: Node, at_load: bool) -> None:
+    def _require_no_untracked_objects(self, name: str, node: Node, at_load: bool) -> None:
         """Raise MayKeepState for a call at load time that may create objects.
 
         The analysis does not track these objects.
         """
-        if not at_load or not self.makes_objects:
+        if not at_load or not self.creates_closures_or_instances:
             return
-        named = any(each.type == "identifier" and self._facts.callee(each) for each in self._facts.arguments(node))
-        if name in self._facts.own_methods or (named and name not in known_builtins.SORTING_METHODS):
+        passes_function = any(
+            argument.type == "identifier" and self._facts.callee(argument) for argument in self._facts.arguments(node)
+        )
+        if name in self._facts.own_methods or (passes_function and name not in known_builtins.SORTING_METHODS):
             raise MayKeepState
 
     def _is_own_method(self, name: str) -> bool:
-        """Return whether a method that is not pure can only be one of the script's own."""
-        changes = name in known_builtins.MUTATING_METHODS or name.startswith("set")
-        return name in self._facts.own_methods and not changes
+        """Return whether a call of this name can only reach a method that the script defines."""
+        is_built_in = name in known_builtins.MUTATING_METHODS or name.startswith("set")
+        return name in self._facts.own_methods and not is_built_in
 
     def _result_of_pure_method(
-        self, name: str, node: Node, owner: Reachability, given: Reachability, at_load: bool
+        self, name: str, node: Node, owner: Reachability, arguments: Reachability, at_load: bool
     ) -> Reachability:
         """Return the reachability of the result of a method that changes nothing."""
         if at_load and name in known_builtins.ITERATOR_METHODS and not _is_consumed(node):
             raise MayKeepState
         if name in known_builtins.RETURN_PRIMITIVES:
             return NOTHING
-        part = owner.member()
+        member = owner.member()
         if name in known_builtins.RETURN_MEMBERS:
-            return part
+            return member
         if at_load:
-            return join((part, given)).in_surviving_object().in_surviving_object()
-        return join((owner, given)).in_surviving_object() if part.deep or given.deep else NOTHING
+            return join((member, arguments)).in_surviving_object().in_surviving_object()
+        return join((owner, arguments)).in_surviving_object() if member.deep or arguments.deep else NOTHING
 
     def _call_unknown(self, callee: Reachability, node: Node, at_load: bool) -> Reachability:
         """Return the reachability of a call of an unknown function.
 
         It may be any function of the script.
         """
-        if at_load or self._arguments_reach(node, at_load).deep:
+        if at_load or self._reach_of_arguments(node, at_load).deep:
             raise MayKeepState
         return ANYTHING if callee.deep else NOTHING
 
@@ -304,38 +317,35 @@ class ReachabilityEvaluator:
 
         Returns the reachability of their results.
         """
-        returned = []
-        for number, given in enumerate(self._facts.arguments(node)):
-            function = self._facts.callee(given)
+        results = []
+        callback_position = known_builtins.CALLBACK_ARGUMENT.get(name)
+        for position, argument in enumerate(self._facts.arguments(node)):
+            function = self._facts.callee(argument)
             if function is not None:
-                returned.append(self._facts.returned.get(function.id, NOTHING))
+                result = self._facts.returned.get(function.id, NOTHING)
+                results.append(result)
+                passed = join((value, result)).in_surviving_object() if value.deep else result
                 for parameter in parameters(function):
-                    self._facts.destructure(
-                        parameter, join((value, returned[-1])).in_surviving_object() if value.deep else returned[-1]
-                    )
-            elif (
-                value.deep and number == known_builtins.CALLBACK_ARGUMENT.get(name) and not self._is_no_function(given)
-            ):
+                    self._facts.destructure(parameter, passed)
+            elif value.deep and position == callback_position and not self._is_no_function(argument):
                 raise MayKeepState
-        return join(returned)
+        return join(results)
 
-    def _is_no_function(self, given: Node) -> bool:
+    def _is_no_function(self, argument: Node) -> bool:
         """Return whether an argument is certainly not a function of the script."""
-        if given.type == "identifier" and self._facts.binding(given) is None:
+        if argument.type == "identifier" and self._facts.binding(argument) is None:
             return True
-        return given.type in PRIMITIVES or given.type in ("array", "object", "regex")
+        return argument.type in PRIMITIVES or argument.type in ("array", "object", "regex")
 
-    def _arguments_reach(self, node: Node, at_load: bool) -> Reachability:
+    def _reach_of_arguments(self, node: Node, at_load: bool) -> Reachability:
         """Return the join of the reachability of a call's arguments.
 
         Functions of the script are left out, because their results are tracked separately.
         """
-        values = []
-        for each in self._facts.arguments(node):
-            function = self._facts.callee(each)
-            if function is None:
-                values.append(self.of(each, at_load))
-        return join(values)
+        arguments = self._facts.arguments(node)
+        return join(
+            [self.evaluate(argument, at_load) for argument in arguments if self._facts.callee(argument) is None]
+        )
 
 
 def _is_pattern(node: Node) -> bool:
@@ -343,7 +353,7 @@ def _is_pattern(node: Node) -> bool:
 
 
 def _is_consumed(node: Node) -> bool:
-    """Return whether an iterator is read to its end where it is created."""
+    """Return whether an iterator is read to its end by the expression that creates it."""
     parent = node.parent
     if parent is None:
         return False

@@ -1,4 +1,4 @@
-"""Collects facts about a script: its names, their possible values, and function results."""
+"""Collects the names of a script, their possible values, and the results of functions."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -75,14 +75,18 @@ class Facts:
 
     def field_text(self, node: Node, field: str) -> str:
         """Return the text of a field of a node, without quotes."""
-        found = node.child_by_field_name(field)
-        return "" if found is None else self._script.text_of(found).strip("\"'")
+        child = node.child_by_field_name(field)
+        return "" if child is None else self._script.text_of(child).strip("\"'")
 
     @staticmethod
     def arguments(node: Node) -> list[Node]:
         """Return the arguments of a call."""
         arguments = node.child_by_field_name("arguments")
-        return [] if arguments is None else [each for each in arguments.named_children if each.type != "comment"]
+        return (
+            []
+            if arguments is None
+            else [argument for argument in arguments.named_children if argument.type != "comment"]
+        )
 
     def callee(self, node: Node) -> Node | None:
         """Return the function of the script to which an expression refers.
@@ -118,7 +122,9 @@ class Facts:
                 raise MayKeepState
             elif kind == "object":
                 names.update(
-                    self.text_of(each) for each in node.named_children if each.type == "shorthand_property_identifier"
+                    self.text_of(member)
+                    for member in node.named_children
+                    if member.type == "shorthand_property_identifier"
                 )
             elif kind in ("assignment_expression", "augmented_assignment_expression", "for_in_statement"):
                 left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
@@ -128,10 +134,13 @@ class Facts:
     def _name_of_method(self, name: Node | None) -> str:
         """Return a name as it is written, or the name of a symbol.
 
-        Raises MayKeepState for a computed name.
+        Raises MayKeepState for a computed name, and for a name with an escape sequence.
         """
-        text = "\\" if name is None else self.text_of(name)
-        if "\\" in text or (text.startswith("[") and not text[1:].lstrip().startswith("Symbol.")):
+        if name is None:
+            raise MayKeepState
+        text = self.text_of(name)
+        is_computed = text.startswith("[") and not text[1:].lstrip().startswith("Symbol.")
+        if is_computed or "\\" in text:
             raise MayKeepState
         return text.strip("\"'")
 
@@ -150,35 +159,35 @@ class Facts:
         """Return whether an array may be an `Object.fromEntries` entry with a function."""
         if b"fromEntries" not in self._script.source:
             return False
-        return any(self._may_be_function(each) for each in node.named_children)
+        return any(self._may_be_function(element) for element in node.named_children)
 
     def _may_be_function(self, value: Node) -> bool:
         """Return whether the text of a value is a function of the script, or the name of one."""
         binding = self.binding(value)
         if binding is None or binding.kind == "parameter":
             return value.type in FUNCTIONS
-        meant = binding.declaration.child_by_field_name("value") or binding.declaration
-        return meant.type in FUNCTIONS
+        declared = binding.declaration.child_by_field_name("value") or binding.declaration
+        return declared.type in FUNCTIONS
 
     def _find_functions(self) -> dict[Binding, Node]:
         """Return the functions to which bindings always refer."""
         functions: dict[Binding, Node] = {}
-        for each in {*self.scopes.bindings.values()}:
-            declaration, function = each.declaration, None
-            if declaration.type in FUNCTIONS and each.kind != "parameter":
+        for binding in {*self.scopes.bindings.values()}:
+            declaration, function = binding.declaration, None
+            if declaration.type in FUNCTIONS and binding.kind != "parameter":
                 function = declaration
             elif declaration.type == "variable_declarator":
                 name, value = declaration.child_by_field_name("name"), declaration.child_by_field_name("value")
                 if value is not None and value.type in FUNCTIONS and name is not None and name.type == "identifier":
                     function = value
-            if function is not None and each.is_unique:
-                functions[each] = function
+            if function is not None and binding.is_unique:
+                functions[binding] = function
         for node, _ in self.scopes.nodes:
             if node.type in ("assignment_expression", "augmented_assignment_expression", "for_in_statement"):
                 left = node.child_by_field_name("left")
-                for place in [] if left is None else targets(left):
-                    if (binding := self.binding(place)) is not None:
-                        functions.pop(binding, None)
+                for target in [] if left is None else targets(left):
+                    if (reassigned := self.binding(target)) is not None:
+                        functions.pop(reassigned, None)
         return functions
 
     # ---- facts that the analysis adds ----
@@ -215,49 +224,51 @@ class Facts:
 
     def destructure(self, pattern: Node, value: Reachability) -> None:
         """Record the parts of a value that the names of a pattern may hold."""
-        todo = [(pattern, value)] if value.deep else []
-        while todo:
-            node, given = todo.pop()
+        remaining = [(pattern, value)] if value.deep else []
+        while remaining:
+            node, part = remaining.pop()
             match node.type:
                 case "identifier" | "shorthand_property_identifier_pattern":
-                    self.add_value(self.binding(node), given)
+                    self.add_value(self.binding(node), part)
                 case "assignment_pattern" | "object_assignment_pattern":
-                    todo += [(child, given) for child in node.children_by_field_name("left")]
+                    remaining += [(child, part) for child in node.children_by_field_name("left")]
                 case "pair_pattern":
-                    todo += [(child, given) for child in node.children_by_field_name("value")]
+                    remaining += [(child, part) for child in node.children_by_field_name("value")]
                 case "rest_pattern":
-                    todo += [
-                        (child, given.in_new_object() if given.near else given.in_surviving_object())
+                    remaining += [
+                        (child, part.in_new_object() if part.near else part.in_surviving_object())
                         for child in node.named_children
                     ]
                 case "object_pattern" | "array_pattern":
-                    todo += [(child, given.member()) for child in node.named_children]
-                case kind if kind in MEMBERS and given.deep:
+                    remaining += [(child, part.member()) for child in node.named_children]
+                case kind if kind in MEMBERS and part.deep:
                     raise MayKeepState
 
 
 def parameters(function: Node) -> list[Node]:
     """Return the patterns of a function's parameters."""
-    single = function.child_by_field_name("parameter")
-    if single is not None:
-        return [single]
-    parameters = function.child_by_field_name("parameters")
-    return [] if parameters is None else [each for each in parameters.named_children if each.type != "comment"]
+    only_parameter = function.child_by_field_name("parameter")
+    if only_parameter is not None:
+        return [only_parameter]
+    formal_parameters = function.child_by_field_name("parameters")
+    if formal_parameters is None:
+        return []
+    return [parameter for parameter in formal_parameters.named_children if parameter.type != "comment"]
 
 
 def targets(node: Node) -> Iterator[Node]:
     """Yield the names and members to which an assignment writes."""
-    todo = [node]
-    while todo:
-        found = todo.pop()
-        match found.type:
+    remaining = [node]
+    while remaining:
+        target = remaining.pop()
+        match target.type:
             case "parenthesized_expression" | "object_pattern" | "array_pattern" | "rest_pattern":
-                todo += found.named_children
+                remaining += target.named_children
             case "assignment_pattern" | "object_assignment_pattern":
-                todo += found.children_by_field_name("left")
+                remaining += target.children_by_field_name("left")
             case "pair_pattern":
-                todo += found.children_by_field_name("value")
+                remaining += target.children_by_field_name("value")
             case "comment":
                 pass
             case _:
-                yield found
+                yield target

@@ -1,6 +1,6 @@
 """Helpers for nodes of a syntax tree.
 
-All are iterative, because a script may nest deeper than Python's stack.
+None of them is recursive, because a script may nest deeper than Python's stack.
 """
 
 from collections.abc import Iterator
@@ -35,14 +35,14 @@ def bound_names(pattern: Node) -> Iterator[Node]:
 
     A member such as `a.b`, which can also be an assignment target, is not yielded.
     """
-    waiting = [pattern]
-    while waiting:
-        node = waiting.pop()
+    remaining = [pattern]
+    while remaining:
+        node = remaining.pop()
         if node.type in ("identifier", "shorthand_property_identifier_pattern"):
             yield node
         elif node.type in _WITH_DEFAULT:
-            waiting.append(node.named_children[0])
+            remaining.append(node.named_children[0])
         elif node.type == "pair_pattern":
-            waiting.append(node.named_children[-1])
+            remaining.append(node.named_children[-1])
         elif node.type in _LISTS:
-            waiting += reversed(node.named_children)
+            remaining += reversed(node.named_children)

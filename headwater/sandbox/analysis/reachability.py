@@ -1,4 +1,4 @@
-"""The lattice of an escape analysis: how far a value is from objects that survive.
+"""The lattice of an escape analysis: the distances of values from surviving objects.
 
 An object survives when it exists from one record to the next.
 """

@@ -1,6 +1,6 @@
 """Resolves each identifier of a script to its declaration.
 
-The rules are those of ECMA-262, section "Syntax-Directed Operations: Scope Analysis". `var` declares a name in the
+The rules are in ECMA-262, section "Syntax-Directed Operations: Scope Analysis". `var` declares a name in the
 enclosing function; functions, `let`, `const` and classes declare it in the block. Identifiers without a declaration
 are globals.
 """
@@ -74,8 +74,8 @@ class _Scope:
     function: Node | None
     bindings: dict[str, Binding] = field(default_factory=dict)
 
-    def around_function(self) -> "_Scope":
-        """Return the scope in which `var` declares names: the enclosing function or the program."""
+    def function_scope(self) -> "_Scope":
+        """Return the scope of the enclosing function or program, where `var` declares names."""
         scope = self
         while scope.parent is not None and scope.node.type not in FUNCTIONS:
             scope = scope.parent
@@ -84,8 +84,8 @@ class _Scope:
     def find(self, name: str) -> Binding | None:
         scope: _Scope | None = self
         while scope is not None:
-            if (found := scope.bindings.get(name)) is not None:
-                return found
+            if (binding := scope.bindings.get(name)) is not None:
+                return binding
             scope = scope.parent
         return None
 
@@ -111,7 +111,7 @@ class Scopes:
 
 
 def resolve(script: Script) -> Scopes:
-    """Find the binding of every identifier of a script."""
+    """Find the binding of each identifier of a script."""
     return _Resolver(script).resolve()
 
 
@@ -164,7 +164,7 @@ class _Resolver:
             return outside
         if kind not in _LEAVES:
             self._nodes.append((node, outside.function))
-        scope = _entered(node, outside) if kind in _BLOCKS else outside
+        scope = _open_scope(node, outside) if kind in _BLOCKS else outside
         if kind in _DECLARING:
             self._declare(node, kind, scope, outside)
         return scope
@@ -176,9 +176,9 @@ class _Resolver:
             self._bind(outside, node.child_by_field_name("name"), kind, node)
         elif kind in _NAMED_EXPRESSIONS:
             self._bind(scope, node.child_by_field_name("name"), kind, node)
-        elif kind == "for_in_statement" and (word := node.child_by_field_name("kind")) is not None:
-            target = scope.around_function() if word.type == "var" else scope
-            self._bind_pattern(target, node.child_by_field_name("left"), word.type, node)
+        elif kind == "for_in_statement" and (keyword := node.child_by_field_name("kind")) is not None:
+            target = scope.function_scope() if keyword.type == "var" else scope
+            self._bind_pattern(target, node.child_by_field_name("left"), keyword.type, node)
         elif kind == "catch_clause":
             self._bind_pattern(scope, node.child_by_field_name("parameter"), "catch", node)
         if kind in FUNCTIONS:
@@ -187,9 +187,9 @@ class _Resolver:
 
     def _declare_variables(self, node: Node, declaration: Node, scope: _Scope) -> None:
         is_var = declaration.type == "variable_declaration"
-        word = "var" if is_var else declaration.children[0].type
-        target = scope.around_function() if is_var else scope
-        self._bind_pattern(target, node.child_by_field_name("name"), word, node)
+        keyword = "var" if is_var else declaration.children[0].type
+        target = scope.function_scope() if is_var else scope
+        self._bind_pattern(target, node.child_by_field_name("name"), keyword, node)
 
     def _bind_pattern(self, scope: _Scope, pattern: Node | None, kind: str, declaration: Node) -> None:
         for name in bound_names(pattern) if pattern is not None else ():
@@ -207,7 +207,7 @@ class _Resolver:
         self._declared[name.id] = binding
 
 
-def _entered(node: Node, outside: _Scope) -> _Scope:
+def _open_scope(node: Node, outside: _Scope) -> _Scope:
     if node.type == "program":
         return outside
     return _Scope(node, outside, node if node.type in FUNCTIONS else outside.function)

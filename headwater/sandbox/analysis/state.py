@@ -21,17 +21,18 @@ from headwater.sandbox.analysis.scopes import FUNCTIONS, resolve
 from headwater.sandbox.analysis.tree import Script
 
 _MAX_ROUNDS, _MAX_VISITS = 20, 200_000
+"""A script that needs more rounds of the iteration, or more visits of nodes, counts as stateful."""
 _MAX_DEPTH: Final = 500
 """A script with more deeply nested nodes counts as stateful."""
-_MAY_CALL_FLOW: Final = re.compile(r"flow|\\u|globalThis|\bthis\b(?!\s*\.)")
+_FLOW_OBJECT: Final = re.compile(r"flow|\\u|globalThis|\bthis\b(?!\s*\.)")
 """The ways to reach `flow`: its name, possibly with an escape sequence, and the global object."""
 _LOGICAL_ASSIGNMENT: Final = frozenset({"||=", "&&=", "??="})
 _ACCESSORS: Final = frozenset({"get", "set"})
 
 
-def may_call_flow(text: str) -> bool:
+def may_use_flow_object(text: str) -> bool:
     """Return whether a script can obtain `flow` at all. If it can't, it needs no analysis."""
-    return _MAY_CALL_FLOW.search(text) is not None
+    return _FLOW_OBJECT.search(text) is not None
 
 
 def keeps_state(script: Script) -> bool:
@@ -39,7 +40,7 @@ def keeps_state(script: Script) -> bool:
 
     Returns False for a script that can't call `flow`.
     """
-    if not may_call_flow(script.text):
+    if not may_use_flow_object(script.text):
         return False
     if script.has_errors:
         return True
@@ -92,7 +93,7 @@ class _Analysis:
     def _plan_visits(self) -> None:
         """Collect the nodes to visit, and the functions that run while the script is loaded."""
         visitors = self._visitors()
-        makes = runs_implicitly = False
+        creates_closures_or_instances = runs_implicitly = False
         for node, function in self._scopes.nodes:
             kind = node.type
             at_load = function is None or function.id in self._load_time_functions
@@ -102,17 +103,17 @@ class _Analysis:
                     self._load_time_functions.add(node.id)
                 elif function is not None and at_load:
                     raise MayKeepState
-                makes |= function is not None and not self._runs_immediately(node)
+                creates_closures_or_instances |= function is not None and not self._runs_immediately(node)
                 runs_implicitly |= _runs_implicitly(node)
             elif kind in ("return_statement", "this"):
                 self._enclosing[node.id] = function
-            makes |= kind in CLASSES
+            creates_closures_or_instances |= kind in CLASSES
             visit = visitors.get(kind)
             if visit is not None:
                 self._visits.append((visit, node, at_load))
-        if makes and runs_implicitly:
+        if creates_closures_or_instances and runs_implicitly:
             raise MayKeepState
-        self._evaluator.makes_objects = makes
+        self._evaluator.creates_closures_or_instances = creates_closures_or_instances
 
     def _visitors(self) -> dict[str, Callable[[Node, bool], None]]:
         return {
@@ -138,11 +139,11 @@ class _Analysis:
             "subscript_expression": self._member,
             "this": self._this,
             "object_pattern": self._pattern,
-            "class_static_block": self._refuse,
-            "with_statement": self._refuse,
-            "import": self._refuse,
-            "export_statement": self._refuse,
-            "meta_property": self._refuse,
+            "class_static_block": self._count_as_stateful,
+            "with_statement": self._count_as_stateful,
+            "import": self._count_as_stateful,
+            "export_statement": self._count_as_stateful,
+            "meta_property": self._count_as_stateful,
         }
 
     def _runs_immediately(self, function: Node) -> bool:
@@ -158,21 +159,21 @@ class _Analysis:
 
     # ---- visitors ----
 
-    def _refuse(self, _node: Node, _is_load: bool) -> None:
+    def _count_as_stateful(self, _node: Node, _at_load: bool) -> None:
         raise MayKeepState
 
     def _evaluate(self, node: Node, at_load: bool) -> None:
-        self._evaluator.of(node, at_load)
+        self._evaluator.evaluate(node, at_load)
 
     def _define(self, node: Node, at_load: bool) -> None:
         name, value = node.child_by_field_name("name"), node.child_by_field_name("value")
         if name is not None and value is not None:
-            self._facts.destructure(name, self._evaluator.of(value, at_load))
+            self._facts.destructure(name, self._evaluator.evaluate(value, at_load))
 
     def _default(self, node: Node, at_load: bool) -> None:
         left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
         if left is not None and right is not None:
-            self._facts.destructure(left, self._evaluator.of(right, at_load))
+            self._facts.destructure(left, self._evaluator.evaluate(right, at_load))
 
     def _assign(self, node: Node, at_load: bool) -> None:
         left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
@@ -180,7 +181,7 @@ class _Analysis:
             raise MayKeepState
         operator = node.child_by_field_name("operator")
         keeps_value = operator is None or operator.type in _LOGICAL_ASSIGNMENT
-        self._write(left, self._evaluator.of(right, at_load) if keeps_value else NOTHING, at_load)
+        self._write(left, self._evaluator.evaluate(right, at_load) if keeps_value else NOTHING, at_load)
 
     def _update(self, node: Node, at_load: bool) -> None:
         self._write(node.child_by_field_name("argument"), NOTHING, at_load)
@@ -194,7 +195,7 @@ class _Analysis:
         operator = node.child_by_field_name("operator")
         if left is None or right is None:
             raise MayKeepState
-        value = self._evaluator.of(right, at_load).member()
+        value = self._evaluator.evaluate(right, at_load).member()
         if operator is not None and operator.type == "in":
             value = NOTHING
         if node.child_by_field_name("kind") is None:
@@ -210,34 +211,34 @@ class _Analysis:
     def _return(self, node: Node, at_load: bool) -> None:
         function = self._enclosing[node.id]
         if function is not None and node.named_children:
-            self._facts.add_result(function, self._evaluator.of(node.named_children[0], at_load))
+            self._facts.add_result(function, self._evaluator.evaluate(node.named_children[0], at_load))
 
-    def _return_body(self, function: Node, _is_load: bool) -> None:
+    def _return_body(self, function: Node, _at_load: bool) -> None:
         body = function.child_by_field_name("body")
         if body is not None and body.type != "statement_block":
-            self._facts.add_result(function, self._evaluator.of(body, function.id in self._load_time_functions))
+            self._facts.add_result(function, self._evaluator.evaluate(body, function.id in self._load_time_functions))
 
     def _escape(self, node: Node, at_load: bool) -> None:
-        if not at_load and any(self._evaluator.of(child, at_load).deep for child in node.named_children):
+        if not at_load and any(self._evaluator.evaluate(child, at_load).deep for child in node.named_children):
             raise MayKeepState
 
-    def _field(self, node: Node, _is_load: bool) -> None:
+    def _field(self, node: Node, _at_load: bool) -> None:
         """Check a class field.
 
         A static field survives like the class; others live as long as the instance.
         """
         value = node.child_by_field_name("value")
-        if value is not None and self._evaluator.of(value, at_load=node.children[0].type == "static").deep:
+        if value is not None and self._evaluator.evaluate(value, at_load=node.children[0].type == "static").deep:
             raise MayKeepState
 
-    def _method_definition(self, node: Node, _is_load: bool) -> None:
+    def _method_definition(self, node: Node, _at_load: bool) -> None:
         """Check a method, because the analysis does not track the results of method calls."""
         is_in_class = node.parent is not None and node.parent.type == "class_body"
         is_accessor = any(child.type in _ACCESSORS for child in node.children)
         if (is_in_class or is_accessor) and self._facts.returned.get(node.id, NOTHING).deep:
             raise MayKeepState
 
-    def _heritage(self, node: Node, _is_load: bool) -> None:
+    def _heritage(self, node: Node, _at_load: bool) -> None:
         base = node.named_children[0]
         binding = self._facts.binding(base)
         is_class = binding is not None and binding.declaration.type == "class_declaration"
@@ -248,10 +249,10 @@ class _Analysis:
         name = _member_name(node, self._script)
         if name in known_builtins.FORBIDDEN_MEMBERS:
             is_buffer = name == "buffer"
-            if not is_buffer or self._evaluator.of(node.child_by_field_name("object"), at_load).deep:
+            if not is_buffer or self._evaluator.evaluate(node.child_by_field_name("object"), at_load).deep:
                 raise MayKeepState
 
-    def _pattern(self, node: Node, _is_load: bool) -> None:
+    def _pattern(self, node: Node, _at_load: bool) -> None:
         """Check a pattern for forbidden members.
 
         Destructuring reads members without a member expression.
@@ -261,7 +262,7 @@ class _Analysis:
             if self._script.text_of(named).strip("\"'") in known_builtins.FORBIDDEN_MEMBERS:
                 raise MayKeepState
 
-    def _this(self, node: Node, _is_load: bool) -> None:
+    def _this(self, node: Node, _at_load: bool) -> None:
         """Allow `this` only in instance methods and fields of a class, where it is a new object."""
         owner = self._enclosing[node.id]
         while owner is not None and owner.type == "arrow_function":
@@ -299,7 +300,7 @@ class _Analysis:
         else:
             owner = place.child_by_field_name("object")
             is_super = owner is not None and owner.type == "super"  # `super.x = …` writes to `this`
-            if is_super or value.deep or self._evaluator.of(owner, at_load).survives:
+            if is_super or value.deep or self._evaluator.evaluate(owner, at_load).survives:
                 raise MayKeepState
 
 

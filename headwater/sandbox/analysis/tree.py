@@ -1,6 +1,6 @@
 """Parses a script to a syntax tree with tree-sitter.
 
-Node types are those of the grammar https://github.com/tree-sitter/tree-sitter-javascript.
+Node types are defined by the grammar https://github.com/tree-sitter/tree-sitter-javascript.
 """
 
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ _READ_BYTES: Final = 1 << 16
 class Position(NamedTuple):
     """A place in a script.
 
-    Both count from 1; columns count UTF-16 code units, as in V8's messages.
+    Lines and columns count from 1; columns count UTF-16 code units, as in V8's messages.
     """
 
     line: int
@@ -60,7 +60,7 @@ class Script:
 
 
 def parse(text: str) -> Script:
-    """Parse a script, whatever its text is: broken parts become error nodes.
+    """Parse a script. The parts of the text that are not JavaScript become error nodes.
 
     A text of 1 MiB with syntax errors takes seconds. The parser releases the GIL only during callbacks, so it gets
     callbacks to let other threads run.

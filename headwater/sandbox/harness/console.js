@@ -27,20 +27,20 @@
     const { stack } = error;
     return typeof stack === 'string' && stack !== '' && !isInner ? stack : '[' + headOf(error) + ']';
   };
-  // Joins items until the text is long enough. item(i): the text of item i, or undefined after the last one.
+  // Joins items until the text is long enough. item(i) returns the text of item i, or undefined after the last one.
   const list = (opening, closing, item) => {
     let text = opening;
     for (let i = 0; text.length <= MAX_LINE; i++) {
-      const one = item(i);
-      if (one === undefined) return text + closing;
-      text += (i === 0 ? '' : ',') + one;
+      const itemText = item(i);
+      if (itemText === undefined) return text + closing;
+      text += (i === 0 ? '' : ',') + itemText;
     }
     return text;
   };
   const showMembers = (value, above) => {
     const keys = keysOf(value), prototype = getPrototypeOf(value);
-    const maker = prototype === null || prototype === ObjectPrototype ? '' : nameOf(prototype.constructor);
-    return list((maker === '' || maker === 'Object' ? '' : maker + ' ') + '{', '}', (i) =>
+    const className = prototype === null || prototype === ObjectPrototype ? '' : nameOf(prototype.constructor);
+    return list((className === '' || className === 'Object' ? '' : className + ' ') + '{', '}', (i) =>
       i === keys.length ? undefined : stringify(keys[i]) + ':' + show(value[keys[i]], above));
   };
   const showItems = (name, value, length, above) =>
@@ -55,8 +55,8 @@
   const showSet = (value, above) => {
     const values = setValues(value);
     return list('Set(' + setSize(value) + ') {', '}', () => {
-      const { done, value: one } = nextValue(values);
-      return done ? undefined : show(one, above);
+      const { done, value: member } = nextValue(values);
+      return done ? undefined : show(member, above);
     });
   };
   const showKind = (value, kind, above) => {
@@ -157,10 +157,10 @@
     if (lines.length < MAX_LINES) lines[lines.length] = slice(indent + text, 0, MAX_LINE);
   };
   const labelOf = (values) => values[0] === undefined ? 'default' : `${values[0]}`;
-  const part = (values, start, end) => {
-    const some = [];
-    for (let i = start; i < values.length && i < end; i++) some[i - start] = values[i];
-    return some;
+  const sliceValues = (values, start, end) => {
+    const selected = [];
+    for (let i = start; i < values.length && i < end; i++) selected[i - start] = values[i];
+    return selected;
   };
   const withLabel = (what, values) => {
     if (values.length > 0 && typeof values[0] === 'string') values[0] = what + ': ' + values[0];
@@ -231,7 +231,7 @@
   };
   const table = (values) => {
     if (!isObject(values[0])) return print(format(values));
-    const rows = rowsOf(values[0]), lines = linesOf(rows, isArray(values[1]) ? part(values[1], 0, MAX_COLUMNS) : columnsOf(rows));
+    const rows = rowsOf(values[0]), lines = linesOf(rows, isArray(values[1]) ? sliceValues(values[1], 0, MAX_COLUMNS) : columnsOf(rows));
     for (let c = 0; c < lines[0].length; c++) {
       let width = 0;
       for (let i = 0; i < lines.length; i++) if (lines[i][c].length > width) width = lines[i][c].length;
@@ -248,7 +248,7 @@
     groupCollapsed: group,
     dir(values) { print(show(values[0], [])); },
     trace(values) { print(withLabel('Trace', values) + slice(new NativeError().stack, 'Error'.length)); },
-    assert(values) { if (!values[0]) print(withLabel('Assertion failed', part(values, 1, values.length))); },
+    assert(values) { if (!values[0]) print(withLabel('Assertion failed', sliceValues(values, 1, values.length))); },
     groupEnd() { indent = slice(indent, 2); },
     count(values) { count(labelOf(values)); },
     countReset(values) { counts[labelOf(values)] = 0; },

@@ -1,15 +1,16 @@
-// The main module that Deno runs. It reads frames, keeps one realm per script, and writes frames.
+// The main module that Deno runs. It reads frames, runs scripts in realms of their own, and writes frames.
 // It never returns to the event loop, so no promise job, timer, import or operation that a script starts ever runs.
 // Only strings cross into a script's realm. `SOURCES` holds the source texts of the files that run there.
 // `stripTypeScriptTypes` is null, except in a child that validates scripts before they are saved.
 import vm from 'node:vm';
 
-const HELLO = 0, BATCH = 1, KEYS = 2, RESULTS = 3, ANSWERS = 4, LOAD = 5, LOADED = 6, TRACE = 7, REFUSED = 8, BROKEN = 9;
-const ASK = 10, REPLY = 11, SUMMARY = 12, STRIP = 20, STRIPPED = 21;
-const TRACED = 1, ALONE = 2, INPUT_FROM_SCRIPT = 4, OUTPUT_TO_SCRIPT = 8, REHEARSE_FLAG = 16;
-// A script's number with this bit set is the number of its rehearsal realm.
-const REHEARSAL_REALM_BIT = 0x8000;
-const TOP_LEVEL_MS = 1000, REHEARSAL_MS = 80;
+// The types of frames, which frames.py explains; and the flags of BATCH frames, which script_batch.py explains.
+const HELLO = 0, BATCH = 1, QUESTIONS = 2, RESULTS = 3, ANSWERS = 4, LOAD = 5, LOADED = 6, TRACE = 7;
+const LOAD_FAILED = 8, HARNESS_ERROR = 9, SYNC_QUESTION = 10, SYNC_ANSWER = 11, SUMMARY = 12, STRIP = 20, STRIPPED = 21;
+const TRACED = 1, ALONE = 2, INPUT_FROM_SCRIPT = 4, FEEDS_SCRIPT = 8, DRY_RUN = 16;
+// A script's number with this bit set is the number of its realm for dry runs (see dry_runs.py).
+const DRY_RUN_REALM_BIT = 0x8000;
+const TOP_LEVEL_LIMIT_MS = 1000, DRY_RUN_LIMIT_MS = 80;
 const NEWLINE = 10, PART_BYTES = 1 << 16;
 
 const { stdin, stdout, exit } = Deno;
@@ -18,7 +19,7 @@ const readSync = stdin.readSync.bind(stdin), writeSync = stdout.writeSync.bind(s
 const decoder = new TextDecoder('utf-8', { ignoreBOM: true }), encoder = new TextEncoder();
 const Bytes = Uint8Array, OuterError = Error, stringify = JSON.stringify, sliceText = String.prototype.slice;
 const call = Function.prototype.call.bind(Function.prototype.call);
-const { createContext, Script } = vm, fresh = vm.constants.DONT_CONTEXTIFY, runInContext = Script.prototype.runInContext;
+const { createContext, Script } = vm, NEW_GLOBAL_OBJECT = vm.constants.DONT_CONTEXTIFY, runInContext = Script.prototype.runInContext;
 const secret = [...crypto.getRandomValues(new Bytes(16))].map((byte) => byte.toString(16)).join('');
 const compile = (text, filename = 'harness.js', lineOffset = 0) => new Script(text, { filename, lineOffset });
 const evaluate = (compiled, context, options) => call(runInContext, compiled, context, options);
@@ -26,8 +27,8 @@ const evaluate = (compiled, context, options) => call(runInContext, compiled, co
 const REALM = compile(SOURCES.realm_setup), RECORDS = compile(SOURCES.records);
 const ADDITIONS = [SOURCES.stacks, SOURCES.builtin_class, SOURCES.web, SOURCES.console].map((text) => compile(text));
 // The entry point is a lexical binding in the script's realm. Its name can be neither listed nor guessed.
-const ENTRY = compile(`const h${secret} = { __proto__: null, callback: null }; h${secret}`);
-const CALL_ENTRY = compile(`h${secret}.callback()`);
+const ENTRY_NAME = `h${secret}`, ENTRY = compile(`const ${ENTRY_NAME} = { __proto__: null, callback: null }; ${ENTRY_NAME}`);
+const CALL_ENTRY = compile(`${ENTRY_NAME}.callback()`);
 const FIND_SCRIPT = compile('typeof process === "function" ? process : typeof transform === "function" ? transform : undefined');
 
 const VALIDATES = stripTypeScriptTypes !== null;
@@ -47,13 +48,13 @@ for (const key of Reflect.ownKeys(globalThis)) {
 
 // ---- frames ----
 
-const HEADER = 5;
-const header = new Bytes(HEADER);
+const HEADER_BYTES = 5;
+const header = new Bytes(HEADER_BYTES);
 const INITIAL_BUFFER_BYTES = 1 << 20;
 let incoming = new Bytes(INITIAL_BUFFER_BYTES);
 const outgoing = { bytes: new Bytes(1 << 16) }, results = { bytes: new Bytes(INITIAL_BUFFER_BYTES) };
 
-function fill(buffer, length) {
+function readExactly(buffer, length) {
   let filled = 0;
   while (filled < length) {
     const count = readSync(buffer.subarray(filled, length));
@@ -63,54 +64,54 @@ function fill(buffer, length) {
 }
 
 // Writes a text into a buffer, which grows if necessary. Returns the end offset.
-function put(buffer, at, text) {
-  if (at + text.length * 3 > buffer.bytes.length) {
+function writeText(buffer, offset, text) {
+  if (offset + text.length * 3 > buffer.bytes.length) {
     const smaller = buffer.bytes;
-    buffer.bytes = new Bytes(2 * at + text.length * 3);
-    buffer.bytes.set(smaller.subarray(0, at));
+    buffer.bytes = new Bytes(2 * offset + text.length * 3);
+    buffer.bytes.set(smaller.subarray(0, offset));
   }
-  return at + encoder.encodeInto(text, buffer.bytes.subarray(at)).written;
+  return offset + encoder.encodeInto(text, buffer.bytes.subarray(offset)).written;
 }
 
-function frame(kind, { bytes }, start, end) {
+function writeFrameHeader(kind, { bytes }, start, end) {
   bytes[start] = kind;
-  for (let i = 0; i < 4; i++) bytes[start + i + 1] = (end - start - HEADER) >>> (8 * i);
+  for (let i = 0; i < 4; i++) bytes[start + i + 1] = (end - start - HEADER_BYTES) >>> (8 * i);
 }
 
-function write({ bytes }, end) {
+function writeAll({ bytes }, end) {
   let sent = 0;
   while (sent < end) sent += writeSync(bytes.subarray(sent, end));
 }
 
-function send(kind, text) {
-  const end = put(outgoing, HEADER, text);
-  frame(kind, outgoing, 0, end);
-  write(outgoing, end);
+function sendFrame(kind, text) {
+  const end = writeText(outgoing, HEADER_BYTES, text);
+  writeFrameHeader(kind, outgoing, 0, end);
+  writeAll(outgoing, end);
 }
 
-// Sends the frames RESULTS and SUMMARY in one write.
-function sendResults(written, summary) {
-  const end = put(results, written + HEADER, summary);
-  frame(RESULTS, results, 0, written);
-  frame(SUMMARY, results, written, end);
-  write(results, end);
+// Sends the frames RESULTS and SUMMARY in one write. The lines of RESULTS are in the buffer already, up to `resultsEnd`.
+function sendResults(resultsEnd, summary) {
+  const end = writeText(results, resultsEnd + HEADER_BYTES, summary);
+  writeFrameHeader(RESULTS, results, 0, resultsEnd);
+  writeFrameHeader(SUMMARY, results, resultsEnd, end);
+  writeAll(results, end);
 }
 
-function receive() {
-  fill(header, HEADER);
+function receiveFrame() {
+  readExactly(header, HEADER_BYTES);
   const length = header[1] + header[2] * 0x100 + header[3] * 0x10000 + header[4] * 0x1000000;
   if (length > incoming.length) incoming = new Bytes(length);
-  fill(incoming, length);
+  readExactly(incoming, length);
   return length;
 }
 
-const text = (start, end) => decoder.decode(incoming.subarray(start, end));
-const word = (at) => incoming[at] + incoming[at + 1] * 0x100;
+const readText = (start, end) => decoder.decode(incoming.subarray(start, end));
+const readUint16 = (offset) => incoming[offset] + incoming[offset + 1] * 0x100;
 
 // ---- scripts ----
 
 // The first characters of a script that was generated from a module. They are in an added first line, which line
-// numbers must not count (see modules.py).
+// numbers must not count (see validation/modules.py).
 const GENERATED_MARKER = '/*made from a module*/', { startsWith } = String.prototype;
 const realms = new Map();
 const isTimeout = (error) => {
@@ -128,11 +129,11 @@ function requireString(value) {
 }
 
 function newRealm() {
-  const context = createContext(fresh, { codeGeneration: { strings: false, wasm: false } });
+  const context = createContext(NEW_GLOBAL_OBJECT, { codeGeneration: { strings: false, wasm: false } });
   const handles = evaluate(REALM, context);
   for (const addition of ADDITIONS) evaluate(addition, context)(handles);
   const core = evaluate(RECORDS, context)(handles);
-  core.connect(readPart, (at, text) => put(results, put(results, at, text), '\n'), ask);
+  core.connect(readPart, (start, lines) => writeText(results, writeText(results, start, lines), '\n'), askAndBlock);
   // keepsState: the script may keep state between records.
   return { context, core, entry: evaluate(ENTRY, context), keepsState: false };
 }
@@ -148,7 +149,7 @@ function compileScript(source) {
     const { message, frames } = destructureError(error);
     const { fileName, lineNumber, columnNumber } = frames[0] ?? {};
     const place = fileName === 'script.js' ? [lineNumber, columnNumber] : [];
-    return { refusal: errorLine('SyntaxError', message, ...place) };
+    return { failure: errorLine('SyntaxError', message, ...place) };
   } finally { OuterError.stackTraceLimit = stackTraceLimit; }
 }
 
@@ -162,56 +163,59 @@ return typeof process === 'function' ? process : typeof transform === 'function'
 // Runs a script's top level. Returns the function `process` or `transform` that it defines.
 function evaluateProgram(realm, program) {
   try {
-    const found = evaluate(program.compiled, realm.context, { timeout: TOP_LEVEL_MS });
-    return program.isInFunction ? found : evaluate(FIND_SCRIPT, realm.context);
+    const value = evaluate(program.compiled, realm.context, { timeout: TOP_LEVEL_LIMIT_MS });
+    return program.isInFunction ? value : evaluate(FIND_SCRIPT, realm.context);
   } catch (error) {
-    if (program.isInFunction || isTimeout(error) || !runWithTimeout(realm, () => realm.core.saysErrorIsDeclared(error), TOP_LEVEL_MS)) throw error;
+    if (program.isInFunction || isTimeout(error) || !runWithTimeout(realm, () => realm.core.saysErrorIsDeclared(error), TOP_LEVEL_LIMIT_MS)) throw error;
     program.compiled = inFunction(program);
     program.isInFunction = true;
     return evaluateProgram(realm, program);
   }
 }
 
+// Runs a script's top level, and freezes the built-ins. Returns an error line, or '' when the script is ready.
 function runTopLevel(realm, program) {
   try {
     if (VALIDATES) realm.core.watchTopLevel();
     const script = evaluateProgram(realm, program);
     if (script === undefined) return errorLine('NoProcess', 'the script defines no function process(record)');
     realm.core.setScript(script);
-    runWithTimeout(realm, realm.core.seal, TOP_LEVEL_MS);
-    return requireString(realm.core.outsideUse());
+    runWithTimeout(realm, realm.core.seal, TOP_LEVEL_LIMIT_MS);
+    return requireString(realm.core.takeTopLevelUse());
   } catch (error) {
-    const outside = requireString(realm.core.outsideUse());
-    if (outside) return outside;
+    const topLevelUse = requireString(realm.core.takeTopLevelUse());
+    if (topLevelUse) return topLevelUse;
     if (isTimeout(error)) return errorLine('Timeout', 'the top level of the script ran for more than 1 s');
-    return requireString(runWithTimeout(realm, () => realm.core.describe(error), TOP_LEVEL_MS));
+    return requireString(runWithTimeout(realm, () => realm.core.describe(error), TOP_LEVEL_LIMIT_MS));
   }
 }
 
-function load(length) {
-  const number = word(0), keepsState = incoming[2] !== 0, { program, refusal } = compileScript(text(3, length));
-  if (refusal) return send(REFUSED, refusal);
-  const realm = newRealm(), fault = runTopLevel(realm, program);
-  if (fault) return send(REFUSED, fault);
+function handleLoad(length) {
+  const number = readUint16(0), keepsState = incoming[2] !== 0, { program, failure } = compileScript(readText(3, length));
+  if (failure) return sendFrame(LOAD_FAILED, failure);
+  const realm = newRealm(), topLevelFailure = runTopLevel(realm, program);
+  if (topLevelFailure) return sendFrame(LOAD_FAILED, topLevelFailure);
   realm.keepsState = keepsState;
   realms.set(number, realm);
-  send(LOADED, '');
+  sendFrame(LOADED, '');
 }
 
-// Strips the types of a text that does not compile as a script; the rest keeps its position. Sends '' for a script.
-function strip(length) {
-  const source = text(0, length);
-  if (!compileScript(source).refusal) return send(STRIPPED, '');
+// Strips the types of a text that does not compile as JavaScript; the rest keeps its position. Sends '' for a text that
+// compiles.
+function handleStrip(length) {
+  const source = readText(0, length);
+  if (!compileScript(source).failure) return sendFrame(STRIPPED, '');
   let stripped = '';
-  try { stripped = stripTypeScriptTypes(source); } catch (error) { return send(REFUSED, errorLine('SyntaxError', requireString(error.message))); }
-  send(STRIPPED, stripped);
+  try { stripped = stripTypeScriptTypes(source); } catch (error) { return sendFrame(LOAD_FAILED, errorLine('SyntaxError', requireString(error.message))); }
+  sendFrame(STRIPPED, stripped);
 }
 
 // ---- batches ----
 
-// body: the BATCH frame of the current batch, and the byte offsets at which the parts of its records begin.
-let realm = null, limitMs = 0, body = null;
-// Batches that wait for answers, in the order of their questions. Another batch may run meanwhile.
+// batchFrame: the payload of the BATCH frame of the current batch, its length, and the byte offsets at which the parts of
+// the records begin.
+let realm = null, limitMs = 0, batchFrame = null;
+// awaitingAnswers: the batches that wait for answers, in the order of their questions. Another batch may run meanwhile.
 // freeBuffers: input buffers to use again.
 const awaitingAnswers = [], freeBuffers = [];
 
@@ -222,103 +226,105 @@ const lineEnd = (bytes, length, from) => {
 
 // Returns whole lines of about 64 KiB: a longer string would be allocated in V8's large-object space.
 function readPart(number) {
-  const { bytes, length, starts } = body, end = lineEnd(bytes, length, starts[number] + PART_BYTES);
-  starts[number + 1] = end + 1;
-  return decoder.decode(bytes.subarray(starts[number], end));
+  const { bytes, length, partStarts } = batchFrame, end = lineEnd(bytes, length, partStarts[number] + PART_BYTES);
+  partStarts[number + 1] = end + 1;
+  return decoder.decode(bytes.subarray(partStarts[number], end));
 }
 
-// Runs one pass of a batch: the first one, or a further one after answers. Sends the results or a question.
+// Runs one pass of a batch: the first one, or a further one after answers. Sends the results or questions.
 function runPass(callback) {
-  let question;
-  try { question = requireString(runWithTimeout(realm, callback, limitMs)); } catch (error) {
+  let questions;
+  try { questions = requireString(runWithTimeout(realm, callback, limitMs)); } catch (error) {
     if (!isTimeout(error)) throw error;
-    question = requireString(realm.core.truncate());
+    questions = requireString(realm.core.truncate());
   }
-  if (!question) {
+  if (!questions) {
     const summary = requireString(realm.core.finish());
-    return sendResults(realm.core.written(), summary);
+    return sendResults(realm.core.resultsEnd(), summary);
   }
   realm.core.suspend();
-  setAside(question, { kept: results.bytes.slice(0, realm.core.written()), run: null });
+  suspendBatch(questions, { keptResults: results.bytes.slice(0, realm.core.resultsEnd()), run: null });
 }
 
-function setAside(question, state) {
-  awaitingAnswers.push({ realm, limitMs, body, ...state });
+// Sends questions, and sets the current batch aside until the answers arrive. keptResults: the results so far, or null
+// after a dry run; run: the arguments of the real run that follows a dry run, or null.
+function suspendBatch(questions, state) {
+  awaitingAnswers.push({ realm, limitMs, batchFrame, ...state });
   incoming = freeBuffers.pop() ?? new Bytes(INITIAL_BUFFER_BYTES);
-  send(KEYS, question);
+  sendFrame(QUESTIONS, questions);
 }
 
-// Asks a question for which the script blocks. The parent sends nothing else meanwhile, and one read returns the whole
-// reply, so V8 may interrupt the script at any moment. A REPLY that arrives after an interruption is read as the next
-// frame and ignored.
-const reply = new Bytes(1 << 12);
-function ask(question) {
-  send(ASK, question);
-  const count = readSync(reply);
+// Asks a question, and blocks until the answer arrives. The parent sends nothing else meanwhile, and one read returns the
+// whole answer, so V8 may interrupt the script at any moment. A SYNC_ANSWER that arrives after an interruption is read as
+// the next frame and ignored.
+const syncAnswer = new Bytes(1 << 12);
+function askAndBlock(question) {
+  sendFrame(SYNC_QUESTION, question);
+  const count = readSync(syncAnswer);
   if (!count) exit(0);
-  return decoder.decode(reply.subarray(HEADER, count));
+  return decoder.decode(syncAnswer.subarray(HEADER_BYTES, count));
 }
 
-// Returns the questions that a batch's records ask in the rehearsal realm. State that depends on assumed answers stays
+// Returns the questions that a batch's records ask in the realm for dry runs. State that depends on assumed answers stays
 // in that realm.
-function rehearse(rehearsal, { head, columns, flags }) {
-  rehearsal.core.begin(head, columns, false, (flags & INPUT_FROM_SCRIPT) !== 0, (flags & OUTPUT_TO_SCRIPT) !== 0, false);
-  try { return requireString(runWithTimeout(rehearsal, rehearsal.core.rehearse, REHEARSAL_MS)); } catch (error) {
+function dryRun(dryRunRealm, { longIntegers, columns, flags }) {
+  dryRunRealm.core.begin(longIntegers, columns, false, (flags & INPUT_FROM_SCRIPT) !== 0, (flags & FEEDS_SCRIPT) !== 0, false);
+  try { return requireString(runWithTimeout(dryRunRealm, dryRunRealm.core.dryRun, DRY_RUN_LIMIT_MS)); } catch (error) {
     if (!isTimeout(error)) throw error;
-    return requireString(rehearsal.core.asked());
+    return requireString(dryRunRealm.core.questions());
   }
 }
 
-function start({ head, columns, flags }) {
-  const alone = (flags & ALONE) !== 0;
-  realm.core.trace(flags & TRACED ? (row) => send(TRACE, '' + row) : null);
-  realm.core.begin(head, columns, alone, (flags & INPUT_FROM_SCRIPT) !== 0, (flags & OUTPUT_TO_SCRIPT) !== 0, alone || realm.keepsState);
+function beginBatch({ longIntegers, columns, flags }) {
+  const isAlone = (flags & ALONE) !== 0, mustBlock = isAlone || realm.keepsState;
+  realm.core.trace(flags & TRACED ? (row) => sendFrame(TRACE, '' + row) : null);
+  realm.core.begin(longIntegers, columns, isAlone, (flags & INPUT_FROM_SCRIPT) !== 0, (flags & FEEDS_SCRIPT) !== 0, mustBlock);
 }
 
-function batch(length) {
-  const flags = incoming[2], columnsEnd = lineEnd(incoming, length, 5), headEnd = lineEnd(incoming, length, columnsEnd + 1);
-  realm = realms.get(word(0));
-  limitMs = word(3);
-  body = { bytes: incoming, length, starts: [headEnd + 1] };
-  const run = { flags, columns: text(5, columnsEnd), head: text(columnsEnd + 1, headEnd) };
-  if (flags & REHEARSE_FLAG) {
-    const question = rehearse(realms.get(word(0) + REHEARSAL_REALM_BIT), run);
-    if (question) return setAside(question, { kept: null, run: { ...run, question } });
+function handleBatch(length) {
+  const flags = incoming[2], columnsEnd = lineEnd(incoming, length, 5);
+  const longIntegersEnd = lineEnd(incoming, length, columnsEnd + 1);
+  realm = realms.get(readUint16(0));
+  limitMs = readUint16(3);
+  batchFrame = { bytes: incoming, length, partStarts: [longIntegersEnd + 1] };
+  const run = { flags, columns: readText(5, columnsEnd), longIntegers: readText(columnsEnd + 1, longIntegersEnd) };
+  if (flags & DRY_RUN) {
+    const questions = dryRun(realms.get(readUint16(0) + DRY_RUN_REALM_BIT), run);
+    if (questions) return suspendBatch(questions, { keptResults: null, run: { ...run, questions } });
   }
-  start(run);
+  beginBatch(run);
   runPass(realm.core.pass);
 }
 
-// Handles ANSWERS, which answer the oldest question.
-function answers(length) {
-  const answer = text(0, length);
-  const { kept, run, ...asked } = awaitingAnswers.shift();
-  ({ realm, limitMs, body } = asked);
+// Continues the batch that has waited longest for its answers.
+function handleAnswers(length) {
+  const answers = readText(0, length), suspended = awaitingAnswers.shift(), { run } = suspended;
+  ({ realm, limitMs, batchFrame } = suspended);
   freeBuffers.push(incoming);
-  incoming = body.bytes;
+  incoming = batchFrame.bytes;
   if (run !== null) {
-    start(run);
-    realm.core.preloadAnswers(run.question, answer);
+    beginBatch(run);
+    realm.core.preloadAnswers(run.questions, answers);
     return runPass(realm.core.pass);
   }
-  results.bytes.set(kept);
+  results.bytes.set(suspended.keptResults);
   realm.core.resume();
-  runPass(() => realm.core.answer(answer));
+  runPass(() => realm.core.answer(answers));
 }
 
-function reason(error) {
+function stackOf(error) {
   try { return call(sliceText, error.stack, 0, 1000); } catch { return 'unknown'; }
 }
 
-const ACTIONS = { __proto__: null, [BATCH]: batch, [ANSWERS]: answers, [LOAD]: load, [REPLY]: () => {} };
+const HANDLERS = { __proto__: null, [BATCH]: handleBatch, [ANSWERS]: handleAnswers, [LOAD]: handleLoad, [SYNC_ANSWER]: () => {} };
 if (VALIDATES) {
   // At its first nested statement the stripper reads a file to find the end of its stack. After HELLO no file can be
   // opened.
   stripTypeScriptTypes('if (a) b;');
-  ACTIONS[STRIP] = strip;
+  HANDLERS[STRIP] = handleStrip;
 }
-send(HELLO, '');
+sendFrame(HELLO, '');
 while (true) {
-  const length = receive();
-  try { ACTIONS[header[0]](length); } catch (error) { send(BROKEN, reason(error)); }
+  const length = receiveFrame();
+  try { HANDLERS[header[0]](length); } catch (error) { sendFrame(HARNESS_ERROR, stackOf(error)); }
 }

@@ -37,11 +37,11 @@
   // The state of the current call of the script, which records.js sets and all files read.
   //   row: the index of the record, -1 between records; columns(): the columns of the batch, as runs of equal values;
   //   seeded: whether the record has asked for a random number; lines: the printed lines, null for none;
-  //   writing: how BigInt.prototype.toJSON serialises now; marks: the number of marked BigInts in the current output;
+  //   writing: how BigInt.prototype.toJSON serialises at present; marks: the number of marked BigInts in the current output;
   //   useSlowPath: whether to use `stringifySlowPath`.
   const IDLE = 0, AS_DIGITS = 1, AS_MARKED = 2, AS_BIGINT = 3;
   const currentCall = { row: -1, columns: null, seeded: false, lines: null, writing: IDLE, marks: 0, useSlowPath: false };
-  const at = (column, row) => {
+  const valueAt = (column, row) => {
     const values = column[0], ends = column[1];
     let first = 0, last = ends.length - 1;
     while (first < last) {
@@ -50,9 +50,9 @@
     }
     return values[first];
   };
-  const now = () => currentCall.columns === null ? noteTopLevelUse('time') : at(currentCall.columns().timestamps, currentCall.row);
+  const now = () => currentCall.columns === null ? noteTopLevelUse('time') : valueAt(currentCall.columns().timestamps, currentCall.row);
   const position = ({ topic, partitions, offsets, indexes }, row) =>
-    topic + '/' + at(partitions, row) + '/' + (at(offsets, row) + row) + '/' + at(indexes, row);
+    topic + '/' + valueAt(partitions, row) + '/' + (valueAt(offsets, row) + row) + '/' + valueAt(indexes, row);
 
   // In a child that validates scripts: the first use of the time or a random number at the top level.
   const NativeError = Error;
@@ -82,18 +82,19 @@
 
   const fromMs = Temporal.Instant.fromEpochMilliseconds, toZoned = uncurry(Temporal.Instant.prototype.toZonedDateTimeISO);
   const zoned = (zone = 'UTC') => toZoned(fromMs(now()), zone);
-  const local = { __proto__: null };
-  for (const part of ['toPlainDateTime', 'toPlainDate', 'toPlainTime']) local[part] = uncurry(Temporal.ZonedDateTime.prototype[part]);
+  const zonedMethods = { __proto__: null };
+  for (const name of ['toPlainDateTime', 'toPlainDate', 'toPlainTime']) zonedMethods[name] = uncurry(Temporal.ZonedDateTime.prototype[name]);
   replace(Temporal.Now, 'instant', () => fromMs(now()));
   replace(Temporal.Now, 'zonedDateTimeISO', zoned);
-  replace(Temporal.Now, 'plainDateTimeISO', (zone) => local.toPlainDateTime(zoned(zone)));
-  replace(Temporal.Now, 'plainDateISO', (zone) => local.toPlainDate(zoned(zone)));
-  replace(Temporal.Now, 'plainTimeISO', (zone) => local.toPlainTime(zoned(zone)));
+  replace(Temporal.Now, 'plainDateTimeISO', (zone) => zonedMethods.toPlainDateTime(zoned(zone)));
+  replace(Temporal.Now, 'plainDateISO', (zone) => zonedMethods.toPlainDate(zoned(zone)));
+  replace(Temporal.Now, 'plainTimeISO', (zone) => zonedMethods.toPlainTime(zoned(zone)));
 
   // xoshiro128**, seeded with a hash of the record's position at the first call of Math.random.
   let a = 0, b = 0, c = 0, d = 0;
   const rotate = (x, n) => (x << n) | (x >>> (32 - n));
-  const word = (text, start) => {
+  // Returns a 32-bit hash of a text. Different values of `start` give independent hashes.
+  const hashText = (text, start) => {
     let hash = start;
     for (let i = 0; i < text.length; i++) hash = imul(hash ^ charCodeAt(text, i), 0x01000193);
     hash = imul(hash ^ (hash >>> 16), 0x85ebca6b);
@@ -102,7 +103,7 @@
   };
   // Near a stack overflow any function call may throw. So all calls come first, and the generator's state is updated
   // afterwards.
-  const next = () => {
+  const nextRandom = () => {
     const result = imul(rotate(imul(b, 5), 7), 9), shifted = b << 9, turned = rotate(d ^ b, 11);
     c ^= a; d ^= b; b ^= c; a ^= d; c ^= shifted; d = turned;
     return result >>> 0;
@@ -111,18 +112,18 @@
     if (!currentCall.seeded) {
       if (currentCall.columns === null) noteTopLevelUse('random');
       const seed = currentCall.columns === null ? '' : position(currentCall.columns(), currentCall.row);
-      const first = word(seed, 0x811c9dc5), second = word(seed, 0x9e3779b9), third = word(seed, 0x7f4a7c15);
-      d = word(seed, 0x2545f491) | 1;
+      const first = hashText(seed, 0x811c9dc5), second = hashText(seed, 0x9e3779b9), third = hashText(seed, 0x7f4a7c15);
+      d = hashText(seed, 0x2545f491) | 1;
       a = first; b = second; c = third;
       currentCall.seeded = true;
     }
-    return ((next() >>> 5) * 67108864 + (next() >>> 6)) / 9007199254740992;
+    return ((nextRandom() >>> 5) * 67108864 + (nextRandom() >>> 6)) / 9007199254740992;
   });
 
   // ---- numbers ----
 
-  const EXACT = 9007199254740991;
-  const exceedsDouble = (value) => value > EXACT || value < -EXACT;
+  const MAX_SAFE_INTEGER = 9007199254740991;
+  const exceedsDouble = (value) => value > MAX_SAFE_INTEGER || value < -MAX_SAFE_INTEGER;
   // Whether a text contains a member's name exactly once and without escapes. A quote inside a JSON string has a backslash
   // before it, so a name of letters and digits between two quotes can't be a part of another string.
   const isUnambiguous = (text, name, opening) =>
@@ -136,13 +137,13 @@
     object[key] = NativeBigInt(found[1]);
     return true;
   };
-  const isDigit = (unit) => unit >= '0' && unit <= '9', LONG = 16;
-  // The integer whose digits begin at an offset, or null if no integer of 16 digits or more is there. The offsets count
+  const isDigit = (unit) => unit >= '0' && unit <= '9', MIN_LONG_DIGITS = 16;
+  // Returns the integer whose digits begin at an offset, or null if no integer of 16 digits or more is there. The offsets count
   // bytes. After non-ASCII characters a byte offset is larger than the string index, so it may point at another number,
   // or past the last long number.
   const integerAt = (text, at) => {
     const comma = indexOf(text, ',', at), end = comma < 0 ? indexOf(text, '}', at) : comma;
-    if (end - at < LONG || end - at > LITERAL_UNITS || !isDigit(text[at]) || !isDigit(text[at + LONG - 1])) return null;
+    if (end - at < MIN_LONG_DIGITS || end - at > LITERAL_UNITS || !isDigit(text[at]) || !isDigit(text[at + MIN_LONG_DIGITS - 1])) return null;
     try { return NativeBigInt(slice(text, text[at - 1] === '-' ? at - 1 : at, end)); } catch { return null; }
   };
   const BEFORE = /^"(\w{1,100})"[ \t\n\r]*:[ \t\n\r]*-?$/;
@@ -209,8 +210,8 @@
     return rawJSON(digits + MARK);
   };
   const markedReviver = (key, value, { source }) => typeof value === 'number' && endsWith(source, MARK) ? NativeBigInt(slice(source, 0, -2)) : value;
-  // By the number of BigInts in a record: the names of the members that held them in the last such record; null if a
-  // nested value held one.
+  // By the number of BigInts in a record: the names of the members that were BigInts in the last such record; null if a
+  // nested value was one.
   const markedMemberNames = [];
   const namesOfBigInts = (record, count) => {
     const names = [];
@@ -300,7 +301,7 @@
     const replaced = invoke(replacer, this, key, value);
     return typeof replaced === 'bigint' ? rawJSON(bigToText(replaced)) : replaced;
   };
-  const stringifyOwn = (value, replacer, space) => {
+  const stringifyForScript = (value, replacer, space) => {
     const { writing } = currentCall, hasReplacer = typeof replacer === 'function';
     currentCall.writing = hasReplacer ? AS_BIGINT : AS_DIGITS;
     try {
@@ -314,7 +315,7 @@
   const LONG_INTEGER = /[:,[\s-]\d{16}/;
   const keepDigits = (value, source) =>
     typeof value === 'number' && exceedsDouble(value) && isInteger(source) && NativeString(value) !== source ? NativeBigInt(source) : value;
-  const parseOwn = (text, reviver) => {
+  const parseForScript = (text, reviver) => {
     const source = `${text}`;
     if (!isDigit(source[0]) && match(LONG_INTEGER, source) === null) return parse(source, reviver);
     if (typeof reviver !== 'function') return parse(source, (key, value, context) => keepDigits(value, context.source));
@@ -322,13 +323,13 @@
       return invoke(reviver, this, key, keepDigits(value, context.source), context);
     });
   };
-  const rawOwn = (text) => {
+  const rawJSONForScript = (text) => {
     hasRaw = true;
     return rawJSON(text);
   };
   // The source text of a bound function is "[native code]", like that of V8's own functions, also in error messages.
-  const asNative = (own, name, length) => {
-    const bound = bind(own, null), { prototype } = own;
+  const asNative = (f, name, length) => {
+    const bound = bind(f, null), { prototype } = f;
     defineProperty(bound, 'name', { __proto__: null, value: name });
     defineProperty(bound, 'length', { __proto__: null, value: length });
     if (prototype === undefined) return bound;
@@ -336,10 +337,10 @@
     replace(prototype, 'constructor', bound);
     return bound;
   };
-  const install = (name, own, length) => replace(JSON, name, asNative(own, name, length));
-  install('stringify', stringifyOwn, 3);
-  install('parse', parseOwn, 2);
-  install('rawJSON', rawOwn, 1);
+  const install = (name, f, length) => replace(JSON, name, asNative(f, name, length));
+  install('stringify', stringifyForScript, 3);
+  install('parse', parseForScript, 2);
+  install('rawJSON', rawJSONForScript, 1);
 
   // ---- freezing ----
 
@@ -361,9 +362,9 @@
       const key = keys[i], found = descriptor(object, key), value = found.value;
       if (!hasOwn(found, 'writable') || !found.writable) continue;
       const { set } = {
-        set(own) {
+        set(newValue) {
           if (this === object) throw new NativeTypeError(FROZEN);
-          defineProperty(this, key, { __proto__: null, value: own, writable: true, enumerable: true, configurable: true });
+          defineProperty(this, key, { __proto__: null, value: newValue, writable: true, enumerable: true, configurable: true });
         },
       };
       defineProperty(object, key, { __proto__: null, get: freeze(() => value), set: freeze(set), configurable: false });

@@ -1,11 +1,12 @@
 // Runs a script over batches of records in the script's realm: parses records, calls the script, writes its outputs, and
 // answers `flow.contains`. Evaluates to a function that takes the realm's handles and returns the functions for main.js.
-// `flow.contains` returns false for values whose answer is not known yet, and notes them. After all records have run, the
-// parent is asked for all noted values at once, and the records that got a wrong answer run again. Only the answers to
-// these records are kept: a map of all values would cost more than asking for some of them twice.
-// When a record must run only once, the script blocks for each answer. That is so for a stateful script, whose state could
-// depend on an assumed answer, and for a record that runs alone. A rehearsal in another realm finds the likely questions
-// of such a script before.
+// `flow.contains` returns false for values whose answer is not known yet, and collects them. A pass runs all records whose
+// output is not final. After a pass, the parent is asked for all collected values at once, and the records that got a wrong
+// answer run again in the next pass. Only the answers to these records are kept: a map of all values would cost more than
+// asking for some of them twice.
+// When a record must run only once, the script blocks for each answer. So it does when it keeps state, which could depend
+// on an assumed answer, and when the record runs alone. A dry run in another realm finds beforehand the questions that a
+// script with state will probably ask.
 ((realm) => {
   'use strict';
   const { uncurry, isArray, parse, stringify, hidden, freeze, create, slice, indexOf, match, NativeString } = realm;
@@ -14,12 +15,12 @@
   const NativeArray = Array, Bytes = Uint8Array, NativeMap = Map, NativeTypeError = TypeError, { setPrototypeOf } = Object, { isView } = ArrayBuffer;
   const isError = Error.isError;
   const split = uncurry(String.prototype.split), tagOf = uncurry(Object.prototype.toString);
-  const join = uncurry(Array.prototype.join), fill = uncurry(Array.prototype.fill), rowAt = uncurry(Array.prototype.indexOf);
+  const join = uncurry(Array.prototype.join), fill = uncurry(Array.prototype.fill), indexInArray = uncurry(Array.prototype.indexOf);
   const byteAt = uncurry(Uint8Array.prototype.indexOf);
   const numberText = uncurry(Number.prototype.toString), bigText = uncurry(BigInt.prototype.toString);
 
   const MAX_VALUES = 1000, MAX_UNKNOWN = 64, MAX_PASSES = 16;
-  // A rehearsal, and a run with synchronous questions, stop after the current record once this much time has passed.
+  // A dry run, and a run with synchronous questions, stop after the current record once this much time has passed.
   const SOFT_LIMIT_MS = 125;
   // Stored values have 1 to 1,024 characters, of at most two UTF-16 units each.
   const MAX_VALUE_UNITS = 2048, MAX_NAME_UNITS = 400;
@@ -40,29 +41,35 @@
   const dictionary = () => setPrototypeOf(new NativeMap(), methods);
 
   let script = null, trace = null, readPart = null, writeLines = null, askSync = null;
-  // The current batch. Its text is read in parts. firsts: the first row of each part; lines: the lines of the current part,
-  // from row `first` to the row before `nextRow`. longIntegerOffsets: by row 0, or where integers of 16 digits begin.
-  let firsts = null, part = 0, lines = null, first = 0, nextRow = 0;
-  let columns = null, longIntegerOffsets = null, slow = null, logs = null, datasets = null;
-  // waits: `flow.contains` blocks until it has the true answer. unfinished: rows that did not settle within MAX_PASSES.
-  let end = 0, waits = false, rehearses = false, interrupted = false, passes = 0, units = 0, unfinished = null, passBegan = 0;
-  // Whether another script wrote the records of the batch, and whether the outputs go to another script.
-  let inputFromScript = false, outputToScript = false, alone = false, write = stringify;
-  const chooseWriter = () => { write = outputToScript ? stringifyMarked : currentCall.useSlowPath ? stringifySlowPath : stringify; };
-  // Its results. movedCount: the number of outputs in the frame RESULTS, which ends at `written`; outputs: the others.
-  let outputs = null, movedCount = 0, written = FRAME_HEADER_BYTES, logged = 0;
-  // The current pass. todo: its rows, or null for all; stopped: the rows that run again whatever the answers are.
-  let todo = null, stopped = null, asking = null, askedUnits = 0, timedUpTo = 0, groupBegan = 0;
+  // The current batch. Its text is read in parts. partFirstRows: the first row of each part; partLines: the lines of the
+  // current part, from the row `partFirstRow` to the row before `partEndRow`. longIntegerOffsets: by row 0, or where integers
+  // of 16 digits begin.
+  let partFirstRows = null, partNumber = 0, partLines = null, partFirstRow = 0, partEndRow = 0;
+  let columns = null, longIntegerOffsets = null, slowRows = null, logs = null, datasets = null;
+  // blocksForAnswers: whether `flow.contains` blocks until it has the true answer. outputUnits: the UTF-16 units of all
+  // outputs. unfinishedRows: rows without a final output after MAX_PASSES.
+  let rowCount = 0, blocksForAnswers = false, isDryRun = false, interrupted = false;
+  let passCount = 0, passBegan = 0, outputUnits = 0, unfinishedRows = null;
+  // inputFromScript: whether another script wrote the records of the batch; feedsScript: whether the outputs go to another
+  // script; runsAlone: whether the batch is one record that is suspected.
+  let inputFromScript = false, feedsScript = false, runsAlone = false, writeJson = stringify;
+  const chooseWriter = () => { writeJson = feedsScript ? stringifyMarked : currentCall.useSlowPath ? stringifySlowPath : stringify; };
+  // The results of the current batch. flushedCount: the number of outputs in the frame RESULTS, which ends at `resultsEnd`;
+  // outputs: the other outputs.
+  let outputs = null, flushedCount = 0, resultsEnd = FRAME_HEADER_BYTES, loggedCount = 0;
+  // The current pass. rowsToRun: its rows, or null for all; stoppedRows: the rows that run again whatever the answers are;
+  // groupBegan: the clock before the records that are timed together, which begin at `timedUpTo`.
+  let rowsToRun = null, stoppedRows = null, askedDatasets = null, askedUnits = 0, timedUpTo = 0, groupBegan = 0;
   // Batches that wait for answers, a linked list from the oldest to the newest.
   let oldest = null, newest = null;
-  // The current call. noted: the number of values that it asked for. verdict: the final output of this call, even if the
-  // script catches our exception; '' means that the call was stopped and the record has to run again.
-  let noted = 0, verdict = null;
+  // The current call. askedCount: the number of values that it asked for. forcedOutput: the output of this call, even if the
+  // script catches STOP_SIGNAL; '' means that the call was stopped and the record has to run again.
+  let askedCount = 0, forcedOutput = null;
 
   // ---- errors ----
 
   const fail = (name, message) => {
-    verdict = errorLine(name, message, '');
+    forcedOutput = errorLine(name, message, '');
     throw STOP_SIGNAL;
   };
   const errorLine = (name, message, stack) => {
@@ -80,16 +87,16 @@
     try { return stringifySlowPath(value) || ''; } catch { return ''; }
   };
   const BIGINT_ADVICE = '. Integers beyond 2^53 - 1 come as BigInt: convert with Number(x), or with BigInt(x) on both sides';
-  const ofBigInt = /^Cannot (mix BigInt and other types|convert a BigInt value to a number)/;
+  const BIGINT_ERROR = /^Cannot (mix BigInt and other types|convert a BigInt value to a number)/;
   // V8 has the same message for objects that a script has frozen itself, and often does not name the object.
-  const ofFrozen = /^Cannot (?:assign to read only property|delete property|(?:add|define) property|redefine property:) (?!'?\d)/;
-  const ofBuiltIn = /^Cannot (?:assign to read only|delete) property '.*' of (?:object |function )?'?(?:\[object (?!Object\])\w+\]|.*\[native code\] \})'?$/s;
+  const FROZEN_ERROR = /^Cannot (?:assign to read only property|delete property|(?:add|define) property|redefine property:) (?!'?\d)/;
+  const BUILT_IN_ERROR = /^Cannot (?:assign to read only|delete) property '.*' of (?:object |function )?'?(?:\[object (?!Object\])\w+\]|.*\[native code\] \})'?$/s;
   const explained = (message) => {
     noteCircularReference(message);
     chooseWriter();
-    if (match(ofBigInt, message) !== null) return message + BIGINT_ADVICE;
-    if (match(ofFrozen, message) === null) return message;
-    return message + (match(ofBuiltIn, message) === null ? '. If this is a built-in: ' : ': ') + FROZEN;
+    if (match(BIGINT_ERROR, message) !== null) return message + BIGINT_ADVICE;
+    if (match(FROZEN_ERROR, message) === null) return message;
+    return message + (match(BUILT_IN_ERROR, message) === null ? '. If this is a built-in: ' : ': ') + FROZEN;
   };
   const describe = (error) => {
     if (typeof error === 'object' && error !== null) {
@@ -114,32 +121,32 @@
         throw new NativeTypeError('flow.contains: values are strings or numbers');
     }
   };
-  const noDataset = (name) => fail('UnknownDataset', 'flow.contains: you have no dataset ' + stringify(name));
-  // asked: the values of this pass; rows: the record of each value; unnamed: the records that asked without a value, so
-  // that only the existence of the dataset matters. knownAnswers: the answers for records that run again.
+  const failUnknownDataset = (name) => fail('UnknownDataset', 'flow.contains: you have no dataset ' + stringify(name));
+  // asked: the values of this pass; rows: the row of each value; rowsWithoutValues: the rows that asked without a value, for
+  // which only the existence of the dataset matters; knownAnswers: the answers for records that run again.
   const newDataset = (name) => {
     const dataset = {
-      name, state: NOT_RESOLVED, isAsked: false, asked: [], rows: [], unnamed: [], answers: '', knownAnswers: null,
+      name, state: NOT_RESOLVED, isAsked: false, asked: [], rows: [], rowsWithoutValues: [], answers: '', knownAnswers: null,
     };
     datasets.set(name, dataset);
     return dataset;
   };
-  const datasetOf = (name) => {
-    if (name.length > MAX_NAME_UNITS) noDataset(name);
+  const getOrAddDataset = (name) => {
+    if (name.length > MAX_NAME_UNITS) failUnknownDataset(name);
     const dataset = datasets.get(name);
     if (dataset === undefined) return newDataset(name);
-    if (dataset.state === UNKNOWN_NAME) noDataset(name);
+    if (dataset.state === UNKNOWN_NAME) failUnknownDataset(name);
     return dataset;
   };
   const addToQuestion = (dataset) => {
     dataset.isAsked = true;
-    asking[asking.length] = dataset;
+    askedDatasets[askedDatasets.length] = dataset;
     askedUnits += dataset.name.length;
   };
   const askName = (dataset) => {
     if (!dataset.isAsked) addToQuestion(dataset);
-    dataset.unnamed[dataset.unnamed.length] = currentCall.row;
-    noted += 1;
+    dataset.rowsWithoutValues[dataset.rowsWithoutValues.length] = currentCall.row;
+    askedCount += 1;
   };
   // Returns the values without a known answer; null if one of the known values is a member.
   const unknownValues = (knownAnswers, values, count) => {
@@ -167,7 +174,7 @@
     requireStack(STACK_FRAMES);
     const answers = askSync('[' + stringify(dataset.name) + ',' + stringify(setPrototypeOf(asked, null)) + ']');
     dataset.state = answers === '?' ? UNKNOWN_NAME : RESOLVED;
-    if (answers === '?') noDataset(dataset.name);
+    if (answers === '?') failUnknownDataset(dataset.name);
     for (let i = 0; i < asked.length; i++) knownAnswers.set(asked[i], answers[i]);
     return indexOf(answers, '1') >= 0;
   };
@@ -175,10 +182,10 @@
     if (typeof name !== 'string' || !isArray(values)) throw new NativeTypeError('flow.contains(name, values) takes a string and an array');
     let count = values.length;
     if (!(count <= MAX_VALUES)) throw new NativeTypeError('flow.contains: more than 1000 values');
-    if (datasets === null) throw new NativeTypeError('flow.contains works while a record is processed only');
-    if (noted >= MAX_VALUES) throw STOP_SIGNAL; // The script caught the previous stop signal.
-    const dataset = datasetOf(name), before = noted, { asked, rows, knownAnswers } = dataset;
-    if (waits) return isMember(dataset, values, count);
+    if (datasets === null) throw new NativeTypeError('flow.contains works only while a record is processed');
+    if (askedCount >= MAX_VALUES) throw STOP_SIGNAL; // The script caught the previous stop signal.
+    const dataset = getOrAddDataset(name), before = askedCount, { asked, rows, knownAnswers } = dataset;
+    if (blocksForAnswers) return isMember(dataset, values, count);
     if (knownAnswers !== null) {
       values = unknownValues(knownAnswers, values, count);
       if (values === null) return true;
@@ -192,10 +199,10 @@
       rows[asked.length] = currentCall.row;
       asked[asked.length] = value;
       askedUnits += value.length;
-      noted += 1;
+      askedCount += 1;
     }
-    if (dataset.state === NOT_RESOLVED && noted === before) askName(dataset);
-    if (noted > MAX_UNKNOWN) { verdict = ''; throw STOP_SIGNAL; }
+    if (dataset.state === NOT_RESOLVED && askedCount === before) askName(dataset);
+    if (askedCount > MAX_UNKNOWN) { forcedOutput = ''; throw STOP_SIGNAL; }
     return false;
   };
   const flow = create(null);
@@ -204,13 +211,13 @@
 
   // ---- one record ----
 
-  // Rows are visited in ascending order; `firsts` of all parts up to the current one is known from this pass or an
+  // Rows are visited in ascending order; `partFirstRows` of all parts up to the current one is known from this pass or an
   // earlier one.
   const loadPartOf = (row) => {
-    do part += 1; while (firsts[part + 1] <= row);
-    lines = split(readPart(part), '\n');
-    first = firsts[part];
-    nextRow = firsts[part + 1] = first + lines.length;
+    do partNumber += 1; while (partFirstRows[partNumber + 1] <= row);
+    partLines = split(readPart(partNumber), '\n');
+    partFirstRow = partFirstRows[partNumber];
+    partEndRow = partFirstRows[partNumber + 1] = partFirstRow + partLines.length;
   };
   const requireObject = (record) => {
     if (typeof record !== 'object' || record === null || isArray(record)) fail('NotAnObject', 'the record is no JSON object');
@@ -225,17 +232,17 @@
   };
   // Fails if a text is too large without its marks, each of which takes two units.
   const requireRoom = (text) => {
-    if (text.length - (outputToScript ? 2 * currentCall.marks : 0) > MAX_OUTPUT_UNITS) fail('OutputTooLarge', 'the returned record is larger than 1,000,000 bytes');
+    if (text.length - (feedsScript ? 2 * currentCall.marks : 0) > MAX_OUTPUT_UNITS) fail('OutputTooLarge', 'the returned record is larger than 1,000,000 bytes');
   };
   const writeOne = (output) => {
     if (typeof output !== 'object' || output === null) refuse(withArticle(typeof output));
     if (typeof output.then === 'function') refuse('a Promise, for which nothing waits');
-    const text = write(output);
+    const text = writeJson(output);
     if (typeof text !== 'string' || text[0] !== '{') refuse(isArray(output) ? 'an array in an array' : 'an object that is none as JSON');
     const third = text[2];
     if (third === undefined || third === '0') requirePlain(output, third);
     if (text.length > MAX_OUTPUT_UNITS) requireRoom(text);
-    return outputToScript && currentCall.marks !== 0 ? slice(SPACES, 0, currentCall.marks) + text : text;
+    return feedsScript && currentCall.marks !== 0 ? slice(SPACES, 0, currentCall.marks) + text : text;
   };
   const writeAll = (result) => {
     let text = '', count = 0, size = 0;
@@ -244,84 +251,93 @@
       if (output === null || output === undefined) continue;
       count += 1;
       if (count > MAX_OUTPUTS) fail('InvalidOutput', 'process returned more than 1,000 records for one');
-      const one = writeOne(output);
-      size += one.length - (outputToScript ? 2 * currentCall.marks : 0);
+      const outputText = writeOne(output);
+      size += outputText.length - (feedsScript ? 2 * currentCall.marks : 0);
       if (size > MAX_OUTPUTS_UNITS + SPACES.length * count) fail('OutputTooLarge', 'the returned records are larger than 8,000,000 bytes together');
-      text += (count > 1 ? '\t' : '') + one;
+      text += (count > 1 ? '\t' : '') + outputText;
     }
     return text;
   };
   // One long function, because without a JIT a function call costs as much as a few of its lines.
   const run = (row) => {
-    noted = 0; verdict = null;
+    askedCount = 0; forcedOutput = null;
     currentCall.row = row; currentCall.seeded = false; currentCall.lines = null;
     let output = '', isRead = false;
     try {
-      const text = lines[row - first], record = inputFromScript && text[0] === ' ' ? parseMarked(text) : parse(text);
+      const text = partLines[row - partFirstRow], record = inputFromScript && text[0] === ' ' ? parseMarked(text) : parse(text);
       isRead = true;
       if (text[0] !== '{') requireObject(record);
       const result = script(longIntegerOffsets[row] === 0 ? record : restoreLongIntegers(record, text, longIntegerOffsets[row]));
       if (result !== undefined && result !== null) output = isArray(result) ? writeAll(result) : writeOne(result);
     } catch (error) {
-      if (verdict === null) output = isRead ? describe(error) : errorLine('InvalidJSON', textOf(error, 'message'), '');
+      if (forcedOutput === null) output = isRead ? describe(error) : errorLine('InvalidJSON', textOf(error, 'message'), '');
     }
-    return verdict === null ? output : verdict;
+    return forcedOutput === null ? output : forcedOutput;
   };
 
   // ---- one pass over the records that have no final output yet ----
 
-  const keepLines = (row) => {
-    if (logs === null) logs = fill(new NativeArray(end), null);
+  const storeLogLines = (row) => {
+    if (logs === null) logs = fill(new NativeArray(rowCount), null);
     logs[row] = currentCall.lines;
   };
-  const keep = (row, output) => {
-    outputs[row - movedCount] = output;
-    units += output.length;
-    if (logs !== null || currentCall.lines !== null) keepLines(row);
-    if (verdict === '') stopped[stopped.length] = row;
+  const storeOutput = (row, output) => {
+    outputs[row - flushedCount] = output;
+    outputUnits += output.length;
+    if (logs !== null || currentCall.lines !== null) storeLogLines(row);
+    if (forcedOutput === '') stoppedRows[stoppedRows.length] = row;
   };
   // Checks the clock after the records before index j. Returns the index before which to check again. When a group of
   // records took too long, each of them counts as slow; each is then run alone and judged by its own time.
   const checkClock = (j) => {
     const time = wallClock(), took = time - groupBegan;
-    for (; took > SLOW_MS && timedUpTo < j; timedUpTo++) slow[slow.length] = todo === null ? timedUpTo : todo[timedUpTo];
+    for (; took > SLOW_MS && timedUpTo < j; timedUpTo++) {
+      slowRows[slowRows.length] = rowsToRun === null ? timedUpTo : rowsToRun[timedUpTo];
+    }
     timedUpTo = j; groupBegan = time;
-    return j + (waits || took > SLOW_MS / TIMED_TOGETHER ? 1 : TIMED_TOGETHER);
+    return j + (blocksForAnswers || took > SLOW_MS / TIMED_TOGETHER ? 1 : TIMED_TOGETHER);
   };
   // Moves all outputs to the frame RESULTS. V8 can't interrupt between the return of `writeLines` and the assignments.
   const flushOutputs = () => {
     if (outputs.length === 0) return;
-    const reached = writeLines(written, join(outputs, '\n'));
-    written = reached; movedCount += outputs.length; outputs = [];
+    const newEnd = writeLines(resultsEnd, join(outputs, '\n'));
+    resultsEnd = newEnd; flushedCount += outputs.length; outputs = [];
     // Records that were flushed are not dropped by a timeout that comes now.
-    currentCall.row = movedCount;
+    currentCall.row = flushedCount;
   };
   const pass = () => {
-    asking = []; stopped = []; askedUnits = 0; passes += 1; part = -1; nextRow = 0; timedUpTo = 0; groupBegan = passBegan = wallClock();
-    const count = todo === null ? end : todo.length;
+    askedDatasets = []; stoppedRows = []; askedUnits = 0; passCount += 1; partNumber = -1; partEndRow = 0; timedUpTo = 0;
+    groupBegan = passBegan = wallClock();
+    const count = rowsToRun === null ? rowCount : rowsToRun.length;
     // When each record runs only once, check the clock after each record, because it can't be run again to measure it.
-    let j = 0, look = waits ? 1 : TIMED_TOGETHER;
+    let j = 0, nextCheck = blocksForAnswers ? 1 : TIMED_TOGETHER;
     for (; j < count; j++) {
-      if (j === look) look = checkClock(j);
-      const row = todo === null ? j : todo[j];
-      if (row >= end) break;
-      if ((waits || rehearses) && row > 0 && (groupBegan - passBegan > SOFT_LIMIT_MS || units > MAX_UNITS_BEFORE)) { end = row; break; }
-      if (row >= nextRow) loadPartOf(row);
+      if (j === nextCheck) nextCheck = checkClock(j);
+      const row = rowsToRun === null ? j : rowsToRun[j];
+      if (row >= rowCount) break;
+      if ((blocksForAnswers || isDryRun) && row > 0 && (groupBegan - passBegan > SOFT_LIMIT_MS || outputUnits > MAX_UNITS_BEFORE)) {
+        rowCount = row;
+        break;
+      }
+      if (row >= partEndRow) loadPartOf(row);
       if (trace !== null) trace(row);
       const output = run(row);
-      if (rehearses) { if (askedUnits > MAX_ASKED_UNITS) break; continue; }
-      if (!waits && row > 0 && (units + output.length > MAX_BATCH_UNITS || askedUnits > MAX_ASKED_UNITS)) { end = row; break; }
-      keep(row, output);
-      if (todo === null && outputs.length === FLUSHED_RECORDS && asking.length === 0) flushOutputs();
+      if (isDryRun) { if (askedUnits > MAX_ASKED_UNITS) break; continue; }
+      if (!blocksForAnswers && row > 0 && (outputUnits + output.length > MAX_BATCH_UNITS || askedUnits > MAX_ASKED_UNITS)) {
+        rowCount = row;
+        break;
+      }
+      storeOutput(row, output);
+      if (rowsToRun === null && outputs.length === FLUSHED_RECORDS && askedDatasets.length === 0) flushOutputs();
     }
     currentCall.row = -1;
     checkClock(j);
-    return question();
+    return questions();
   };
-  const question = () => {
+  const questions = () => {
     let text = '';
-    for (let i = 0; i < asking.length; i++) {
-      text += (i ? ',' : '[') + stringify(asking[i].name) + ',' + stringify(setPrototypeOf(asking[i].asked, null));
+    for (let i = 0; i < askedDatasets.length; i++) {
+      text += (i ? ',' : '[') + stringify(askedDatasets[i].name) + ',' + stringify(setPrototypeOf(askedDatasets[i].asked, null));
     }
     return text && text + ']';
   };
@@ -332,12 +348,12 @@
     return rows;
   };
   const setRows = (marks, rows) => {
-    for (let i = 0; i < rows.length; i++) if (rows[i] < end) marks[rows[i]] = 1;
+    for (let i = 0; i < rows.length; i++) if (rows[i] < rowCount) marks[rows[i]] = 1;
   };
   const applyAnswers = (dataset, answers, wrong) => {
     dataset.answers = answers;
     dataset.state = answers === '?' ? UNKNOWN_NAME : RESOLVED;
-    if (answers === '?') { setRows(wrong, dataset.rows); setRows(wrong, dataset.unnamed); }
+    if (answers === '?') { setRows(wrong, dataset.rows); setRows(wrong, dataset.rowsWithoutValues); }
     const { rows } = dataset, members = [];
     for (let i = indexOf(answers, '1'); i >= 0; i = indexOf(answers, '1', i + 1)) members[members.length] = rows[i];
     setRows(wrong, members);
@@ -350,67 +366,72 @@
   };
   const resetQuestion = (dataset) => {
     dataset.isAsked = false;
-    dataset.asked = []; dataset.rows = []; dataset.unnamed = [];
+    dataset.asked = []; dataset.rows = []; dataset.rowsWithoutValues = [];
   };
-  const logText = (lines) => {
+  const logText = (logLines) => {
     let text = '';
-    for (let i = 0; lines !== null && i < lines.length && logged < MAX_LOG_LINES; i++, logged++) text += stringify(lines[i]) + '\n';
+    for (let i = 0; logLines !== null && i < logLines.length && loggedCount < MAX_LOG_LINES; i++, loggedCount++) {
+      text += stringify(logLines[i]) + '\n';
+    }
     return text;
   };
   const scheduleRetries = (wrong) => {
-    todo = rowsOf(wrong);
-    for (let i = 0; i < todo.length; i++) {
-      units -= outputs[todo[i] - movedCount].length;
-      outputs[todo[i] - movedCount] = '';
+    rowsToRun = rowsOf(wrong);
+    for (let i = 0; i < rowsToRun.length; i++) {
+      outputUnits -= outputs[rowsToRun[i] - flushedCount].length;
+      outputs[rowsToRun[i] - flushedCount] = '';
     }
-    if (passes >= MAX_PASSES) { unfinished = todo; todo = []; }
+    if (passCount >= MAX_PASSES) { unfinishedRows = rowsToRun; rowsToRun = []; }
   };
 
   return {
     __proto__: null,
-    setScript(found) { script = found; },
-    // read(number): returns a part of the batch's text; write(at, lines): writes lines into the frame RESULTS and returns
-    // its end; wait(question): blocks for the answers to a question.
-    connect(read, write, wait) { readPart = read; writeLines = write; askSync = wait; },
+    setScript(f) { script = f; },
+    // readPartOfText(number): returns a part of the batch's text; writeLinesOfOutputs(start, lines): writes lines into the
+    // frame RESULTS and returns its end; askQuestion(question): blocks until the answer arrives, and returns it.
+    connect(readPartOfText, writeLinesOfOutputs, askQuestion) {
+      readPart = readPartOfText; writeLines = writeLinesOfOutputs; askSync = askQuestion;
+    },
     seal,
     describe,
     // Whether an error says that a script declares an `Error` of its own.
     saysErrorIsDeclared: (error) => isError(error) && textOf(error, 'message') === "Identifier 'Error' has already been declared",
-    // From now on the first use of the time or a random number is noted. `outsideUse` returns it as an error line, or ''.
+    // Records the first use of the time or a random number until `takeTopLevelUse`, which returns it as an error line, or ''.
     watchTopLevel() { currentCall.isWatched = true; },
-    outsideUse() {
+    takeTopLevelUse() {
       const { topLevelUse } = currentCall;
       currentCall.isWatched = false;
       return topLevelUse === null ? '' : errorLine('OutsideOfRecord', topLevelUse.what, topLevelUse.stack);
     },
     trace(report) { trace = report; },
-    // Prepares `pass`, which may be interrupted before the first record. head: JSON with the number of records, and for each
-    // row with long integers the row and their offsets; text: the record columns as JSON, which few scripts need.
-    begin(head, text, isAlone, isFromScript, toScript, mustWait) {
-      const long = parse(head);
+    // Prepares `pass`, which may be interrupted before the first record. longIntegersText: JSON with the number of records,
+    // and for each row with long integers the row and their offsets; columnsText: the record columns as JSON, which few
+    // scripts need.
+    begin(longIntegersText, columnsText, isAlone, isFromScript, goesToScript, mustBlock) {
+      const longIntegers = parse(longIntegersText);
       let parsed = null;
-      columns = currentCall.columns = () => parsed === null ? parsed = parse(text) : parsed;
-      end = long[0]; firsts = [0];
-      longIntegerOffsets = fill(new NativeArray(end), 0);
-      for (let i = 1; i < long.length; i += 2) longIntegerOffsets[long[i]] = long[i + 1];
-      outputs = []; movedCount = 0; written = FRAME_HEADER_BYTES; slow = []; logs = todo = null; datasets = dictionary();
-      alone = isAlone; waits = mustWait; rehearses = false; inputFromScript = isFromScript; outputToScript = toScript;
-      interrupted = false; passes = 0; units = 0; unfinished = [];
-      beginCalls(alone);
+      columns = currentCall.columns = () => parsed === null ? parsed = parse(columnsText) : parsed;
+      rowCount = longIntegers[0]; partFirstRows = [0];
+      longIntegerOffsets = fill(new NativeArray(rowCount), 0);
+      for (let i = 1; i < longIntegers.length; i += 2) longIntegerOffsets[longIntegers[i]] = longIntegers[i + 1];
+      outputs = []; flushedCount = 0; resultsEnd = FRAME_HEADER_BYTES; slowRows = []; logs = rowsToRun = null; datasets = dictionary();
+      runsAlone = isAlone; blocksForAnswers = mustBlock; isDryRun = false; inputFromScript = isFromScript; feedsScript = goesToScript;
+      interrupted = false; passCount = 0; outputUnits = 0; unfinishedRows = [];
+      beginCalls(runsAlone);
       chooseWriter();
-      asking = []; stopped = [];
+      askedDatasets = []; stoppedRows = [];
     },
-    // Runs all records. Returns the question to the parent, or '' when there is none.
+    // Runs a pass. Returns the questions to the parent, or '' when there are none.
     pass,
     // Runs the records only to collect their questions. Returns the same as `pass`.
-    rehearse() { rehearses = true; return pass(); },
-    // Returns the question of an interrupted rehearsal.
-    asked() { currentCall.row = -1; return question(); },
-    // Stores the answers to the question of a rehearsal.
-    preloadAnswers(text, answers) {
-      const parts = parse(text), lines = split(answers, '\n');
-      for (let i = 0; i < lines.length; i++) {
-        const dataset = newDataset(parts[2 * i]), values = parts[2 * i + 1], answer = lines[i];
+    dryRun() { isDryRun = true; return pass(); },
+    // Returns the questions of an interrupted dry run.
+    questions() { currentCall.row = -1; return questions(); },
+    // Stores the answers to the questions of a dry run.
+    preloadAnswers(questionsText, answers) {
+      const namesAndValues = parse(questionsText), answerLines = split(answers, '\n');
+      for (let i = 0; i < answerLines.length; i++) {
+        const dataset = newDataset(namesAndValues[2 * i]), values = namesAndValues[2 * i + 1], answer = answerLines[i];
         dataset.state = answer === '?' ? UNKNOWN_NAME : RESOLVED;
         dataset.knownAnswers = dictionary();
         for (let j = 0; j < values.length && answer !== '?'; j++) dataset.knownAnswers.set(values[j], answer[j]);
@@ -419,8 +440,9 @@
     // Sets the current batch aside until its answers arrive.
     suspend() {
       const batch = {
-        __proto__: null, firsts, columns, longIntegerOffsets, slow, logs, outputs, movedCount, written, datasets, end, interrupted, passes, units,
-        alone, inputFromScript, outputToScript, todo, stopped, asking, next: null,
+        __proto__: null, partFirstRows, columns, longIntegerOffsets, slowRows, logs, outputs, flushedCount, resultsEnd, datasets,
+        rowCount, interrupted, passCount, outputUnits, runsAlone, inputFromScript, feedsScript, rowsToRun, stoppedRows,
+        askedDatasets, next: null,
       };
       if (oldest === null) oldest = batch; else newest.next = batch;
       newest = batch;
@@ -430,53 +452,56 @@
       const batch = oldest;
       oldest = batch.next;
       if (oldest === null) newest = null;
-      ({ firsts, columns, longIntegerOffsets, slow, logs, outputs, movedCount, written, datasets, end, interrupted, passes, units } = batch);
-      ({ alone, inputFromScript, outputToScript, todo, stopped, asking } = batch);
-      waits = rehearses = false; unfinished = [];
-      beginCalls(alone);
+      ({ partFirstRows, columns, longIntegerOffsets, slowRows, logs, outputs, flushedCount, resultsEnd, datasets } = batch);
+      ({ rowCount, interrupted, passCount, outputUnits, runsAlone, inputFromScript, feedsScript, rowsToRun } = batch);
+      ({ stoppedRows, askedDatasets } = batch);
+      blocksForAnswers = isDryRun = false; unfinishedRows = [];
+      beginCalls(runsAlone);
       chooseWriter();
       currentCall.columns = columns;
     },
-    // Applies the answers to the last question, and runs the records again for which `flow.contains` had returned a
+    // Applies the answers to the last questions, and runs the records again for which `flow.contains` had returned a
     // wrong value.
     answer(text) {
-      const lines = split(text, '\n'), wrong = new Bytes(end);
-      setRows(wrong, stopped);
-      for (let i = 0; i < asking.length; i++) applyAnswers(asking[i], lines[i], wrong);
+      const answerLines = split(text, '\n'), wrong = new Bytes(rowCount);
+      setRows(wrong, stoppedRows);
+      for (let i = 0; i < askedDatasets.length; i++) applyAnswers(askedDatasets[i], answerLines[i], wrong);
       scheduleRetries(wrong);
-      for (let i = 0; i < asking.length; i++) {
-        if (todo.length) keepAnswers(asking[i], wrong);
-        resetQuestion(asking[i]);
+      for (let i = 0; i < askedDatasets.length; i++) {
+        if (rowsToRun.length) keepAnswers(askedDatasets[i], wrong);
+        resetQuestion(askedDatasets[i]);
       }
-      return todo.length ? pass() : '';
+      return rowsToRun.length ? pass() : '';
     },
     // After a timeout: drops the record that was running, and the records after it. Returns the same as `pass`.
     truncate() {
       const row = currentCall.row;
       currentCall.row = -1;
-      if (row >= 0) checkClock(todo === null ? row : rowAt(todo, row));
-      if (row < end) {
+      if (row >= 0) checkClock(rowsToRun === null ? row : indexInArray(rowsToRun, row));
+      if (row < rowCount) {
         interrupted = true;
-        end = row < 0 ? 0 : row;
+        rowCount = row < 0 ? 0 : row;
       }
-      if (end === 0) { outputs = []; movedCount = 0; written = FRAME_HEADER_BYTES; }
-      return end === 0 ? '' : question();
+      if (rowCount === 0) { outputs = []; flushedCount = 0; resultsEnd = FRAME_HEADER_BYTES; }
+      return rowCount === 0 ? '' : questions();
     },
     // Moves the remaining outputs to the frame, a line per record. Returns the summary: log lines, and then
     // "<records> <1: interrupted> <log lines> <slow rows> <unfinished rows>".
     finish() {
-      const slowRows = new Bytes(end);
+      const isSlow = new Bytes(rowCount);
       let log = '';
-      setRows(slowRows, slow); logged = 0;
-      for (let row = 0; logs !== null && row < end; row++) log += logText(logs[row]);
-      outputs.length = end - movedCount;
+      setRows(isSlow, slowRows); loggedCount = 0;
+      for (let row = 0; logs !== null && row < rowCount; row++) log += logText(logs[row]);
+      outputs.length = rowCount - flushedCount;
       flushOutputs();
       currentCall.row = -1;
-      const head = end + ' ' + (interrupted ? 1 : 0) + ' ' + logged + ' ' + join(rowsOf(slowRows), ',') + ' ' + join(unfinished, ',');
-      lines = firsts = columns = longIntegerOffsets = outputs = slow = logs = datasets = todo = stopped = asking = unfinished = currentCall.columns = null;
-      return log + head;
+      const counts = rowCount + ' ' + (interrupted ? 1 : 0) + ' ' + loggedCount;
+      const countsLine = counts + ' ' + join(rowsOf(isSlow), ',') + ' ' + join(unfinishedRows, ',');
+      partLines = partFirstRows = columns = longIntegerOffsets = outputs = slowRows = logs = datasets = null;
+      rowsToRun = stoppedRows = askedDatasets = unfinishedRows = currentCall.columns = null;
+      return log + countsLine;
     },
     // Returns the end offset of the frame RESULTS.
-    written() { return written; },
+    resultsEnd: () => resultsEnd,
   };
 });

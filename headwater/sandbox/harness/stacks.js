@@ -2,7 +2,7 @@
 // the outer realm.
 //
 // To format a stack, V8 calls `globalThis.Error.prepareStackTrace`. So `globalThis.Error` is an accessor that can't be
-// redefined, and any object that a script assigns to it first gets our `prepareStackTrace`.
+// redefined, and any object that a script assigns to it first gets this file's `prepareStackTrace`.
 ((realm) => {
   'use strict';
   const { freeze, hidden, NativeString, FROZEN } = realm;

@@ -169,15 +169,16 @@
     copyInto(new Bytes(bufferOf(units)), new Bytes(bufferOf(bytes), offsetOf(bytes), lengthOf(units) * 2));
     return units;
   };
-  const WINDOWS = '\u20ac\x81\u201a\u0192\u201e\u2026\u2020\u2021\u02c6\u2030\u0160\u2039\u0152\x8d\u017d\x8f' +
+  // The characters of windows-1252 for the bytes 0x80 to 0x9f.
+  const WINDOWS_1252_C1 = '\u20ac\x81\u201a\u0192\u201e\u2026\u2020\u2021\u02c6\u2030\u0160\u2039\u0152\x8d\u017d\x8f' +
     '\x90\u2018\u2019\u201c\u201d\u2022\u2013\u2014\u02dc\u2122\u0161\u203a\u0153\x9d\u017e\u0178';
-  const decodeWindows = (bytes) => {
+  const decodeWindows1252 = (bytes) => {
     const binary = binaryText(bytes);
     if (match(/[\x80-\x9f]/, binary) === null) return binary;
     let text = '';
     for (let i = 0; i < binary.length; i++) {
       const byte = bytes[i];
-      text += byte >= 0x80 && byte <= 0x9f ? WINDOWS[byte - 0x80] : binary[i];
+      text += byte >= 0x80 && byte <= 0x9f ? WINDOWS_1252_C1[byte - 0x80] : binary[i];
     }
     return text;
   };
@@ -186,7 +187,7 @@
     'utf-8': { decode: decodeUtf8, bom: [0xef, 0xbb, 0xbf], labels: 'utf-8 utf8 unicode-1-1-utf-8 unicode11utf8 unicode20utf8 x-unicode20utf8' },
     'utf-16le': { decode: decodeUtf16, bom: [0xff, 0xfe], labels: 'utf-16le utf-16 csunicode iso-10646-ucs-2 ucs-2 unicode unicodefeff' },
     'windows-1252': {
-      decode: decodeWindows, bom: null,
+      decode: decodeWindows1252, bom: null,
       labels: 'windows-1252 ansi_x3.4-1968 ascii cp1252 cp819 csisolatin1 ibm819 iso-8859-1 iso-ir-100 iso8859-1 iso88591 ' +
         'iso_8859-1 iso_8859-1:1987 l1 latin1 us-ascii x-cp1252',
     },
@@ -226,7 +227,7 @@
 
   const refuseClone = (value) => {
     let text = typeof value;
-    try { text = typeof value === 'object' ? '#<' + tag(value) + '>' : NativeString(value); } catch { /* its type will do */ }
+    try { text = typeof value === 'object' ? '#<' + tag(value) + '>' : NativeString(value); } catch { /* the message then contains the type */ }
     throw new DOMException(slice(text, 0, 100) + ' could not be cloned', 'DataCloneError', 25);
   };
   const remembered = uncurry(NativeMap.prototype.get), remember = uncurry(NativeMap.prototype.set), isKnown = uncurry(NativeMap.prototype.has);

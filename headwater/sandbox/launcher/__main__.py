@@ -1,7 +1,7 @@
-"""Applies the restrictions in order, and then executes the engine.
+"""Applies the restrictions in order, and then executes Deno.
 
-Arguments: the channel's descriptor, the data limit in bytes, "jit" or "jitless", "maps" or "no-maps", and the engine's
-argv.
+Arguments: the channel's descriptor, the data limit in bytes, "jit" or "jitless", "maps" or "no-maps", and the
+command line of Deno.
 
 On an error the launcher sends one message over the channel that starts with "E". Otherwise it sends "L" with the file
 descriptor of the seccomp listener.
@@ -29,7 +29,7 @@ _ENVIRONMENT = {
 
 
 def main() -> None:
-    """Restrict this process, and execute the engine in it."""
+    """Restrict this process, and execute Deno in it."""
     channel_number, data_bytes, mode, maps, *argv = sys.argv[1:]
     channel = socket.socket(fileno=int(channel_number))
     channel.set_inheritable(False)
@@ -46,7 +46,7 @@ def main() -> None:
         os._exit(1)
     socket.send_fds(channel, [b"L"], [listener])
     os.close(listener)
-    os.execve(argv[0], argv, _ENVIRONMENT)  # noqa: S606  # this process becomes the engine, without a shell
+    os.execve(argv[0], argv, _ENVIRONMENT)  # noqa: S606  # this process becomes Deno, without a shell
 
 
 def _limit(data_bytes: int) -> None:

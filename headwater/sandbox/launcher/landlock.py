@@ -1,7 +1,6 @@
 """Applies Landlock.
 
-The process can read only the engine's binary and libraries. TCP, abstract sockets and signals to other processes are
-denied.
+The process can read only Deno's binary and libraries. TCP, abstract sockets and signals to other processes are denied.
 """
 
 import os
@@ -14,9 +13,12 @@ from .syscalls import syscall
 _VERSION_QUERY = 1
 _RULE_PATH_BENEATH = 1
 _EXECUTE, _READ_FILE = 1 << 0, 1 << 2
-_FILE_RIGHTS = {1: (1 << 13) - 1, 2: 1 << 13, 3: 1 << 14, 5: 1 << 15}
+_REFER, _TRUNCATE, _IOCTL_DEV = 1 << 13, 1 << 14, 1 << 15
+_FILE_RIGHTS = {1: (1 << 13) - 1, 2: _REFER, 3: _TRUNCATE, 5: _IOCTL_DEV}
+"""By version of the Landlock ABI: the rights to files that this version adds."""
 _TCP_BIND_AND_CONNECT, _ABSTRACT_SOCKETS_AND_SIGNALS = 0b11, 0b11
 _TCP_SINCE, _SCOPES_SINCE = 4, 6
+"""The versions of the Landlock ABI that add these restrictions."""
 
 _DIRECTORIES = (
     Path("/lib/x86_64-linux-gnu"),
@@ -32,7 +34,7 @@ _OWN_MAPS = Path("/proc/self/maps")
 
 
 def version() -> int:
-    """Return the kernel's Landlock version.
+    """Return the version of the kernel's Landlock ABI.
 
     Raises OSError when Landlock is missing or switched off at boot.
     """
@@ -40,7 +42,7 @@ def version() -> int:
 
 
 def libraries() -> list[Path]:
-    """Return the files of the libraries that the engine is linked with.
+    """Return the files of the libraries that Deno is linked with.
 
     Raises FileNotFoundError for a missing one.
     """
@@ -48,21 +50,21 @@ def libraries() -> list[Path]:
 
 
 def _find(name: str) -> Path:
-    found = next((path for directory in _DIRECTORIES if (path := directory / name).exists()), None)
-    if found is None:
+    library = next((path for directory in _DIRECTORIES if (path := directory / name).exists()), None)
+    if library is None:
         raise FileNotFoundError(2, "No such library", name)
-    return found
+    return library
 
 
-def restrict(engine: Path, *, own_maps: bool = False) -> None:
+def restrict(program: Path, *, own_maps: bool = False) -> None:
     """Restrict the access of this process to files with Landlock.
 
-    The process may execute and read the engine, and read the engine's libraries, and may access nothing else. With
-    `own_maps`, it may also read /proc/self/maps, in which the type stripper finds the end of its main thread's stack.
-    Raises OSError.
+    The process may execute and read the program, which is Deno, and read Deno's libraries, and may access nothing else.
+    With `own_maps`, it may also read /proc/self/maps, in which the type stripper finds the end of its main thread's
+    stack. Raises OSError.
     """
     ruleset = _ruleset(version())
-    _allow(ruleset, (engine, LOADER), _EXECUTE | _READ_FILE)
+    _allow(ruleset, (program, LOADER), _EXECUTE | _READ_FILE)
     _allow(ruleset, libraries(), _READ_FILE)
     if _LOADER_CACHE.exists():
         _allow(ruleset, (_LOADER_CACHE,), _READ_FILE)

@@ -1,6 +1,6 @@
-"""The seccomp filter: the system calls that the engine may make at start, and later.
+"""The seccomp filter, which limits the system calls of Deno at its start, and later.
 
-While the engine starts, each call outside of ALWAYS_ALLOWED is reported to the parent (user notification), which allows
+While Deno starts, each call outside of ALWAYS_ALLOWED is reported to the parent (user notification), which allows
 the calls in ALLOWED_AT_START. After the HELLO frame the parent closes the listener; from then on these calls fail with
 ENOSYS.
 """
@@ -80,6 +80,8 @@ ALLOWED_AT_START = (
     "statfs",
     "clock_getres",
     "getrusage",
+    # Without the JIT the filter reports these calls when they make memory executable, although the last two are always
+    # allowed otherwise.
     "mmap",
     "mprotect",
     "pkey_mprotect",
@@ -126,7 +128,7 @@ def _if_first_argument_in(name: str, allowed: tuple[int, ...]) -> list[Instructi
 
 
 def _refuse_executable_memory(name: str) -> list[Instruction]:
-    """Allow executable memory only while the engine starts."""
+    """Allow executable memory only while Deno starts."""
     body = [bpf.load_low(2), *bpf.if_any_bit(_PROT_EXEC, [return_action(NOTIFY)]), bpf.load_number()]
     return if_equal(NUMBERS[name], body)
 
@@ -134,7 +136,7 @@ def _refuse_executable_memory(name: str) -> list[Instruction]:
 def _mappings() -> list[Instruction]:
     """Allow mmap of private anonymous memory, which RLIMIT_DATA limits.
 
-    Other private mappings are allowed only while the engine starts.
+    Other private mappings are allowed only while Deno starts.
     """
     body = [
         bpf.load_low(3),
@@ -153,9 +155,8 @@ def program(pid: int, channel: int, *, jit: bool) -> list[Instruction]:
 
     `channel` is the descriptor over which the listener is sent; exec closes it.
     """
-    no_new_code = (
-        [] if jit else [step for n in ("mmap", "mprotect", "pkey_mprotect") for step in _refuse_executable_memory(n)]
-    )
+    memory_calls = () if jit else ("mmap", "mprotect", "pkey_mprotect")
+    no_new_code = [step for name in memory_calls for step in _refuse_executable_memory(name)]
     return [
         *_only_x86_64(),
         *_if_first_argument_in("clone", (_PTHREAD_CREATE_FLAGS,)),

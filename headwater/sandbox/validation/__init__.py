@@ -1,1 +1,1 @@
-"""Validates scripts before they are saved: loads, runs the example, collects warnings."""
+"""Validation of a script: it is loaded, runs on an example record, and gets warnings."""

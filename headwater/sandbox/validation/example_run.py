@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
-from headwater.errors import ScriptRefused
-from headwater.sandbox.results import ScriptError
+from headwater.errors import InvalidScript
+from headwater.sandbox.results import OUTPUT_SEPARATOR, ScriptFailure
 from headwater.sandbox.script_batch import ScriptBatch
 
 _MAX_MEMBERS = 40
@@ -20,31 +20,31 @@ _UNDEFINED_OR_NULL = re.compile(r"\b(undefined|null)\b")
 def warnings(script_batch: ScriptBatch, example: str) -> list[str]:
     """Return warnings about the run of the example (JSON text).
 
-    Raises ScriptRefused for a script that returns a Promise.
+    Raises InvalidScript for a script that returns a Promise.
     """
-    if script_batch.errors:
-        return [_failure(error, example) for error in script_batch.errors.values()]
-    outputs = [text for text in (script_batch.outputs[0] or b"").split(b"\t") if text]
+    if script_batch.failures:
+        return [_warning_of_failure(failure, example) for failure in script_batch.failures.values()]
+    outputs = [text for text in (script_batch.outputs[0] or b"").split(OUTPUT_SEPARATOR) if text]
     if outputs and all(_is_error(text) for text in outputs):
         shown = outputs[0].decode(errors="replace")[:_MAX_SHOWN]
         return [f"The script turns the stream's example record into nothing but an error: {shown}."]
     return []
 
 
-def _failure(error: ScriptError, example: str) -> str:
-    if error.error == "InvalidOutput" and "Promise" in error.message:
-        raise ScriptRefused(
+def _warning_of_failure(failure: ScriptFailure, example: str) -> str:
+    if failure.error == "InvalidOutput" and "Promise" in failure.message:
+        raise InvalidScript(
             "The script returns a Promise, which is an error of every record: nothing waits for a Promise. Take out "
             "`async` and `await`, and return the record itself."
         )
-    place = f" in line {error.line}, column {error.column}" if error.line else ""
-    failure = f"The script fails on the stream's example record: {error.error}: {error.message}{place}."
-    if error.error == "TypeError" and _UNDEFINED_OR_NULL.search(error.message):
-        return f"{failure} {_members(msgspec.json.decode(example))}"
-    return failure
+    place = f" in line {failure.line}, column {failure.column}" if failure.line else ""
+    warning = f"The script fails on the stream's example record: {failure.error}: {failure.message}{place}."
+    if failure.error == "TypeError" and _UNDEFINED_OR_NULL.search(failure.message):
+        return f"{warning} {_describe_members(msgspec.json.decode(example))}"
+    return warning
 
 
-def _members(example: dict[str, Any]) -> str:
+def _describe_members(example: dict[str, Any]) -> str:
     names = [f"`{name}`" for name in example]
     more = f" and {len(names) - _MAX_MEMBERS} more" if len(names) > _MAX_MEMBERS else ""
     return (

@@ -9,9 +9,9 @@ from itertools import chain, islice
 
 from tree_sitter import Node
 
-from headwater.sandbox.analysis import writes
 from headwater.sandbox.analysis.nodes import every_node, text_of
 from headwater.sandbox.analysis.tree import Script
+from headwater.sandbox.validation import writes
 from headwater.sandbox.validation.script_globals import GLOBALS, MEMBERS_OF_PROCESS, advice_for
 
 MAX_WARNINGS = 20
@@ -28,32 +28,37 @@ _MENTIONS_WRITE = re.compile(
 )
 
 
-def warnings(script: Script, free: dict[str, list[Node]]) -> list[str]:
+def warnings(script: Script, free_names: dict[str, list[Node]]) -> list[str]:
     """Return warnings about a script that can be loaded.
 
-    `free` has the uses of names that it does not declare.
+    `free_names` has the uses of names that the script does not declare.
     """
-    found = chain(_undefined(script, free), _process_members(script), _promises(script, free), _frozen(script, free))
-    return list(islice(found, MAX_WARNINGS))
+    all_warnings = chain(
+        _undefined_names(script, free_names),
+        _members_of_process(script),
+        _promises(script, free_names),
+        _writes_to_built_ins(script, free_names),
+    )
+    return list(islice(all_warnings, MAX_WARNINGS))
 
 
-def _undefined(script: Script, free: dict[str, list[Node]]) -> Iterator[str]:
-    for name, uses in free.items():
+def _undefined_names(script: Script, free_names: dict[str, list[Node]]) -> Iterator[str]:
+    for name, uses in free_names.items():
         if name not in GLOBALS and name != "arguments":
             advice = advice_for(name) or "define it, or take it out"
             yield f"The script uses `{name}` ({_place(script, uses[0])}), which is not defined: {advice}."
 
 
-def _process_members(script: Script) -> Iterator[str]:
-    """Yield a warning for each member of Node's object `process`.
+def _members_of_process(script: Script) -> Iterator[str]:
+    """Yield a warning for each member of Node's object `process` that a script uses.
 
-    Here `process` is the script's own function.
+    In scripts `process` is their own function.
     """
     seen = set()
     if not _MENTIONS_PROCESS_MEMBER.search(script.text):
         return
-    for holder, member, node in _member_uses(script):
-        if holder == "process" and member in MEMBERS_OF_PROCESS and member not in seen:
+    for object_name, member, node in _member_uses(script):
+        if object_name == "process" and member in MEMBERS_OF_PROCESS and member not in seen:
             seen.add(member)
             advice = MEMBERS_OF_PROCESS[member]
             yield f"The script uses `process.{member}` ({_place(script, node)}), which is not defined: {advice}."
@@ -62,12 +67,12 @@ def _process_members(script: Script) -> Iterator[str]:
 def _member_uses(script: Script) -> Iterator[tuple[str, str, Node]]:
     for node in every_node(script.root):
         if node.type == "member_expression":
-            holder, member = node.child_by_field_name("object"), node.child_by_field_name("property")
-            if holder is not None and member is not None and holder.type == "identifier":
-                yield text_of(holder), text_of(member), node
+            owner, member = node.child_by_field_name("object"), node.child_by_field_name("property")
+            if owner is not None and member is not None and owner.type == "identifier":
+                yield text_of(owner), text_of(member), node
 
 
-def _promises(script: Script, free: dict[str, list[Node]]) -> Iterator[str]:
+def _promises(script: Script, free_names: dict[str, list[Node]]) -> Iterator[str]:
     """Yield at most one warning: the first use of `await`, `Promise` or its methods."""
     for node in every_node(script.root) if _MENTIONS_PROMISE.search(script.text) else ():
         if node.type == "await_expression" or _is_waiting_loop(node):
@@ -83,10 +88,11 @@ def _promises(script: Script, free: dict[str, list[Node]]) -> Iterator[str]:
                 "Call it directly."
             )
             return
-    if "Promise" in free:
+    if "Promise" in free_names:
+        place = _place(script, free_names["Promise"][0])
         yield (
-            f"The script makes a Promise ({_place(script, free['Promise'][0])}), but nothing waits for one. Use its "
-            "value directly, and `throw` an error in place of a rejected Promise."
+            f"The script makes a Promise ({place}), but nothing waits for one. Use its value directly, and `throw` an "
+            "error in place of a rejected Promise."
         )
 
 
@@ -103,13 +109,13 @@ def _is_promise_call(call: Node) -> bool:
     return member is not None and text_of(member) in _PROMISE_METHODS
 
 
-def _frozen(script: Script, free: dict[str, list[Node]]) -> Iterator[str]:
+def _writes_to_built_ins(script: Script, free_names: dict[str, list[Node]]) -> Iterator[str]:
     """Yield at most one warning for each built-in object that a function writes to."""
-    built_ins = {node.start_byte for name, nodes in free.items() if name in GLOBALS for node in nodes}
+    built_ins = {node.start_byte for name, nodes in free_names.items() if name in GLOBALS for node in nodes}
     seen = set()
     for target in writes.writes_in_functions(script) if built_ins and _MENTIONS_WRITE.search(script.text) else ():
-        holder = writes.holder(target)
-        name = text_of(holder) if holder.start_byte in built_ins else ""
+        written_object = writes.written_object(target)
+        name = text_of(written_object) if written_object.start_byte in built_ins else ""
         if name and name not in seen:
             seen.add(name)
             yield (

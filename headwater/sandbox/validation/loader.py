@@ -5,13 +5,13 @@ from typing import NamedTuple
 
 from tree_sitter import Node
 
-from headwater.errors import ScriptRefused
-from headwater.sandbox.analysis import functions, modules
-from headwater.sandbox.analysis.names import free_names
+from headwater.errors import InvalidScript
 from headwater.sandbox.analysis.tree import Script, parse
-from headwater.sandbox.results import ScriptError
-from headwater.sandbox.sandbox import LookupFunction, Sandbox
-from headwater.sandbox.validation import script_globals, typescript
+from headwater.sandbox.membership import LookupFunction
+from headwater.sandbox.results import ScriptFailure
+from headwater.sandbox.sandbox import Sandbox
+from headwater.sandbox.validation import functions, modules, script_globals, typescript
+from headwater.sandbox.validation.free_names import find_free_names
 
 _MAX_UNPARSABLE_UNITS = 1 << 16
 """A longer text with syntax errors is not parsed, because tree-sitter takes ten times as long when there are errors."""
@@ -29,34 +29,37 @@ class LoadedScript(NamedTuple):
     """A script that a sandbox has loaded.
 
     Attributes:
-        number: The number of the script in the sandbox.
+        script_number: The number of the script in the sandbox.
         tree: The syntax tree of the text without types.
         javascript: The JavaScript that was generated from the user's text; None when the user's text runs unchanged.
-        free: The uses of names that the script does not declare; empty when the tree has errors.
+        free_names: The uses of names that the script does not declare; empty when the tree has errors.
     """
 
-    number: int
+    script_number: int
     tree: Script
     javascript: str | None
-    free: dict[str, list[Node]] = {}  # The default dict is shared between instances: replace it, never mutate it.
+    free_names: dict[str, list[Node]] = {}  # The default dict is shared between instances: replace it, never mutate it.
 
 
 def load(sandbox: Sandbox, text: str, lookup: LookupFunction) -> LoadedScript:
     """Detect whether a text is a script, a module or TypeScript, and load it.
 
-    Raises ScriptRefused, SandboxFailed.
+    Raises InvalidScript, SandboxFailed.
     """
     loaded = _Loader(sandbox, lookup).load(text)
-    tree, free = loaded.tree, {} if loaded.tree.has_errors else free_names(loaded.tree)
+    tree = loaded.tree
+    free_names = {} if tree.has_errors else find_free_names(tree)
     if loaded.javascript is not None:
-        free = {name: uses for name, uses in free.items() if name not in _EXPORTS}
+        free_names = {name: uses for name, uses in free_names.items() if name not in _EXPORTS}
     _require_synchronous(tree)
     modules.require_no_import(tree)
-    _refuse_require_calls(tree, free)
-    return loaded._replace(free=free)
+    _require_no_require_calls(tree, free_names)
+    return loaded._replace(free_names=free_names)
 
 
 class _Loader:
+    """Tries to load a text as a script, a module, TypeScript, or a CommonJS module."""
+
     def __init__(self, sandbox: Sandbox, lookup: LookupFunction) -> None:
         self._sandbox = sandbox
         self._lookup = lookup
@@ -65,25 +68,25 @@ class _Loader:
         """Load a text as a script, or, if it does not compile, as a module or as TypeScript."""
         try:
             return LoadedScript(self._sandbox.add(text, self._lookup), parse(text), None)
-        except ScriptRefused as refused:
-            if refused.error != "SyntaxError":
-                return self._load_as_common_js(parse(text), refused)
-            return self._module_or_typescript(text, refused)
+        except InvalidScript as invalid:
+            if invalid.error != "SyntaxError":
+                return self._load_as_common_js(parse(text), invalid)
+            return self._load_module_or_typescript(text, invalid)
 
-    def _module_or_typescript(self, text: str, refused: ScriptRefused) -> LoadedScript:
+    def _load_module_or_typescript(self, text: str, invalid: InvalidScript) -> LoadedScript:
         stripped = self._sandbox.strip_types(text)
-        if isinstance(stripped, ScriptError):
-            return self._refuse_unstrippable(text, stripped, refused)
+        if isinstance(stripped, ScriptFailure):
+            return self._load_unstrippable(text, stripped, invalid)
         if not stripped:  # The text compiles, so the script threw this SyntaxError at its top level.
-            raise refused
+            raise invalid
         tree = parse(stripped)
         if modules.is_module(tree):
-            return self._module(text, tree)
+            return self._load_module(text, tree)
         if stripped == text:
-            raise _with_advice(refused)
+            raise _with_advice(invalid)
         return self._load_generated(tree, stripped)
 
-    def _module(self, text: str, tree: Script) -> LoadedScript:
+    def _load_module(self, text: str, tree: Script) -> LoadedScript:
         """Load a module, if possible without stripping anything.
 
         `f(a < b, c > (d))` parses as TypeScript type arguments, but is valid JavaScript.
@@ -93,104 +96,105 @@ class _Loader:
             javascript = module.to_script(text)
             try:
                 return LoadedScript(self._sandbox.add(javascript, self._lookup), parse(text), javascript)
-            except ScriptRefused as refused:
-                if refused.error != "SyntaxError":
-                    raise _with_advice(refused, tree) from None
+            except InvalidScript as invalid:
+                if invalid.error != "SyntaxError":
+                    raise _with_advice(invalid, tree) from None
         return self._load_generated(tree, module.to_script(tree.text))
 
-    def _refuse_unstrippable(self, text: str, error: ScriptError, refused: ScriptRefused) -> LoadedScript:
-        """Refuse a text that the type stripper can't parse.
+    def _load_unstrippable(self, text: str, failure: ScriptFailure, invalid: InvalidScript) -> LoadedScript:
+        """Raise InvalidScript for a text that the type stripper can't parse.
 
-        For a module, V8's error message is better, so the module is compiled to get it.
+        For a module, V8's error message is better, so the module is compiled to get it. If it compiles, it is loaded.
         """
-        unreadable = _unreadable_error(text, error, refused)
+        unparsable = _unparsable_error(text, failure, invalid)
         if (
-            error.error == "SyntaxError"
+            failure.error == "SyntaxError"
             and len(text) <= _MAX_UNPARSABLE_UNITS
             and modules.is_module(tree := parse(text))
         ):
             try:
                 return self._load_generated(tree, modules.Module(tree).to_script(text))
-            except ScriptRefused as named:
-                raise _unreadable_error(text, error, named) from None
-        raise unreadable
+            except InvalidScript as error_of_v8:
+                raise _unparsable_error(text, failure, error_of_v8) from None
+        raise unparsable
 
     def _load_generated(self, tree: Script, javascript: str) -> LoadedScript:
         try:
             return LoadedScript(self._sandbox.add(javascript, self._lookup), tree, javascript)
-        except ScriptRefused as refused:
-            return self._load_as_common_js(tree, refused)
+        except InvalidScript as invalid:
+            return self._load_as_common_js(tree, invalid)
 
-    def _load_as_common_js(self, tree: Script, refused: ScriptRefused) -> LoadedScript:
+    def _load_as_common_js(self, tree: Script, invalid: InvalidScript) -> LoadedScript:
         """Load a text as a CommonJS module when `module` or `exports` was undefined.
 
-        Raises the original refusal when it failed for another reason.
+        Raises the given error, with advice, when there was another reason.
         """
-        undefined = _NOT_DEFINED.fullmatch(refused.reason)
-        if refused.error != "ReferenceError" or undefined is None or undefined[1] not in _EXPORTS:
-            raise _with_advice(refused, tree)
+        undefined = _NOT_DEFINED.fullmatch(invalid.reason)
+        if invalid.error != "ReferenceError" or undefined is None or undefined[1] not in _EXPORTS:
+            raise _with_advice(invalid, tree)
         javascript = modules.from_common_js(tree)
         try:
             return LoadedScript(self._sandbox.add(javascript, self._lookup), tree, javascript)
-        except ScriptRefused as error:
+        except InvalidScript as error:
             raise _with_advice(error, tree) from None
 
 
-def _with_advice(refused: ScriptRefused, tree: Script | None = None) -> ScriptRefused:
-    """Return the refusal with advice appended, where there is advice for it."""
-    advice = _advice_on(refused, tree)
+def _with_advice(invalid: InvalidScript, tree: Script | None = None) -> InvalidScript:
+    """Return the error with advice appended, where there is advice for it."""
+    advice = _advice_on(invalid, tree)
     if not advice:
-        return refused
-    return ScriptRefused(f"{refused.detail} {advice}", refused.line, refused.column)
+        return invalid
+    return InvalidScript(f"{invalid.detail} {advice}", invalid.line, invalid.column)
 
 
-def _advice_on(refused: ScriptRefused, tree: Script | None) -> str:
-    if refused.error == "NoProcess" and tree is not None:
+def _advice_on(invalid: InvalidScript, tree: Script | None) -> str:
+    if invalid.error == "NoProcess" and tree is not None:
         return _other_functions(tree)
-    if refused.error == "ReferenceError" and (undefined := _NOT_DEFINED.fullmatch(refused.reason)):
+    if invalid.error == "ReferenceError" and (undefined := _NOT_DEFINED.fullmatch(invalid.reason)):
         return _sentence(script_globals.advice_for(undefined[1]))
-    if refused.error == "SyntaxError" and refused.reason.startswith("await is only valid"):
+    if invalid.error == "SyntaxError" and invalid.reason.startswith("await is only valid"):
         return _sentence(_NO_WAIT)
     return ""
 
 
 def _other_functions(tree: Script) -> str:
-    found = functions.top_level_functions(tree)
-    if not found or not found.keys().isdisjoint(modules.ENTRY_NAMES):
+    """Return a sentence about the functions that a script without an entry point defines."""
+    functions_by_name = functions.top_level_functions(tree)
+    if not functions_by_name or not functions_by_name.keys().isdisjoint(modules.ENTRY_NAMES):
         return ""
-    names = list(found)
+    names = list(functions_by_name)
     if "main" in names or len(names) == 1:
         name = "main" if "main" in names else names[0]
         sentence = f"It defines `{name}`: rename it to `process` if it is what takes a record."
-        return f"{sentence} {_sentence(_NO_WAIT)}" if functions.is_async(found[name]) else sentence
+        return f"{sentence} {_sentence(_NO_WAIT)}" if functions.is_async(functions_by_name[name]) else sentence
     shown = ", ".join(f"`{name}`" for name in names[:10])
     return f"It defines {shown}: rename the one that takes a record to `process`."
 
 
-def _unreadable_error(text: str, error: ScriptError, refused: ScriptRefused) -> ScriptRefused:
+def _unparsable_error(text: str, failure: ScriptFailure, invalid: InvalidScript) -> InvalidScript:
     """Return the error for a text that neither compiles nor can have its types stripped."""
-    if error.error != "SyntaxError":
-        return ScriptRefused(f"The script can't be read as JavaScript or TypeScript: {error.message}.")
-    if (unsupported := typescript.unsupported(text, error.message)) is not None:
-        return unsupported
-    advice = _advice_on(refused, None)
+    if failure.error != "SyntaxError":
+        return InvalidScript(f"The script can't be read as JavaScript or TypeScript: {failure.message}.")
+    if (error := typescript.unsupported_syntax_error(text, failure.message)) is not None:
+        return error
+    advice = _advice_on(invalid, None)
     if not advice and _DECORATOR.search(text):
         advice = _NO_DECORATORS
     if not advice and _JSX.search(text):
         advice = _NO_JSX
-    detail = f"{refused.detail} {advice or 'Read as TypeScript, it has a syntax error too.'}"
-    return ScriptRefused(detail, refused.line, refused.column) if refused.error else refused
+    detail = f"{invalid.detail} {advice or 'Read as TypeScript, it has a syntax error too.'}"
+    return InvalidScript(detail, invalid.line, invalid.column) if invalid.error else invalid
 
 
 def _require_synchronous(tree: Script) -> None:
     entry_point = functions.entry_point(tree)
     if entry_point is not None and functions.is_async(entry_point):
-        raise modules.refusal(tree, entry_point, _NO_WAIT)
+        raise modules.error_at(tree, entry_point, _NO_WAIT)
 
 
-def _refuse_require_calls(tree: Script, free: dict[str, list[Node]]) -> None:
-    if uses := free.get("require"):
-        raise modules.refusal(tree, uses[0], f"there is no `require`: {script_globals.advice_for('require')}")
+def _require_no_require_calls(tree: Script, free_names: dict[str, list[Node]]) -> None:
+    if uses := free_names.get("require"):
+        raise modules.error_at(tree, uses[0], f"there is no `require`: {script_globals.advice_for('require')}")
 
 
 def _sentence(text: str) -> str:

@@ -1,4 +1,7 @@
-"""The global names of every script, and advice for names that scripts don't have."""
+"""The global names of every script, and advice for names that scripts don't have.
+
+The realms of the harness have the same names, as a test verifies.
+"""
 
 _GLOBALS = """
     Object Function Array Number parseFloat parseInt Infinity NaN undefined Boolean String Symbol Date Promise
@@ -48,19 +51,19 @@ _ADVICE = {
     **dict.fromkeys(("require", "module", "exports", "importScripts", "__dirname", "__filename"), _NO_MODULES),
     **dict.fromkeys(("window", "self", "document", "global", "Deno", "Bun", "location"), _NO_PAGE),
     **dict.fromkeys(("Atomics", "SharedArrayBuffer", "Worker", "WeakRef", "FinalizationRegistry"), _NO_SHARING),
-    "URL": "take addresses apart by a regular expression, or by split",
-    "URLSearchParams": "take query strings apart by split and decodeURIComponent",
-    "WebAssembly": "scripts run JavaScript alone",
-    "performance": "the time does not move during a call: `Date.now()` is the record's",
-    "benthos": "a script is called with the record, and returns what goes on",
-    "context": "a script is called with the record alone",
+    "URL": "parse URLs with a regular expression, or with split",
+    "URLSearchParams": "parse query strings with split and decodeURIComponent",
+    "WebAssembly": "scripts can run only JavaScript",
+    "performance": "the time does not move during a call: `Date.now()` is the record's timestamp",
+    "benthos": "a script is called with the record, and returns the records to pass on",
+    "context": "a script is called only with the record",
 }
 MEMBERS_OF_PROCESS = {
     "env": "there are no environment variables: write their values into the script",
     "argv": "a script has no arguments",
     "nextTick": _NO_TIMERS,
     "exit": "to drop a record, return null",
-    "hrtime": "the time does not move during a call: `Date.now()` is the record's",
+    "hrtime": "the time does not move during a call: `Date.now()` is the record's timestamp",
     "stdout": "use console.log",
     "on": "a script has no events",
 }

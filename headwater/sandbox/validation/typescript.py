@@ -3,7 +3,7 @@
 import re
 import unicodedata
 
-from headwater.errors import ScriptRefused
+from headwater.errors import InvalidScript
 
 _MESSAGE = re.compile(r"(.*) at file:\S*:(\d+):(\d+)", re.DOTALL)
 _LINE_END = re.compile(r"\r\n|\n|\r")
@@ -24,24 +24,24 @@ _UNSUPPORTED_SYNTAX = {
 """By a word in Deno's message: a pattern of the tokens with which the unsupported syntax may begin, and the advice."""
 
 
-def unsupported(text: str, message: str) -> ScriptRefused | None:
-    """Convert Deno's message to an error with advice, where there is advice.
+def unsupported_syntax_error(text: str, message: str) -> InvalidScript | None:
+    """Convert Deno's message to an error, with advice if there is advice for it.
 
     Returns None for a message without a place.
     """
-    found = _MESSAGE.fullmatch(message)
-    if found is None:
+    match = _MESSAGE.fullmatch(message)
+    if match is None:
         return None
-    tokens, advice = next((form for word, form in _UNSUPPORTED_SYNTAX.items() if word in found[1]), ("", found[1]))
-    line, column = _place(text, int(found[2]), int(found[3]), tokens)
-    return ScriptRefused(f"The script can't be loaded: line {line}, column {column}: {advice}.", line, column)
+    tokens, advice = next((form for word, form in _UNSUPPORTED_SYNTAX.items() if word in match[1]), ("", match[1]))
+    line, column = _place(text, int(match[2]), int(match[3]), tokens)
+    return InvalidScript(f"The script can't be loaded: line {line}, column {column}: {advice}.", line, column)
 
 
 def _place(text: str, line: int, shown_column: int, tokens: str) -> tuple[int, int]:
     """Return line and column as JavaScript counts them.
 
-    Deno counts columns as a terminal displays them, with an unknown tab width. So the result is the nearest token that
-    the syntax may begin with.
+    Deno counts columns as a terminal displays them, with an unknown tab width. So the place is the place of the nearest
+    token with which the syntax may begin.
     """
     starts = [0, *(end.end() for end in _LINE_END.finditer(text))]
     start = starts[min(line, len(starts)) - 1]

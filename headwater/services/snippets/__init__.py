@@ -83,4 +83,4 @@ def _shell_word(value: object) -> str:
 
 
 LITERALS: dict[str, Callable[[object], str]] = {"kcat": _shell_word}
-"""How a language writes a literal, if not as JSON. The shell would expand `$` in the double quotes of JSON."""
+"""Writes a literal of a language in which JSON is no literal. A shell expands `$` inside of JSON's double quotes."""

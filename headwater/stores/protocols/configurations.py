@@ -10,7 +10,7 @@ from headwater.model.pagination import ListPosition
 
 
 class FlowStore(Protocol):
-    """Configurations.
+    """The configurations of all owners.
 
     A configuration that this version can't read is returned like any other; its `unreadable` says why.
     """
@@ -25,8 +25,8 @@ class FlowStore(Protocol):
         """Store the next revision. `flow.revision` is the revision that the caller read, plus 1.
 
         `created_at` and earlier revisions are kept. A removed filter that the new revision contains again is no longer
-        recorded as removed. If the passwords of the active deployment can't be decrypted, the deployment gets new ones
-        and is asked to roll out its revision again.
+        recorded as removed. If the passwords of the active deployment can't be decrypted, the deployment gets new
+        passwords, and the rollout of its revision is requested again.
 
         Raises NotFound, ConcurrentUpdate when another request saved a revision in between, and Conflict when another
         configuration of the owner has the same external_id.
@@ -57,8 +57,8 @@ class FlowStore(Protocol):
         """Mark a configuration as deleted.
 
         From then on it is invisible, and its external_id is free. In the same transaction, the desired state of an
-        active deployment becomes ABSENT, with delete_flow set; the controller calls `purge` after the teardown. Return
-        False when no deployment is active: then the row stays until somebody calls `purge`.
+        active deployment becomes ABSENT, with delete_configuration set; the controller calls `purge` after the
+        teardown. Return False when no deployment is active: then the caller must call `purge`.
 
         Raises NotFound, and ConcurrentUpdate when `revision` is given and is not the newest one.
         """
@@ -92,14 +92,14 @@ class RevisionStore(Protocol):
     def superseded(self, before: datetime) -> Mapping[str, Sequence[int]]:
         """Return by configuration the revisions that can be removed, in order.
 
-        Such a revision was replaced by a newer one before `before`, and no active deployment runs it or may roll back
-        to it. Deleted configurations are left to `purge`.
+        Such a revision was superseded by a newer revision before `before`, and no active deployment runs it or may roll
+        back to it. Deleted configurations are left to `purge`.
         """
 
     def remove(self, config_id: str, revisions: Collection[int], now: datetime) -> None:
         """Remove revisions that `superseded` returned.
 
-        Filters that only they had are recorded as removed at `now`. Unknown revisions are no error.
+        Filters that only these revisions contained are recorded as removed at `now`. Unknown revisions are no error.
         """
 
     def removed_filters(
@@ -107,8 +107,8 @@ class RevisionStore(Protocol):
     ) -> Sequence[RemovedFilter]:
         """Return the removed filters of an owner or a configuration, oldest first.
 
-        `before` restricts them to those that were removed earlier. The removed filters of a deleted configuration are
-        kept until `purge`.
+        With `before`, return only filters that were removed before this time. The removed filters of a deleted
+        configuration are kept until `purge`.
         """
 
     def delete_removed_filters(self, config_id: str, uids: Collection[str]) -> None:

@@ -1,20 +1,31 @@
-"""The protocols of the store of deployments and of the counter that wakes the controller."""
+"""The protocols of the store of deployments, and of the change counter.
+
+The controller reads the change counter to notice changes.
+"""
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Protocol
 
-from headwater.model.deployment import Deployment, DeploymentVersion, LogLine, Observation, Progress, WorkerStatus
+from headwater.model.deployment import (
+    Deployment,
+    DeploymentProgress,
+    DeploymentVersion,
+    LogLine,
+    Observation,
+    WorkerStatus,
+)
 
 MAX_LOG_LINES = 1000
 """The number of log lines that are kept for each deployment."""
 
 
 class DeploymentStore(Protocol):
-    """Desired and observed state of deployments.
+    """The desired and observed state of deployments.
 
-    The API writes the desired state, the controller the observed state. A deployment that this version can't read is
-    returned like any other; its `unreadable` says why.
+    The API writes the desired state, the controller the observed state. A deployment is active until its phase is
+    ABSENT; a configuration has at most one active deployment. A deployment that this version can't read is returned
+    like any other; its `unreadable` says why.
     """
 
     def request_deploy(self, owner: str, config_id: str, new: Deployment | None) -> Deployment:
@@ -25,34 +36,34 @@ class DeploymentStore(Protocol):
         and generation are raised. If it is at the newest revision already, nothing changes. Concurrent calls never
         insert two deployments.
 
-        Raises NotFound, also when `new` is None and no deployment is active; TeardownInProgress; and Unreadable when
-        the configuration can't be read.
+        Raises NotFound (also when `new` is None and no deployment is active), TeardownInProgress, and
+        StoredDataUnreadable when the configuration can't be read.
         """
 
     def request_credential_rotation(self, owner: str, config_id: str, reader_password: str) -> Deployment:
         """Replace the password of the readers, and increment the change counter.
 
-        Raises NotFound, also when no deployment is active, and Unreadable when the password of the workers can't be
-        decrypted.
+        Raises NotFound (also when no deployment is active), and StoredDataUnreadable when the password of the workers
+        can't be decrypted.
         """
 
     def request_teardown(self, config_id: str) -> Deployment | None:
         """Request the teardown of the active deployment. Return None when there is none."""
 
     def active(self, config_id: str) -> Deployment | None:
-        """Return the deployment whose phase is not ABSENT, or None."""
+        """Return the active deployment of a configuration; None when there is none."""
 
-    def progress(self, config_ids: Collection[str]) -> Mapping[str, Progress]:
+    def progress(self, config_ids: Collection[str]) -> Mapping[str, DeploymentProgress]:
         """Return the progress of the active deployments by configuration id.
 
-        Configurations without one are left out.
+        Configurations without an active deployment are left out.
         """
 
-    def unfinished(self, deployment_ids: Collection[str] | None = None) -> Sequence[Deployment]:
-        """Return the deployments whose phase is not ABSENT, or only those with the given ids."""
+    def list_active(self, deployment_ids: Collection[str] | None = None) -> Sequence[Deployment]:
+        """Return the active deployments: all of them, or only those with the given ids."""
 
-    def versions(self) -> Sequence[DeploymentVersion]:
-        """Return the versions of unfinished deployments, without reading configurations."""
+    def active_versions(self) -> Sequence[DeploymentVersion]:
+        """Return the version of each active deployment, without reading configurations."""
 
     def ended_among(self, deployment_ids: Collection[str]) -> Sequence[str]:
         """Return the given ids of deployments that are in phase ABSENT or were recorded as ended.
@@ -61,16 +72,17 @@ class DeploymentStore(Protocol):
         """
 
     def undeployed_among(self, config_ids: Collection[str]) -> Sequence[str]:
-        """Return the ids of configurations that had a deployment and have none now.
+        """Return the given ids of configurations whose deployment has ended.
 
-        Configurations that were recorded as ended are included. Unknown ids are not returned.
+        Such a configuration had a deployment and has no active deployment. Configurations that were recorded as ended
+        are included. Unknown ids are not returned.
         """
 
     def obsolete_topics(self, topics: Mapping[str, Collection[str]]) -> frozenset[str]:
-        """Return those of the topics that ended deployments wrote.
+        """Return the topics that ended deployments wrote.
 
         Deployments whose revisions are not stored are ignored. If a configuration was recorded as ended, all its given
-        topics are returned. If it has an active deployment, none is.
+        topics are returned. If it has an active deployment, no topic of it is returned.
 
         Args:
             topics: The names of topics by the id of the configuration that they belong to.

@@ -13,7 +13,7 @@ class StoredToken(NamedTuple):
     Attributes:
         state: The encoded price state (model/price/codec.py).
         tail: The ticks that are not part of the state yet (model/price/tail.py).
-        ticks: The archived ticks of the hour that was asked for.
+        ticks: The archived ticks of the requested hour.
         quoted_state: The encoded state of the token's quoted ticks (model/price/quoted_state.py).
         quoted_tail: The tail of the token's quoted ticks.
     """
@@ -33,9 +33,9 @@ class PriceWrite:
         end: The offset on the ticks topic up to which this write includes all ticks.
         states: New states by token. A new state includes the token's tail, which is deleted.
         archived: Archived ticks by token and time bucket.
-        tails: What is appended to the tails of other tokens, by token.
-        unsettled: The keys that have unsettled ticks from now on.
-        settled: The keys that have no unsettled ticks any more.
+        tails: By token, the bytes to append to the tail.
+        unsettled: The keys that have unsettled ticks after this write.
+        settled: The keys that have no unsettled ticks after this write.
     """
 
     end: int
@@ -50,6 +50,10 @@ class PriceWrite:
 class PriceStore(Protocol):
     """The price states and tails of all tokens, as bytes, by partition of the ticks topic.
 
+    A tick is one price of a token. A quoted tick has its price in units of another token, the quote token. It is
+    unsettled until its price is converted to USD some minutes later, because late ticks of the quote token still change
+    the conversion; then it is settled, and its USD price is final. Other ticks have their price in USD.
+
     A state holds the prices of a token in encoded form (model/price/codec.py). Its tail holds the ticks that arrived
     since the state was encoded (model/price/tail.py); a reader folds the tail into the state. Ticks that are too old
     for the state are archived by token and time bucket (model/price/archive.py).
@@ -58,11 +62,11 @@ class PriceStore(Protocol):
     a token have a key, a state and a tail of their own (model/price/quoted_state.py). Times are ms since the epoch.
     """
 
-    def acquire_partitions(self, owner: str, topic_id: str, partitions: Collection[int]) -> Mapping[int, int]:
-        """Make `owner` the only writer of these partitions.
+    def acquire_partitions(self, writer: str, topic_id: str, partitions: Collection[int]) -> Mapping[int, int]:
+        """Make `writer` the only writer of these partitions.
 
-        Later writes of earlier owners are rejected. Return by partition the offset that was reached on this topic. A
-        partition is left out when nothing was written to it for this `topic_id`.
+        Later writes of earlier writers are rejected. Return by partition the offset on this topic up to which ticks
+        were written. A partition is left out when nothing was written to it for this `topic_id`.
         """
 
     def read(self, partition: int, tokens: Sequence[bytes]) -> list[tuple[bytes | None, bytes | None]]:
@@ -71,33 +75,30 @@ class PriceStore(Protocol):
     def read_archived(self, archive_keys: Sequence[ArchiveKey]) -> list[bytes | None]:
         """Return the archived ticks of each token and time bucket."""
 
-    def write(self, partition: int, owner: str, written: PriceWrite) -> Mapping[bytes, int] | None:
-        """Write in this order: archived ticks, states, tails, and then the offset that is reached.
+    def write(self, partition: int, writer: str, written: PriceWrite) -> Mapping[bytes, int] | None:
+        """Write in this order: archived ticks, states, tails, and then the offset `written.end`.
 
-        Return the new sizes in bytes of the tails that were appended to. Return None when another owner has acquired
-        the partition, or when the store lost the last write of this owner; then acquire the partition again.
+        Return the new sizes in bytes of the tails that were appended to. Return None when another writer has acquired
+        the partition, or when the store lost the last write of this writer; then acquire the partition again.
 
         When a write is interrupted, the old offset stays, and the ticks must be folded again from there. Archived ticks
-        are written before the states from which they were removed, so each tick is always in at least one of them.
+        are written before the states from which they were removed. So each tick is always in the archive or in a state.
         """
 
     def unsettled(self, partition: int) -> Collection[bytes]:
         """Return the keys that have unsettled ticks.
 
-        Late ticks may still change the USD price of these quoted ticks. After an interrupted write, some of the
-        returned keys may have none.
+        After an interrupted write, some of the returned keys may have no unsettled ticks.
         """
 
-    def note_chains(self, chains: Collection[str]) -> None:
-        """Record that there are ticks of these chains. The names are in lower case."""
+    def add_chains(self, chains: Collection[str]) -> None:
+        """Add chains, of which ticks were written. The names are in lower case."""
 
     def chains(self) -> Collection[str]:
-        """Return the chains that were recorded."""
+        """Return the chains that were added."""
 
     def look_up(self, tokens: Sequence[bytes], hour: int) -> list[StoredToken]:
         """Return the stored data of each token, with the archived ticks of one hour.
-
-        The API reads this.
 
         Args:
             tokens: Keys of tokens, not of quoted ticks.

@@ -1,9 +1,12 @@
-"""The protocols of the set store: sets of values, their lookup, and the names of datasets."""
+"""The protocols of the stores of sets.
+
+They cover the values of sets, lookups, sizes, and the list of unsaved sets.
+"""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from headwater.model.value_sets import SetId
 
@@ -38,13 +41,20 @@ class ValuePage:
     total: int
 
 
+class SetCount(NamedTuple):
+    """The number of values in a set, and the version of the set."""
+
+    values: int
+    version: int
+
+
 class SetLookup(Protocol):
-    """The part of a set store that workers use.
+    """The part of SetStore that workers use.
 
     Callers pass normalised values (model/value_sets.py). An unknown set counts as empty.
     """
 
-    def contains_many(self, target: SetId, values: Sequence[str]) -> list[bool]:
+    def contains_many(self, set_id: SetId, values: Sequence[str]) -> list[bool]:
         """Return for each value whether it is a member of the set.
 
         Workers call this once per batch. All answers are from one version of the set, which is at least as new as the
@@ -58,30 +68,30 @@ class SetStore(SetLookup, Protocol):
     Callers pass normalised values (model/value_sets.py). An unknown set counts as empty.
     """
 
-    def add(self, target: SetId, values: Sequence[str]) -> SetWriteResult:
+    def add(self, set_id: SetId, values: Sequence[str]) -> SetWriteResult:
         """Add values. Every read that starts afterwards sees them. Idempotent."""
 
-    def remove(self, target: SetId, values: Sequence[str]) -> SetWriteResult:
+    def remove(self, set_id: SetId, values: Sequence[str]) -> SetWriteResult:
         """Remove values. Idempotent."""
 
-    def replace(self, target: SetId, values: Iterable[str]) -> SetWriteResult:
+    def replace(self, set_id: SetId, values: Iterable[str]) -> SetWriteResult:
         """Replace all values atomically: readers see either all old or all new values.
 
         An empty iterable clears the set and frees its memory. `values` is read once, in bounded memory; if it raises,
         nothing changes. In the result, `changed` and `count` are the number of distinct values.
         """
 
-    def page(self, target: SetId, cursor: int | None, count: int) -> ValuePage:
+    def page(self, set_id: SetId, cursor: int | None, count: int) -> ValuePage:
         """Return the first `count` values after `cursor`, in a fixed pseudo-random order.
 
         `cursor` is 0 to 2^53 − 1. A value that is present during the whole listing is on exactly one page, whatever is
         written in the meantime.
         """
 
-    def count(self, target: SetId) -> tuple[int, int]:
+    def count(self, set_id: SetId) -> SetCount:
         """Return the number of values and the version."""
 
-    def drop(self, target: SetId) -> None:
+    def drop(self, set_id: SetId) -> None:
         """Remove the set with all its keys.
 
         The caller must ensure that nobody writes to the set any more.
@@ -97,37 +107,24 @@ class SetStore(SetLookup, Protocol):
 class SetCounts(Protocol):
     """The sizes of sets."""
 
-    def counts(self, targets: Sequence[SetId]) -> Sequence[int]:
+    def counts(self, set_ids: Sequence[SetId]) -> Sequence[int]:
         """Return the number of values of each set, in order."""
 
 
 class UnsavedSets(Protocol):
-    """Filter sets that are written before their revision is saved.
+    """The list of filter sets whose values are written before their revision is saved.
 
-    They are listed here, so that sets that an interrupted save left behind can be removed.
+    The sweeper removes sets of this list that an interrupted save left behind.
     """
 
-    def begin(self, targets: Iterable[SetId], now: datetime) -> None:
-        """List sets, before the first value is written to them."""
+    def add(self, set_ids: Iterable[SetId], now: datetime) -> None:
+        """Add sets to the list, before the first value is written to them."""
 
-    def end(self, targets: Iterable[SetId]) -> None:
-        """Delete sets from the list, after they are dropped or their revision is saved.
+    def remove(self, set_ids: Iterable[SetId]) -> None:
+        """Remove sets from the list, after they are dropped or their revision is saved.
 
         Unknown sets are no error.
         """
 
-    def begun_before(self, time: datetime) -> Sequence[SetId]:
-        """Return the sets that are listed since before a time (to the second)."""
-
-
-class DatasetNames(Protocol):
-    """The names of datasets as workers resolve them: by owner, the dataset id of each name."""
-
-    def put(self, owner: str, name: str, dataset_id: str) -> None:
-        """Map a name to a dataset."""
-
-    def discard(self, owner: str, name: str, dataset_id: str) -> None:
-        """Remove a name, unless it belongs to another dataset by now."""
-
-    def resolve(self, owner: str, names: Sequence[str]) -> list[str | None]:
-        """Return the dataset id of each name; None for an unknown name."""
+    def added_before(self, time: datetime) -> Sequence[SetId]:
+        """Return the sets that were added to the list before a time (to the second)."""

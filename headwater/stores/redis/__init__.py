@@ -1,1 +1,13 @@
-"""Sets and dataset names in Valkey or Redis (6.2 or newer, or a replica group of either)."""
+"""Stores in Valkey, or in Redis 6.2 or newer: one server, a replica group, or a cluster.
+
+They hold sets, dataset names, prices, metrics, token buckets and quota reservations. The key prefixes are:
+
+{fs:ID}, {ds:ID}         a filter set, a dataset; see sets/layout.py
+{dn:OWNER}               the dataset names of an owner
+{px:P}, {px}             prices of partition P, and of all partitions; see prices.py
+{dm:ID}                  metrics of a deployment
+{rl:NAME}                a token bucket (rate limit)
+{headwater}:replaced     the list of replaced sets; see sets/layout.py
+headwater:drafts         the list of unsaved sets
+headwater:reservations   quota reservations
+"""

@@ -7,17 +7,17 @@ server of the same or a newer version can restore.
 import base64
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any, Final
 
 import redis
 
-from headwater.errors import SetStoreUnavailable, SetupError
+from headwater.errors import RedisUnavailable, SetupError
 from headwater.model.value_sets import SetId
 from headwater.stores.redis import reservations
+from headwater.stores.redis.chunks import chunks
 from headwater.stores.redis.client import Client
 from headwater.stores.redis.sets import unsaved_sets
-from headwater.stores.redis.sets.layout import Keys
+from headwater.stores.redis.sets.layout import SetKeys
 from headwater.stores.redis.sets.set_store import RedisSetStore
 
 VALUES_PER_ENTRY: Final = 10_000
@@ -25,15 +25,18 @@ KEYS_PER_ROUND_TRIP: Final = 500
 MAX_ATTEMPTS: Final = 20
 _SET_KINDS: Final = ("fs", "ds")
 _OTHER_KEYS: Final = ("{px*", "{dm:*", "{dn:*", "{headwater}:*")
-"""Patterns of the keys of prices, metrics, names of datasets, and the list of replaced sets."""
+"""Patterns of the keys of prices, metrics, dataset names, and the list of replaced sets."""
 _NOT_DUMPED: Final = ("{rl:*", reservations.KEY)
 """Patterns of the keys of rate limits and quota reservations, which belong to requests in progress."""
 
 Entry = dict[str, Any]
 """One line of a dump.
 
-An entry is either part of a set, with the members `set` (kind and id) and `values`, or `begin` where the set begins; or
-it is another key, with the members `key` and `dump` (both in base64) and `ttl_ms` (0 for a key that does not expire).
+There are three kinds of entries:
+
+- The beginning of a set, with the members `set` (kind and id) and `begin`.
+- Values of a set, with the members `set` and `values`.
+- Another key, with the members `key` and `dump` (both in base64) and `ttl_ms` (0 for a key that does not expire).
 """
 
 
@@ -45,53 +48,52 @@ def dump(client: Client) -> Iterator[Entry]:
     after a restore they are folded again, and a tick that is folded twice counts once. The list of unsaved sets is read
     before the sets, so that it contains a set whose configuration is saved meanwhile; the cleanup keeps saved sets.
     """
-    yield from _dumped(client, [unsaved_sets.KEY.encode()])
+    yield from _dump_keys(client, [unsaved_sets.KEY.encode()])
     for kind in _SET_KINDS:
-        for target in sorted(_sets(client, kind), key=lambda one: one.id):
-            yield from _values(client, target)
+        for set_id in sorted(_sets(client, kind), key=lambda set_id: set_id.id):
+            yield from _dump_set(client, set_id)
     for pattern in _OTHER_KEYS:
         keys = sorted(set(client.scan(pattern)), key=lambda key: (not key.endswith(b":who"), key))
-        yield from _dumped(client, keys)
+        yield from _dump_keys(client, keys)
 
 
 def _sets(client: Client, kind: str) -> set[SetId]:
     prefix, suffix = f"{{{kind}:".encode(), b"}:m"
-    found = client.scan(f"{{{kind}:*}}:m")
-    return {SetId(kind, key.removeprefix(prefix).removesuffix(suffix).decode()) for key in found}  # type: ignore[arg-type]  # one of _SET_KINDS
+    keys = client.scan(f"{{{kind}:*}}:m")
+    return {SetId(kind, key.removeprefix(prefix).removesuffix(suffix).decode()) for key in keys}  # type: ignore[arg-type]  # one of _SET_KINDS
 
 
-def _values(client: Client, target: SetId) -> Iterator[Entry]:
-    """Yield the values of a set, after an entry that begins the set.
+def _dump_set(client: Client, set_id: SetId) -> Iterator[Entry]:
+    """Yield an entry that begins the set, and then its values.
 
-    When the set is replaced meanwhile, it is yielded again from its beginning, which replaces the values that were
-    yielded before.
+    When the set is replaced meanwhile, all its entries are yielded again. The entry that begins the set lets `load`
+    remove the values of the entries that were yielded before.
     """
     store = RedisSetStore(client)
     for _ in range(MAX_ATTEMPTS):
-        before = Keys.of(target).read(client)
-        yield {"set": [target.kind, target.id], "begin": True}
+        before = SetKeys.of(set_id).read_generation(client)
+        yield {"set": [set_id.kind, set_id.id], "begin": True}
         cursor: int | None = None
         while True:
-            page = store.page(target, cursor, VALUES_PER_ENTRY)
+            page = store.page(set_id, cursor, VALUES_PER_ENTRY)
             if page.values:
-                yield {"set": [target.kind, target.id], "values": page.values}
+                yield {"set": [set_id.kind, set_id.id], "values": page.values}
             cursor = page.cursor
             if cursor is None:
                 break
-        after = Keys.of(target).read(client)
+        after = SetKeys.of(set_id).read_generation(client)
         if (before and before.number) == (after and after.number):
             return
-    raise SetStoreUnavailable(
-        f"The set {target.id} was replaced during each of {MAX_ATTEMPTS} attempts to read it. "
+    raise RedisUnavailable(
+        f"The set {set_id.id} was replaced during each of {MAX_ATTEMPTS} attempts to read it. "
         "Repeat the backup when it is replaced less often."
     )
 
 
-def _dumped(client: Client, keys: Iterable[bytes]) -> Iterator[Entry]:
-    todo = iter(keys)
-    while some := list(islice(todo, KEYS_PER_ROUND_TRIP)):
-        answers = client.pipelines([[("DUMP", key), ("PTTL", key)] for key in some])
-        for key, (content, ttl_ms) in zip(some, answers, strict=True):
+def _dump_keys(client: Client, keys: Iterable[bytes]) -> Iterator[Entry]:
+    for chunk in chunks(keys, KEYS_PER_ROUND_TRIP):
+        replies = client.pipelines([[("DUMP", key), ("PTTL", key)] for key in chunk])
+        for key, (content, ttl_ms) in zip(chunk, replies, strict=True):
             if content is not None and ttl_ms != 0:
                 yield {"key": _text(key), "dump": _text(content), "ttl_ms": max(0, ttl_ms)}
 
@@ -103,9 +105,8 @@ def is_empty(client: Client) -> bool:
 
 def clear(client: Client) -> None:
     """Remove all data of Headwater from a server. Other keys are kept."""
-    todo = _all_keys(client)
-    while some := list(islice(todo, KEYS_PER_ROUND_TRIP)):
-        client.pipelines([[("UNLINK", key)] for key in some])
+    for chunk in chunks(_all_keys(client), KEYS_PER_ROUND_TRIP):
+        client.pipelines([[("UNLINK", key)] for key in chunk])
 
 
 def _all_keys(client: Client) -> Iterator[bytes]:
@@ -133,20 +134,20 @@ class Loaded:
 def load(client: Client, entries: Iterable[Entry]) -> Loaded:
     """Restore a dump into a server that has no data of Headwater.
 
-    Raises SetStoreUnavailable and SetupError.
+    Raises RedisUnavailable and SetupError.
     """
     loaded, store = Loaded(), RedisSetStore(client)
     for entry in entries:
         if "key" in entry:
             _restore(client, entry, loaded)
             continue
-        target = SetId(*entry["set"])
+        set_id = SetId(*entry["set"])
         if entry.get("begin"):
             loaded.sets += 1
-            store.replace(target, [])
+            store.replace(set_id, [])
         else:
-            for start in range(0, len(entry["values"]), VALUES_PER_ENTRY):
-                loaded.values += store.add(target, entry["values"][start : start + VALUES_PER_ENTRY]).changed
+            for values in chunks(entry["values"], VALUES_PER_ENTRY):
+                loaded.values += store.add(set_id, values).changed
     return loaded
 
 
@@ -155,7 +156,7 @@ def _restore(client: Client, entry: Entry, loaded: Loaded) -> None:
         client.call("RESTORE", _bytes(entry["key"]), entry["ttl_ms"], _bytes(entry["dump"]), "REPLACE")
     except redis.ResponseError as error:
         if "DUMP payload" not in str(error):
-            raise SetupError(f"The set store rejected a key of the backup ({error}).") from error
+            raise SetupError(f"Valkey or Redis rejected a key of the backup ({error}).") from error
         loaded.unreadable += 1
     else:
         loaded.keys += 1

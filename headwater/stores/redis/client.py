@@ -1,19 +1,22 @@
 """The client of a Valkey or Redis server or cluster: commands, pipelines and Lua scripts.
 
-Errors of the connection or the server become SetStoreUnavailable.
+Errors of the connection or the server become RedisUnavailable.
 
-The client never repeats a command. When the reply to a write is lost, the write may or may not have happened. Repeating
-it would be idempotent, but the reply would then say that nothing changed. So the error goes to the caller of the API,
-who repeats the whole request and gets the counts of that request. Two repetitions are safe, and the client does them:
-it replaces a pooled connection that the server has closed before it writes to it, and it sends a script in full when a
-restarted server does not know it, because the script did not run then.
+The client never repeats a command that a server may have executed. When the reply to a write is lost, the write may or
+may not have happened. Repeating it would be idempotent, but the reply would then say that nothing changed. So the error
+goes to the caller of the API, who repeats the whole request and gets the counts of that request. These repetitions are
+safe, and the client does them:
+
+- It replaces a pooled connection that the server has closed before it writes to the connection.
+- It sends a script in full when a restarted server does not know it, because the script did not run then.
+- It sends commands again after a MOVED error; see ClusterClient.
 """
 
 import hashlib
 import re
 import threading
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -26,43 +29,20 @@ from redis.cluster import ClusterNode
 from redis.connection import parse_url
 from redis.retry import Retry
 
-from headwater.errors import SetStoreUnavailable, SetupError
-from headwater.stores.redis.connection import Command, EncodedCommands, IdleConnections, encode_commands
+from headwater.errors import RedisUnavailable, SetupError
+from headwater.stores.redis.connection import Argument, Command, EncodedCommands, IdleConnections, encode_commands
+from headwater.stores.redis.error_messages import translated_errors
 from headwater.stores.redis.eviction import EvictionGuard
 
 CONNECT_TIMEOUT_S = 3.0
-ANSWER_TIMEOUT_S = 10.0
+REPLY_TIMEOUT_S = 10.0
 DEFAULT_PORT = 6379
+KEYS_PER_SCAN = 1_000
 
-Word = bytes | str | int
-
-_UNAVAILABLE = "The set store (Valkey or Redis) does not answer. Send the same request again."
-_MESSAGES = {
-    "LOADING": "The set store (Valkey or Redis) is still reading its files. Send the same request again.",
-    "READONLY": "The set store (Valkey or Redis) accepts no writes: it is a replica. Wait until its failover ends.",
-    "OOM": "The set store (Valkey or Redis) is out of memory. Remove values, or raise its maxmemory.",
-    "MISCONF": "The set store (Valkey or Redis) accepts no writes: it can't write to its disk. Free some space.",
-    "NOAUTH": "The set store (Valkey or Redis) requires a user and password. Add them to redis_url.",
-    "WRONGPASS": "The set store (Valkey or Redis) rejected the user or password in redis_url. Correct them.",
-    "NOPERM": "The set store (Valkey or Redis) denies the user in redis_url a command or a key. Allow it all of both.",
-    "NOREPLICAS": _UNAVAILABLE,
-    "BUSY": _UNAVAILABLE,
-}
-_CODES_BY_CLASS: dict[type[redis.RedisError], str] = {
-    redis.BusyLoadingError: "LOADING",
-    redis.ReadOnlyError: "READONLY",
-    redis.OutOfMemoryError: "OOM",
-    redis.AuthenticationError: "WRONGPASS",
-    redis.exceptions.NoPermissionError: "NOPERM",
-}
-_UNAVAILABLE_CLASSES = (
-    redis.ConnectionError,
-    redis.TimeoutError,
-    redis.exceptions.MasterDownError,
-    redis.exceptions.ClusterDownError,
-    redis.exceptions.TryAgainError,
-    redis.exceptions.AskError,  # and MovedError
-    redis.exceptions.RedisClusterException,
+_CLUSTER_URL = re.compile(r"(rediss?)-cluster://((?:[^/?#]*@)?)([^/?#@]+)/?(\?[^#]*)?")
+_INVALID_URL = (
+    "redis_url is not a URL of the form redis://, rediss:// (TLS), unix://, redis-cluster://host:port,host:port or "
+    "rediss-cluster://. Correct it."
 )
 
 
@@ -83,7 +63,7 @@ class Script:
 class Client:
     """A client of one server or replica group. Thread-safe.
 
-    All methods may block for ANSWER_TIMEOUT_S, and raise SetStoreUnavailable.
+    All methods may block for REPLY_TIMEOUT_S, and raise RedisUnavailable.
     """
 
     def __init__(self, server: redis.Redis) -> None:
@@ -91,9 +71,9 @@ class Client:
         self._connections = IdleConnections()
         self._guard = EvictionGuard()
 
-    def call(self, *command: Word) -> Any:
+    def call(self, *command: Argument) -> Any:
         """Send one command, whose first argument is its key, and return the reply."""
-        with _translated_errors():
+        with translated_errors():
             return self._node(command[1] if len(command) > 1 else "").execute_command(*command)
 
     def pipeline(self, commands: Sequence[Command]) -> list[Any]:
@@ -104,51 +84,59 @@ class Client:
         return self._send(commands[0][1], commands)
 
     def pipelines(self, groups: Sequence[Sequence[Command]]) -> list[list[Any]]:
-        """Send several pipelines in one round trip per server.
+        """Send several pipelines in one round trip per server, and return their replies.
 
-        The keys of each pipeline share one hash tag.
+        The keys of each pipeline share one hash tag. The commands must be idempotent, because on a cluster all of them
+        are sent again after a MOVED error of one of them.
         """
-        together: dict[Any, list[int]] = {}
-        with _translated_errors():
-            for number, commands in enumerate(groups):
-                together.setdefault(self._node(commands[0][1]), []).append(number)
-        answers: list[list[Any]] = [[]] * len(groups)
-        for numbers in together.values():
-            replies = iter(self.pipeline([command for number in numbers for command in groups[number]]))
-            for number in numbers:
-                answers[number] = [*islice(replies, len(groups[number]))]
-        return answers
+        indexes_by_server: defaultdict[Any, list[int]] = defaultdict(list)
+        with translated_errors():
+            for index, commands in enumerate(groups):
+                indexes_by_server[self._node(commands[0][1])].append(index)
+        replies: list[list[Any]] = [[]] * len(groups)
+        for server, indexes in indexes_by_server.items():
+            received = iter(self._exchange(server, [command for index in indexes for command in groups[index]]))
+            for index in indexes:
+                replies[index] = [*islice(received, len(groups[index]))]
+        return replies
 
-    def run(self, script: Script, keys: Sequence[Word], args: Sequence[Word]) -> Any:
+    def run(self, script: Script, keys: Sequence[Argument], args: Sequence[Argument]) -> Any:
         """Run a script on keys that share one hash tag, and return its reply."""
         try:
-            [answer] = self._send(keys[0], [("EVALSHA", script.sha, len(keys), *keys, *args)])
+            [reply] = self._send(keys[0], [("EVALSHA", script.sha, len(keys), *keys, *args)])
         except redis.exceptions.NoScriptError:
-            [answer] = self._send(keys[0], [("EVAL", script.text, len(keys), *keys, *args)])
-        return answer
+            [reply] = self._send(keys[0], [("EVAL", script.text, len(keys), *keys, *args)])
+        return reply
 
-    def stream(self, key: Word, parts: Iterable[EncodedCommands]) -> Iterator[list[Any]]:
+    def stream(self, key: Argument, parts: Iterable[EncodedCommands]) -> Iterator[list[Any]]:
         """Send encoded commands to the server of a key, and yield the replies to each part.
 
         The next part is taken from the iterable while the server works on the previous part.
         """
-        with _translated_errors(), self._connections.connection(self._node(key).connection_pool) as connection:
-            waiting = 0
+        with translated_errors(), self._connections.connection(self._node(key).connection_pool) as connection:
+            unread = 0
             for data, count in parts:
                 connection.send(data)
-                if waiting:
-                    yield connection.read(waiting)
-                waiting = count
-            yield connection.read(waiting)
+                if unread:
+                    yield connection.read(unread)
+                unread = count
+            yield connection.read(unread)
 
-    def _send(self, key: Word, commands: Sequence[Command]) -> list[Any]:
+    def _send(self, key: Argument, commands: Sequence[Command]) -> list[Any]:
+        """Send commands to the server that holds a key, and return their replies."""
+        with translated_errors():
+            server = self._node(key)
+        return self._exchange(server, commands)
+
+    def _exchange(self, server: Any, commands: Sequence[Command]) -> list[Any]:
+        """Send commands to a server in one round trip, and return their replies."""
         data, count = encode_commands(commands)
-        with _translated_errors(), self._connections.connection(self._node(key).connection_pool) as connection:
+        with translated_errors(), self._connections.connection(server.connection_pool) as connection:
             connection.send(data)
             return connection.read(count)
 
-    def _node(self, key: Word) -> Any:  # noqa: ARG002  # there is one
-        """Return the server that holds a key. Raises SetStoreEvicts."""
+    def _node(self, key: Argument) -> Any:  # noqa: ARG002  # there is one server
+        """Return the server that holds a key. Raises RedisEvicts."""
         self._guard.check(self._server)
         return self._server
 
@@ -157,17 +145,17 @@ class Client:
 
         A key that is written during the scan may be missing, and any key may be yielded twice.
         """
-        with _translated_errors():
-            for server in self._servers():
+        with translated_errors():
+            for server in self._primaries():
                 yield from server.scan_iter(match=pattern, count=KEYS_PER_SCAN)
 
-    def _servers(self) -> list[Any]:
+    def _primaries(self) -> list[Any]:
         """Return all servers that are no replicas."""
         return [self._server]
 
     def version(self) -> tuple[int, int]:
         """Return the major and minor version of Redis with which the server is compatible."""
-        with _translated_errors():
+        with translated_errors():
             return _version(self._server)
 
     def close(self) -> None:
@@ -179,67 +167,71 @@ class Client:
 class ClusterClient(Client):
     """A client of a cluster. All keys of a set are on the same server.
 
-    The client loads the map of slots at the first command, and again after a failed command.
+    The client loads the map of slots at the first command, and again after a failed command. After a MOVED error it
+    loads the map and sends the commands once more. This is safe, because the keys of all methods except `pipelines`
+    share one slot, and the server that replied MOVED executed no command of this slot.
     """
 
     def __init__(self, open_cluster: Callable[[], Any]) -> None:
         """open_cluster: Creates the cluster client of redis-py, which connects."""
         self._connections = IdleConnections()
         self._guard = EvictionGuard()
-        self._open = open_cluster
+        self._open_cluster = open_cluster
         self._cluster: Any = None
-        self._stale = False
+        self._is_slot_map_stale = False
         self._lock = threading.Lock()
 
-    def call(self, *command: Word) -> Any:
+    def call(self, *command: Argument) -> Any:
         """See Client."""
         return self._following_moved(partial(super().call, *command))
 
-    def stream(self, key: Word, parts: Iterable[EncodedCommands]) -> Iterator[list[Any]]:
+    def pipelines(self, groups: Sequence[Sequence[Command]]) -> list[list[Any]]:
         """See Client."""
+        replies: list[list[Any]] = self._following_moved(partial(super().pipelines, groups))
+        return replies
+
+    def stream(self, key: Argument, parts: Iterable[EncodedCommands]) -> Iterator[list[Any]]:
+        """See Client. A MOVED error is not followed, because `parts` can be consumed only once."""
         try:
             yield from super().stream(key, parts)
-        except SetStoreUnavailable:
-            self._stale = True
+        except RedisUnavailable:
+            self._is_slot_map_stale = True
             raise
 
-    def _send(self, key: Word, commands: Sequence[Command]) -> list[Any]:
-        answers: list[Any] = self._following_moved(partial(super()._send, key, commands))
-        return answers
+    def _send(self, key: Argument, commands: Sequence[Command]) -> list[Any]:
+        replies: list[Any] = self._following_moved(partial(super()._send, key, commands))
+        return replies
 
     def _following_moved(self, send: Callable[[], Any]) -> Any:
-        """Send commands, and once more after a MOVED error.
-
-        The server that replied MOVED did not execute them.
-        """
+        """Call `send`, and call it once more after a MOVED error."""
         try:
             return send()
-        except SetStoreUnavailable as error:
-            self._stale = True
+        except RedisUnavailable as error:
+            self._is_slot_map_stale = True
             if not isinstance(error.__cause__, redis.exceptions.MovedError):
                 raise
         return send()
 
-    def _node(self, key: Word) -> Any:
+    def _node(self, key: Argument) -> Any:
         with self._lock:
             if self._cluster is None:
-                self._cluster = self._open()
-            elif self._stale:
+                self._cluster = self._open_cluster()
+            elif self._is_slot_map_stale:
                 self._cluster.nodes_manager.initialize()
-            self._stale = False
+            self._is_slot_map_stale = False
             server = self._cluster.get_redis_connection(self._cluster.get_node_from_key(key))
         self._guard.check(server)
         return server
 
-    def _servers(self) -> list[Any]:
+    def _primaries(self) -> list[Any]:
         """See Client."""
         self._node("")
         return [self._cluster.get_redis_connection(node) for node in self._cluster.get_primaries()]
 
     def version(self) -> tuple[int, int]:
         """Return the lowest version among the primaries."""
-        with _translated_errors():
-            return min(map(_version, self._servers()))
+        with translated_errors():
+            return min(map(_version, self._primaries()))
 
     def close(self) -> None:
         """See Client."""
@@ -248,15 +240,7 @@ class ClusterClient(Client):
             self._cluster.close()
 
 
-KEYS_PER_SCAN = 1_000
-_CLUSTER = re.compile(r"(rediss?)-cluster://((?:[^/?#]*@)?)([^/?#@]+)/?(\?[^#]*)?")
-_BAD_URL = (
-    "redis_url is not a URL of the form redis://, rediss:// (TLS), unix://, redis-cluster://host:port,host:port or "
-    "rediss-cluster://. Correct it."
-)
-
-
-def connect(url: str, *, answer_timeout_s: float = ANSWER_TIMEOUT_S) -> Client:
+def connect(url: str, *, reply_timeout_s: float = REPLY_TIMEOUT_S) -> Client:
     """Return a client of the server or cluster at a URL.
 
     The client connects when it is first used. The URL of one server is `redis://…`, `rediss://…` (TLS) or `unix://…`.
@@ -265,57 +249,27 @@ def connect(url: str, *, answer_timeout_s: float = ANSWER_TIMEOUT_S) -> Client:
     """
     options = {
         "protocol": 2,
-        "socket_connect_timeout": min(CONNECT_TIMEOUT_S, answer_timeout_s),
-        "socket_timeout": answer_timeout_s,
+        "socket_connect_timeout": min(CONNECT_TIMEOUT_S, reply_timeout_s),
+        "socket_timeout": reply_timeout_s,
         "retry": Retry(NoBackoff(), 0),
     }
     try:
-        if cluster := _CLUSTER.fullmatch(url):
-            return _cluster_client(cluster, options)
+        if cluster_url := _CLUSTER_URL.fullmatch(url):
+            return _cluster_client(cluster_url, options)
         return Client(redis.Redis.from_url(url, **options))
     except ValueError as error:
-        raise SetupError(_BAD_URL) from error
+        raise SetupError(_INVALID_URL) from error
 
 
 def _cluster_client(url: re.Match[str], options: dict[str, Any]) -> ClusterClient:
     scheme, user, hosts, query = url.groups(default="")
-    given = [dict(parse_url(f"{scheme}://{user}{host}{query}")) for host in hosts.split(",")]  # type: ignore[no-untyped-call]
-    at = [ClusterNode(one.get("host", "localhost"), one.get("port", DEFAULT_PORT)) for one in given]  # type: ignore[no-untyped-call]
-    common = {name: value for name, value in given[0].items() if name not in ("host", "port", "connection_class")}
-    return ClusterClient(lambda: redis.RedisCluster(startup_nodes=at, ssl=scheme == "rediss", **common, **options))
+    servers = [dict(parse_url(f"{scheme}://{user}{host}{query}")) for host in hosts.split(",")]  # type: ignore[no-untyped-call]
+    nodes = [ClusterNode(server.get("host", "localhost"), server.get("port", DEFAULT_PORT)) for server in servers]  # type: ignore[no-untyped-call]
+    common = {name: value for name, value in servers[0].items() if name not in ("host", "port", "connection_class")}
+    return ClusterClient(lambda: redis.RedisCluster(startup_nodes=nodes, ssl=scheme == "rediss", **common, **options))
 
 
 def _version(server: Any) -> tuple[int, int]:
     info: dict[str, Any] = server.execute_command("INFO", "server")
     major, minor, *_ = str(info["redis_version"]).split(".")
     return int(major), int(minor)
-
-
-@contextmanager
-def _translated_errors() -> Iterator[None]:
-    """Translate the errors of redis-py to SetStoreUnavailable.
-
-    Raises the error itself when the server is healthy and the command was wrong.
-    """
-    try:
-        yield
-    except (redis.RedisError, redis.exceptions.RedisClusterException) as error:
-        message = _message(error)
-        if message is None:
-            raise
-        raise SetStoreUnavailable(message) from error
-
-
-def _message(error: Exception) -> str | None:
-    """Return the error message for the user.
-
-    Returns None when the server is healthy and the command was wrong.
-    """
-    for kind, code in _CODES_BY_CLASS.items():
-        if isinstance(error, kind):
-            return _MESSAGES[code]
-    if isinstance(error, _UNAVAILABLE_CLASSES):
-        return _UNAVAILABLE
-    # When a command fails inside a script, older servers put the code in the middle: "… -OOM command not allowed …".
-    words = str(error).replace("-", " ").split()
-    return next((_MESSAGES[word] for word in words if word in _MESSAGES), None)

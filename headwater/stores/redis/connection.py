@@ -20,8 +20,9 @@ from redis.connection import DefaultParser
 
 from headwater.stores.redis.sockets import open_socket
 
+Argument = bytes | str | int
 Command = tuple[Any, ...]
-"""The name of a command and its arguments, each bytes, a string or an integer."""
+"""The name of a command, and its arguments, each of which is an Argument."""
 EncodedCommands = tuple[bytes, int]
 """Commands in the protocol of the server (RESP 2), and their number."""
 
@@ -35,7 +36,7 @@ def encode_commands(commands: Sequence[Command]) -> EncodedCommands:
 
 
 class Connection:
-    """A connection to a server. It is closed at the latest when it is garbage.
+    """A connection to a server. The garbage collector closes a connection that nobody closed.
 
     After an error of `send` or `read`, the connection can only be closed: its next replies may belong to earlier
     commands.
@@ -82,7 +83,7 @@ class Connection:
         while len(replies) < count:
             self._reader.feed(self._receive())
             replies += islice(iter(self._reader.gets, _NOTHING_YET), count - len(replies))
-        if any(issubclass(kind, redis.RedisError) for kind in {*map(type, replies)}):
+        if any(issubclass(reply_type, redis.RedisError) for reply_type in {*map(type, replies)}):
             raise next(reply for reply in replies if isinstance(reply, redis.RedisError))
         return replies
 

@@ -8,7 +8,7 @@ _DISCARD = Script.load("discard_dataset_name")
 
 
 class RedisDatasetNames:
-    """DatasetNames on one server or replica group. Thread-safe."""
+    """DatasetNames on one server, replica group or cluster. Thread-safe."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -25,8 +25,8 @@ class RedisDatasetNames:
         """See DatasetNames."""
         if not names:
             return []
-        found: list[bytes | None] = self._client.call("HMGET", _key(owner), *names)
-        return [dataset_id.decode() if dataset_id is not None else None for dataset_id in found]
+        dataset_ids: list[bytes | None] = self._client.call("HMGET", _key(owner), *names)
+        return [dataset_id.decode() if dataset_id is not None else None for dataset_id in dataset_ids]
 
 
 def _key(owner: str) -> str:

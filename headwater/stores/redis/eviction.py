@@ -1,4 +1,4 @@
-"""Refuses a server that may evict keys.
+"""Refuses a server that may evict all keys.
 
 Lookups in an evicted part of a set would silently return "not a member".
 """
@@ -11,28 +11,29 @@ from weakref import WeakKeyDictionary
 import redis
 import structlog
 
-from headwater.errors import SetStoreEvicts
+from headwater.errors import RedisEvicts
 
 log = structlog.get_logger(__name__)
 
 CHECK_INTERVAL_S: Final = 1.0
-"""How often the policy of a server is read. It may change by an administrator or a failover."""
+"""How often the policy of a server is read. An administrator or a failover may change it."""
 
-EvictionRisk = Literal["keeps", "may evict what expires", "may evict anything", "does not say"]
+EvictableKeys = Literal["none", "volatile", "all", "unknown"]
+"""The keys that a server may evict when its memory is full. Volatile keys are those that expire."""
 
 
-def eviction_risk(memory: Mapping[str, Any]) -> EvictionRisk:
-    """Return which keys a server may evict when its memory is full.
+def evictable_keys(memory: Mapping[str, Any]) -> EvictableKeys:
+    """Return which keys a server may evict.
 
     Args:
         memory: The reply to `INFO memory`.
     """
     policy = str(memory.get("maxmemory_policy", ""))
     if policy.startswith("allkeys"):
-        return "may evict anything"
+        return "all"
     if policy.startswith("volatile"):
-        return "may evict what expires"
-    return "keeps" if policy == "noeviction" else "does not say"
+        return "volatile"
+    return "none" if policy == "noeviction" else "unknown"
 
 
 class EvictionGuard:
@@ -44,31 +45,31 @@ class EvictionGuard:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._checked_at: WeakKeyDictionary[Any, float] = WeakKeyDictionary()
-        self._last: EvictionRisk = "keeps"
+        self._last_logged: EvictableKeys = "none"
 
     def check(self, server: Any) -> None:
-        """Raise SetStoreEvicts if the server may evict any key.
+        """Raise RedisEvicts if the server may evict all keys.
 
-        Raises errors of redis-py when it is unavailable.
+        Raises errors of redis-py when the server is unavailable.
         """
         now = self._clock()
         if now - self._checked_at.get(server, float("-inf")) < CHECK_INTERVAL_S:
             return
         memory = _read_memory_info(server)
-        risk = eviction_risk(memory)
-        self._log_change(risk)
-        if risk == "may evict anything":
-            raise SetStoreEvicts(str(memory["maxmemory_policy"]))
+        evictable = evictable_keys(memory)
+        self._log_change(evictable)
+        if evictable == "all":
+            raise RedisEvicts(str(memory["maxmemory_policy"]))
         self._checked_at[server] = now
 
-    def _log_change(self, risk: EvictionRisk) -> None:
-        if risk == self._last:
+    def _log_change(self, evictable: EvictableKeys) -> None:
+        if evictable == self._last_logged:
             return
-        self._last = risk
-        if risk == "may evict what expires":
-            log.warning("the set store may evict metrics and prices; set maxmemory-policy to noeviction")
-        if risk == "does not say":
-            log.warning("the set store denies INFO memory; make sure that its maxmemory-policy is noeviction")
+        self._last_logged = evictable
+        if evictable == "volatile":
+            log.warning("Valkey or Redis may evict metrics and prices; set its maxmemory-policy to noeviction")
+        if evictable == "unknown":
+            log.warning("Valkey or Redis denies INFO memory; make sure that its maxmemory-policy is noeviction")
 
 
 def _read_memory_info(server: Any) -> Mapping[str, Any]:

@@ -3,8 +3,8 @@
 All keys of a deployment share one hash tag, so that one script can write all of them.
 
 {dm:ID}:who          hash    ownership: `GROUP/PARTITION:owner` is the worker that counts a partition,
-                             `GROUP/PARTITION:mark` is the offset up to which records are counted, and `at` is the time
-                             at which a mark last advanced
+                             `GROUP/PARTITION:mark` is its counted offset, and `at` is the time at which a counted
+                             offset last advanced
 {dm:ID}:RES:START    hash    one interval of RES seconds: the count of each metric `NAME`, and for each histogram of
                              times the count of each bin `NAME:BIN`
 
@@ -26,47 +26,48 @@ from headwater.model.metric import (
     Times,
     TimeType,
 )
-from headwater.stores.redis.client import Client, Script, Word
+from headwater.stores.redis.client import Client, Script
+from headwater.stores.redis.connection import Argument
 
 SLACK_S = 600
 """How much longer than needed keys are kept, because clocks differ."""
-_TTL_MS = [1000 * (one.seconds + one.resolution_s + SLACK_S) for one in TIME_RANGES]
+_TTL_MS = [1000 * (time_range.seconds + time_range.resolution_s + SLACK_S) for time_range in TIME_RANGES]
 _OWNERSHIP_TTL_MS = max(_TTL_MS)
 _ACQUIRE, _WRITE = Script.load("acquire_metric_partitions"), Script.load("write_metrics")
 
 
 class RedisMetrics:
-    """MetricStore on one server, replica group or cluster.
-
-    Thread-safe. now: seconds since the epoch.
-    """
+    """MetricStore on one server, replica group or cluster. Thread-safe."""
 
     def __init__(self, client: Client, now: Callable[[], float] = time.time) -> None:
+        """now: Returns the present time in seconds since the epoch."""
         self._client = client
         self._now = now
 
     def acquire_partitions(
-        self, deployment_id: str, group: str, owner: str, partitions: Collection[int]
+        self, deployment_id: str, group: str, writer: str, partitions: Collection[int]
     ) -> Mapping[int, int]:
         """See MetricStore."""
-        args: list[Word] = [owner, _OWNERSHIP_TTL_MS, *(f"{group}/{partition}" for partition in partitions)]
-        marks: list[bytes | None] = self._client.run(_ACQUIRE, [_ownership_key(deployment_id)], args)
-        return {p: int(mark) for p, mark in zip(partitions, marks, strict=True) if mark is not None}
+        args: list[Argument] = [writer, _OWNERSHIP_TTL_MS, *(f"{group}/{partition}" for partition in partitions)]
+        offsets: list[bytes | None] = self._client.run(_ACQUIRE, [_ownership_key(deployment_id)], args)
+        return {p: int(offset) for p, offset in zip(partitions, offsets, strict=True) if offset is not None}
 
-    def write(self, deployment_id: str, group: str, owner: str, delta: MetricsDelta) -> frozenset[int]:
+    def write(self, deployment_id: str, group: str, writer: str, delta: MetricsDelta) -> frozenset[int]:
         """See MetricStore."""
-        keys = [_ownership_key(deployment_id), *(_key(deployment_id, one, delta.minute) for one in TIME_RANGES)]
-        args: list[Word] = [owner, _OWNERSHIP_TTL_MS, *_TTL_MS, len(delta.partitions)]
-        for partition, span in delta.partitions.items():
-            args += _span_words(f"{group}/{partition}", span)
-        refused: list[bytes] = self._client.run(_WRITE, keys, [*args, *_time_words(delta.times)])
-        return frozenset(int(field.rpartition(b"/")[2]) for field in refused)
+        interval_keys = (_interval_key(deployment_id, time_range, delta.minute) for time_range in TIME_RANGES)
+        args: list[Argument] = [writer, _OWNERSHIP_TTL_MS, *_TTL_MS, len(delta.partitions)]
+        for partition, counts in delta.partitions.items():
+            args += _count_arguments(f"{group}/{partition}", counts)
+        args += _time_arguments(delta.times)
+        rejected: list[bytes] = self._client.run(_WRITE, [_ownership_key(deployment_id), *interval_keys], args)
+        return frozenset(int(field.rpartition(b"/")[2]) for field in rejected)
 
     def read(self, deployment_id: str, time_range: TimeRange, now_s: float) -> Mapping[int, Interval]:
         """See MetricStore."""
         starts = time_range.starts(now_s)
-        found = self._client.pipeline([("HGETALL", _key(deployment_id, time_range, start)) for start in starts])
-        return {start: _interval(words) for start, words in zip(starts, found, strict=True) if words}
+        commands = [("HGETALL", _interval_key(deployment_id, time_range, start)) for start in starts]
+        replies = self._client.pipeline(commands)
+        return {start: _interval(reply) for start, reply in zip(starts, replies, strict=True) if reply}
 
     def last_progress(self, deployment_id: str) -> float | None:
         """See MetricStore."""
@@ -79,44 +80,51 @@ class RedisMetrics:
         Intervals that were written late, after an outage, may be left until they expire.
         """
         now_s = self._now()
-        intervals = (_key(deployment_id, one, start) for one in TIME_RANGES for start in _kept(one, now_s))
-        self._client.call("UNLINK", _ownership_key(deployment_id), *intervals)
+        interval_keys = (
+            _interval_key(deployment_id, time_range, start)
+            for time_range in TIME_RANGES
+            for start in _stored_starts(time_range, now_s)
+        )
+        self._client.call("UNLINK", _ownership_key(deployment_id), *interval_keys)
 
 
 def _ownership_key(deployment_id: str) -> str:
     return f"{{dm:{deployment_id}}}:who"
 
 
-def _key(deployment_id: str, time_range: TimeRange, at: int) -> str:
+def _interval_key(deployment_id: str, time_range: TimeRange, time_s: int) -> str:
     """Return the key of the interval that contains a time, in seconds since the epoch."""
-    resolution = time_range.resolution_s
-    return f"{{dm:{deployment_id}}}:{resolution}:{at // resolution * resolution}"
+    resolution_s = time_range.resolution_s
+    return f"{{dm:{deployment_id}}}:{resolution_s}:{time_s // resolution_s * resolution_s}"
 
 
-def _kept(time_range: TimeRange, now_s: float) -> Iterable[int]:
+def _stored_starts(time_range: TimeRange, now_s: float) -> Iterable[int]:
     """Return the starts of all intervals that may be stored."""
     starts = time_range.starts(now_s)
     slack_s = SLACK_S + 2 * time_range.resolution_s
     return range(starts[0] - slack_s // starts.step * starts.step, starts[-1] + slack_s, starts.step)
 
 
-def _span_words(field: str, span: PartitionCounts) -> list[Word]:
-    counts: list[Word] = [word for name, count in span.counts.items() if count for word in (name, count)]
-    return [field, span.end, len(counts), *counts]
+def _count_arguments(field: str, counts: PartitionCounts) -> list[Argument]:
+    arguments: list[Argument] = []
+    for name, count in counts.counts.items():
+        if count:
+            arguments += (name, count)
+    return [field, counts.end, len(arguments), *arguments]
 
 
-def _time_words(times: Times) -> list[Word]:
-    return [
-        word
-        for name, histogram in times.items()
-        for bin_, count in histogram.items()
-        for word in (f"{name}:{bin_}", count)
-    ]
+def _time_arguments(times: Times) -> list[Argument]:
+    arguments: list[Argument] = []
+    for name, histogram in times.items():
+        for bin_, count in histogram.items():
+            arguments += (f"{name}:{bin_}", count)
+    return arguments
 
 
-def _interval(words: Sequence[bytes]) -> Interval:
+def _interval(reply: Sequence[bytes]) -> Interval:
+    """Return the interval in the reply to HGETALL."""
     interval = Interval()
-    for field, count in zip(words[::2], words[1::2], strict=True):
+    for field, count in zip(reply[::2], reply[1::2], strict=True):
         name, _, bin_ = field.decode().partition(":")
         if bin_:
             interval.times.setdefault(cast("TimeType", name), Histogram())[int(bin_)] = int(count)

@@ -5,7 +5,7 @@ Each bucket is a hash `{rl:NAME}`, which expires when the bucket is full again.
 The library `limits` is not used, because it counts requests in windows and has no token buckets.
 """
 
-from headwater.stores.protocols.control import TokenResult
+from headwater.stores.protocols.token_buckets import TokenResult
 from headwater.stores.redis.client import Client, Script
 
 _TAKE = Script.load("take_token")

@@ -1,4 +1,7 @@
-"""Configurations, deployments, keys and dataset names in SQLite or PostgreSQL.
+"""Stores in SQLite or PostgreSQL.
+
+They hold configurations, deployments, leases, API keys, quotas, datasets, the audit log, and requests with an
+Idempotency-Key.
 
 database.py combines the stores.
 """

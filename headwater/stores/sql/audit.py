@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from sqlalchemy import ColumnElement, Connection, Row, delete, insert, select, update
 
-from headwater.model.audit import AuditEntry, AuditQuery, Change, State, actor
+from headwater.model.audit import AuditEntry, AuditQuery, Change, State, current_actor
 from headwater.stores.sql.connections import Connections
 from headwater.stores.sql.tables import audit
 
@@ -17,11 +17,10 @@ ROWS_PER_PURGE = 10_000
 
 def record(connection: Connection, change: Change, state: State = "done") -> int:
     """Add an entry to the log in the transaction of the change; return the id of the entry."""
-    acting = actor()
-    by = {"key_id": acting.key_id, "ip": acting.ip, "request_id": acting.request_id}
-    values = {"at": datetime.now(UTC), "state": state, **by}
-    inserted = connection.execute(insert(audit).values(**values, **asdict(change)).returning(audit.c.id))
-    entry_id: int = inserted.scalar_one()
+    current = current_actor()
+    values = {"key_id": current.key_id, "ip": current.ip, "request_id": current.request_id, **asdict(change)}
+    new_entry = insert(audit).values(at=datetime.now(UTC), state=state, **values)
+    entry_id: int = connection.execute(new_entry.returning(audit.c.id)).scalar_one()
     return entry_id
 
 
@@ -41,33 +40,33 @@ class SqlAudit:
             connection.execute(update(audit).where(pending).values(state=state, after=after))
 
     def read(self, query: AuditQuery) -> Sequence[AuditEntry]:
-        newest = select(audit).where(*_wanted(query)).order_by(audit.c.id.desc()).limit(query.limit)
+        newest = select(audit).where(*_conditions(query)).order_by(audit.c.id.desc()).limit(query.limit)
         with self._connections.reading() as connection:
             return [_entry(row) for row in connection.execute(newest)]
 
     def purge(self, before: datetime) -> int:
-        old = select(audit.c.id).where(audit.c.at < before).limit(ROWS_PER_PURGE)
+        batch = select(audit.c.id).where(audit.c.at < before).limit(ROWS_PER_PURGE)
         removed = 0
         while True:
             with self._connections.writing() as connection:
-                rows = connection.execute(delete(audit).where(audit.c.id.in_(old))).rowcount
+                rows = connection.execute(delete(audit).where(audit.c.id.in_(batch))).rowcount
             removed += rows
             if rows < ROWS_PER_PURGE:
                 return removed
 
 
-def _wanted(query: AuditQuery) -> list[ColumnElement[bool]]:
-    wanted = []
+def _conditions(query: AuditQuery) -> list[ColumnElement[bool]]:
+    conditions = []
     if query.owner is not None:
-        wanted.append(audit.c.owner == query.owner)
+        conditions.append(audit.c.owner == query.owner)
     if query.object is not None:
         parts = audit.c.object.startswith(f"{query.object}.", autoescape=True)
-        wanted.append((audit.c.object == query.object) | parts)
+        conditions.append((audit.c.object == query.object) | parts)
     if query.since is not None:
-        wanted.append(audit.c.at >= query.since)
+        conditions.append(audit.c.at >= query.since)
     if query.until is not None:
-        wanted.append(audit.c.at < query.until)
-    return wanted
+        conditions.append(audit.c.at < query.until)
+    return conditions
 
 
 def _entry(row: Row[Any]) -> AuditEntry:

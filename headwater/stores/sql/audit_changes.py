@@ -1,7 +1,7 @@
 """The entries of the audit log for each change.
 
-The log contains the revision number and a hash of each saved content. This proves later which content was saved, but
-does not store it.
+An entry contains the revision number and a hash of the saved content. The hash proves later which content was saved,
+and the content itself is not stored twice.
 """
 
 import hashlib
@@ -23,12 +23,13 @@ def created(flow: Flow) -> Change:
 
 def saved(before: Flow, after: Flow) -> Change:
     """Return the change for the next revision of a configuration."""
-    contents = (_content(flow, flow.revision) for flow in (before, after))
-    return Change("flow.save", after.owner, after.id, *contents)
+    return Change(
+        "flow.save", after.owner, after.id, _content(before, before.revision), _content(after, after.revision)
+    )
 
 
 def deleted(flow: Flow) -> Change:
-    """Return the change for the deletion of a configuration, and of its deployment."""
+    """Return the change for the deletion of a configuration and the teardown of its deployment."""
     return Change("flow.delete", flow.owner, flow.id, before=_content(flow, flow.revision))
 
 
@@ -53,14 +54,17 @@ def _pipeline(config: PipelineConfig) -> Any:
     return (
         config.document
         if isinstance(config, UnreadableConfig)
-        else config.without_internal_members().model_dump(mode="json")
+        else config.without_internal_fields().model_dump(mode="json")
     )
 
 
 def deployed(before: Deployment | None, after: Deployment) -> Change:
-    """Return the change for a deployment that is asked to run a revision."""
-    was = "" if before is None else _deployment(before)
-    return Change("flow.deploy", after.owner, after.config_id, was, _deployment(after))
+    """Return the change for a deploy request.
+
+    The change contains the desired revision of the deployment before and after the request.
+    """
+    previous = "" if before is None else _deployment(before)
+    return Change("flow.deploy", after.owner, after.config_id, previous, _deployment(after))
 
 
 def torn_down(deployment: Deployment) -> Change:
@@ -70,7 +74,7 @@ def torn_down(deployment: Deployment) -> Change:
 
 def rotated(deployment: Deployment) -> Change:
     """Return the change for new credentials of a deployment."""
-    after = f"{_deployment(deployment)} credentials {deployment.credentials}"
+    after = f"{_deployment(deployment)} credentials {deployment.credentials_version}"
     return Change("flow.rotate_credentials", deployment.owner, deployment.config_id, after=after)
 
 
@@ -79,11 +83,11 @@ def _deployment(deployment: Deployment) -> str:
 
 
 def recorded_as_ended(recorded_id: str) -> Change:
-    """Return the change for an unknown object that an operator recorded as ended.
+    """Return the change for a deployment or configuration that was recorded as ended.
 
-    The object is a deployment or a configuration.
+    An administrator recorded it.
     """
-    return Change("remains.give_up", "", recorded_id)
+    return Change("deployment.record_ended", "", recorded_id)
 
 
 def key_created(key: ApiKey) -> Change:
@@ -102,5 +106,5 @@ def dataset_created(dataset: Dataset) -> Change:
 
 
 def dataset_deleted(dataset: Dataset) -> Change:
-    """Return the change for the deletion of a dataset and its entries."""
+    """Return the change for the deletion of a dataset and its values."""
     return Change("dataset.delete", dataset.owner, dataset.id)

@@ -16,14 +16,14 @@ from alembic import command
 from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, MetaData, Table, delete, func, insert, inspect, select, text
+from sqlalchemy import JSON, Connection, Inspector, MetaData, Table, delete, event, func, insert, inspect, select, text
 
 from headwater.errors import SetupError
 from headwater.stores.sql.connections import Connections, make_engine
 from headwater.stores.sql.leases import SqlLeases
 from headwater.stores.sql.migrate import SCRIPTS
 from headwater.stores.sql.postgresql import without_time_limits
-from headwater.stores.sql.tables import metadata
+from headwater.stores.sql.tables import StoredJson, audit, metadata
 
 ROWS_PER_FETCH = 100
 _VERSION_TABLE = "alembic_version"
@@ -32,7 +32,7 @@ _COUNT_OTHER_CONNECTIONS = text(
     " AND application_name = 'headwater' AND pid <> pg_backend_pid()"
 )
 
-Row = tuple[str, dict[str, Any]]
+DumpedRow = tuple[str, dict[str, Any]]
 """The name of a table, and the values of a row by column, as types of JSON."""
 
 
@@ -46,14 +46,14 @@ class Snapshot:
     """
 
     revision: str
-    rows: Iterator[Row]
+    rows: Iterator[DumpedRow]
 
 
 @contextmanager
 def snapshot(url: str) -> Iterator[Snapshot]:
     """Read a consistent snapshot of a database, which may be in use.
 
-    Raises SetupError and StoreUnavailable.
+    Raises SetupError and DatabaseUnavailable.
     """
     engine = make_engine(url)
     connections = Connections(engine)
@@ -62,7 +62,7 @@ def snapshot(url: str) -> Iterator[Snapshot]:
             revision = MigrationContext.configure(connection).get_current_revision()
             if revision is None:
                 raise SetupError("The database contains no Headwater schema. Name the database that Headwater uses.")
-            yield Snapshot(revision, _rows(connection))
+            yield Snapshot(revision, _dump(connection))
     finally:
         connections.close()
 
@@ -78,30 +78,34 @@ def _repeatable_read(connection: Connection) -> Iterator[None]:
     yield
 
 
-def _rows(connection: Connection) -> Iterator[Row]:
-    for table in _tables(connection):
-        streamed = connection.execution_options(yield_per=ROWS_PER_FETCH).execute(select(table))
-        for row in streamed:
+def _dump(connection: Connection) -> Iterator[DumpedRow]:
+    for table in _existing_tables(connection).sorted_tables:
+        for row in connection.execution_options(yield_per=ROWS_PER_FETCH).execute(select(table)):
             yield table.name, {name: _encode(value) for name, value in row._mapping.items()}
 
 
-def _tables(connection: Connection) -> list[Table]:
+def _existing_tables(connection: Connection) -> MetaData:
     """Return Headwater's tables as they are in the database.
 
-    Their schema may be older than that of this version.
+    The schema of the database may be of an older version.
     """
-    known = set(metadata.tables)
-    found = MetaData()
-    found.reflect(connection, only=lambda name, _: name in known)
-    return found.sorted_tables
+    existing = MetaData()
+    event.listen(existing, "column_reflect", _tolerate_damaged_json)
+    existing.reflect(connection, only=lambda name, _: name in metadata.tables)
+    return existing
 
 
-def load(url: str, revision: str, rows: Iterable[Row], fencing: int = 0) -> Counter[str]:
+def _tolerate_damaged_json(_inspector: Inspector, _table: Table, column: Any) -> None:
+    if isinstance(column["type"], JSON):
+        column["type"] = StoredJson()
+
+
+def load(url: str, revision: str, rows: Iterable[DumpedRow], min_fencing_token: int = 0) -> Counter[str]:
     """Replace all data of a database by rows of a snapshot, in one transaction.
 
-    Returns the row counts by table. Afterwards all leases are free. The next holder of a lease gets a fencing number
-    above those in the database, those in the snapshot, and `fencing`. Raises StoreUnavailable, and SetupError when the
-    rows are from a newer version of Headwater, or when other processes use the database.
+    Returns the row counts by table. Afterwards all leases are free. The next holder of a lease gets a fencing token
+    above `min_fencing_token` and above those in the database and in the snapshot. Raises DatabaseUnavailable, and
+    SetupError when the rows are from a newer version of Headwater, or when other processes use the database.
     """
     engine = make_engine(url)
     connections = Connections(engine)
@@ -109,11 +113,13 @@ def load(url: str, revision: str, rows: Iterable[Row], fencing: int = 0) -> Coun
         with connections.writing() as connection, without_time_limits(connection):
             if engine.name == "postgresql":
                 _require_no_other_connections(connection)
-            fencing = max(fencing, _fencing(connection))
+            last_fencing_token = max(min_fencing_token, _highest_fencing_token(connection))
             _drop_tables(connection)
             _create_tables(connection, revision)
             written = _insert(connection, rows)
-            _finish(connection, fencing)
+            _free_leases(connection, last_fencing_token)
+            if engine.name == "postgresql":
+                _advance_audit_sequence(connection)
         return written
     finally:
         connections.close()
@@ -131,23 +137,23 @@ def require_known(revision: str) -> None:
 def is_empty(url: str) -> bool:
     """Return whether a database contains no Headwater schema.
 
-    Raises SetupError and StoreUnavailable.
+    Raises SetupError and DatabaseUnavailable.
     """
     with _reading(url) as connection:
         return not inspect(connection).has_table(_VERSION_TABLE)
 
 
-def fencing(url: str) -> int:
-    """Return the highest fencing number of the leases in a database.
+def highest_fencing_token(url: str) -> int:
+    """Return the highest fencing token of the leases in a database.
 
-    Raises SetupError and StoreUnavailable.
+    Raises SetupError and DatabaseUnavailable.
     """
     with _reading(url) as connection:
-        return _fencing(connection)
+        return _highest_fencing_token(connection)
 
 
 def has_leader(url: str, lease: str) -> bool:
-    """Return whether somebody holds a lease. Raises SetupError and StoreUnavailable."""
+    """Return whether a process holds a lease. Raises SetupError and DatabaseUnavailable."""
     connections = Connections(make_engine(url))
     try:
         return SqlLeases(connections).leader(lease) is not None
@@ -172,7 +178,7 @@ def _require_no_other_connections(connection: Connection) -> None:
         )
 
 
-def _fencing(connection: Connection) -> int:
+def _highest_fencing_token(connection: Connection) -> int:
     if not inspect(connection).has_table("leases"):
         return 0
     return int(connection.execute(text("SELECT coalesce(max(fencing), 0) FROM leases")).scalar_one())
@@ -198,35 +204,39 @@ def _scripts() -> Config:
     return config
 
 
-def _insert(connection: Connection, rows: Iterable[Row]) -> Counter[str]:
-    tables = {table.name: table for table in _tables(connection)}
-    for table in reversed(tables.values()):
+def _insert(connection: Connection, rows: Iterable[DumpedRow]) -> Counter[str]:
+    existing = _existing_tables(connection)
+    for table in reversed(existing.sorted_tables):
         connection.execute(delete(table))  # migrations insert rows too
     written: Counter[str] = Counter()
     is_sqlite = connection.dialect.name == "sqlite"
     for name, values in rows:
-        if name not in tables:
+        if name not in existing.tables:
             raise SetupError(
                 f"The backup is damaged: it has rows of a table {name}, which its schema does not contain. "
                 "Use another backup."
             )
         decoded = {column: _decode(value, is_sqlite) for column, value in values.items()}
-        connection.execute(insert(tables[name]).values(**decoded))
+        connection.execute(insert(existing.tables[name]).values(**decoded))
         written[name] += 1
     return written
 
 
-def _finish(connection: Connection, fencing: int) -> None:
+def _free_leases(connection: Connection, last_fencing_token: int) -> None:
     connection.execute(
-        text("UPDATE leases SET holder = NULL, fencing = CASE WHEN fencing > :n THEN fencing ELSE :n END + 1"),
-        {"n": fencing},
+        text("UPDATE leases SET holder = NULL, fencing = CASE WHEN fencing > :last THEN fencing ELSE :last END + 1"),
+        {"last": last_fencing_token},
     )
-    if connection.dialect.name == "postgresql":
-        audit = metadata.tables["audit"]
-        last = connection.execute(select(func.max(audit.c.id))).scalar_one()
-        if last is not None:
-            sequence = func.pg_get_serial_sequence("audit", "id")
-            connection.execute(select(func.setval(sequence, last)))
+
+
+def _advance_audit_sequence(connection: Connection) -> None:
+    """Let the ids of new audit entries begin after the ids of the restored entries."""
+    if not inspect(connection).has_table(audit.name):  # the first schema has no audit log
+        return
+    last = connection.execute(select(func.max(audit.c.id))).scalar_one()
+    if last is not None:
+        sequence = func.pg_get_serial_sequence(audit.name, audit.c.id.name)
+        connection.execute(select(func.setval(sequence, last)))
 
 
 def _encode(value: object) -> Any:

@@ -3,9 +3,10 @@
 SQLite uses WAL, so that readers never wait. A write transaction starts with BEGIN IMMEDIATE: it waits for the write
 lock at its start, and can't fail later with SQLITE_BUSY because another process wrote after it read.
 
-PostgreSQL uses READ COMMITTED, so that each statement sees what others committed before it. A transaction first locks
-the rows on which its decision depends, with a SELECT … FOR UPDATE of their own. If a join waited for the lock instead,
-PostgreSQL would check it again with the rows that it had joined before the wait, and would miss the newest revision.
+PostgreSQL uses READ COMMITTED, so that each statement sees what was committed before it. A transaction first locks
+the rows on which its decision depends, by a SELECT … FOR UPDATE without a join. If a SELECT with a join waited for the
+lock, PostgreSQL would evaluate the join with the rows that it had read before the wait, and would miss the newest
+revision.
 """
 
 import sqlite3
@@ -19,20 +20,22 @@ import structlog
 from sqlalchemy import URL, Connection, Engine, create_engine, event, exc, make_url
 from tenacity import retry, retry_if_exception, stop_after_delay, wait_random
 
-from headwater.errors import SetupError, StoreUnavailable
+from headwater.errors import DatabaseUnavailable, SetupError
 from headwater.model.lease import current_fence
-from headwater.stores.sql.fencing import check
+from headwater.stores.sql.fencing import check_fence
 from headwater.stores.sql.postgresql import TimedConnection
 
 log = structlog.get_logger(__name__)
 
 LOCK_TIMEOUT_S = 5
+"""How long to wait for a lock of PostgreSQL, for a connection to PostgreSQL, or for a free connection of the pool."""
 WRITE_LOCK_TIMEOUT_S = 20
 """How long a write transaction waits for SQLite's write lock.
 
-It is longer than for a lock of PostgreSQL, because SQLite has one writer at a time for the whole database.
+It is longer than LOCK_TIMEOUT_S, because SQLite has one writer at a time for the whole database.
 """
 STATEMENT_TIMEOUT_S = 15
+"""How long a statement of PostgreSQL may take, and how long a transaction may wait for its next statement."""
 SILENT_SERVER_TIMEOUT_S = 10
 """How long PostgreSQL's machine may be unreachable before a connection to it is closed."""
 POOL_SIZE = 8
@@ -42,6 +45,8 @@ SQLITE_OVERFLOW = 40
 POSTGRESQL_OVERFLOW = 12
 BUSY = "The database is busy or does not answer. Send the same request again."
 _WRITES = "headwater_writes"
+_SQLSTATES_OF_BAD_SETUP = ("42501", "42P01")
+"""insufficient_privilege and undefined_table, which the setup of the database causes and not Headwater's statements."""
 
 
 def make_engine(url: str) -> Engine:
@@ -118,7 +123,9 @@ def _sqlite(url: URL) -> Engine:
         if not path.exists():
             path.touch(mode=0o600)
     except OSError as error:
-        raise SetupError(f"The database {path} can't be opened ({error.strerror}). Choose another place.") from error
+        raise SetupError(
+            f"The database {path} can't be opened ({error.strerror}). Choose another path, or another --data-dir."
+        ) from error
     engine = _engine(url, {"timeout": WRITE_LOCK_TIMEOUT_S}, SQLITE_OVERFLOW)
     event.listen(engine, "connect", _prepare_sqlite)
     event.listen(engine, "begin", _begin_sqlite)
@@ -158,28 +165,30 @@ class Connections:
     def __init__(self, engine: Engine) -> None:
         self._reader = engine
         self._writer = engine.execution_options(**{_WRITES: True})
-        # SQLite has one writer at a time, and waiting writers poll for the lock. One waiter per process is fairer.
+        # SQLite has one writer at a time, and waiting writers poll for the lock. If only one thread of each process
+        # waits, all processes get the lock equally often.
         self._write_lock = threading.Semaphore() if engine.name == "sqlite" else None
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
         """Begin a transaction that only reads; on SQLite it reads one snapshot.
 
-        Raises StoreUnavailable.
+        Raises DatabaseUnavailable.
         """
-        with _translated(), self._reader.begin() as connection:
+        with _translated_errors(), self._reader.begin() as connection:
             yield connection
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:
         """Begin a transaction that the end of the block commits, or an exception rolls back.
 
-        It waits up to WRITE_LOCK_TIMEOUT_S for SQLite's write lock, or LOCK_TIMEOUT_S for a lock of PostgreSQL. Raises
-        StoreUnavailable, and LeaseLost inside `model.lease.fenced_by`. Callers translate an IntegrityError themselves.
+        It waits up to WRITE_LOCK_TIMEOUT_S for SQLite's write lock, or LOCK_TIMEOUT_S for a lock of PostgreSQL.
+        Raises DatabaseUnavailable, and LeaseLost inside `model.lease.fenced_by`. Callers translate an IntegrityError
+        themselves.
         """
-        with _write_lock_held(self._write_lock), _translated(), self._writer.begin() as connection:
+        with _write_lock_held(self._write_lock), _translated_errors(), self._writer.begin() as connection:
             if (fence := current_fence()) is not None:
-                check(connection, fence)
+                check_fence(connection, fence)
             yield connection
 
     def close(self) -> None:
@@ -192,7 +201,7 @@ def _write_lock_held(lock: threading.Semaphore | None) -> Iterator[None]:
     if lock is None:
         yield
     elif not lock.acquire(timeout=WRITE_LOCK_TIMEOUT_S):
-        raise StoreUnavailable(BUSY)
+        raise DatabaseUnavailable(BUSY)
     else:
         try:
             yield
@@ -200,13 +209,9 @@ def _write_lock_held(lock: threading.Semaphore | None) -> Iterator[None]:
             lock.release()
 
 
-# Caused by the setup of the database, not by our statements: insufficient_privilege, undefined_table.
-_SQLSTATES_OF_BAD_SETUP = ("42501", "42P01")
-
-
 @contextmanager
-def _translated() -> Iterator[None]:
-    """Translate database errors to StoreUnavailable.
+def _translated_errors() -> Iterator[None]:
+    """Translate database errors to DatabaseUnavailable.
 
     Violated constraints and programming errors are not translated.
     """
@@ -216,7 +221,7 @@ def _translated() -> Iterator[None]:
         if _is_programming_error(error):
             raise
         log.warning("the database is unavailable", reason=str(getattr(error, "orig", error)))
-        raise StoreUnavailable(BUSY) from error
+        raise DatabaseUnavailable(BUSY) from error
 
 
 def _is_programming_error(error: exc.SQLAlchemyError) -> bool:

@@ -35,32 +35,31 @@ class SqlDatasets:
             raise store_errors.dataset_name_taken(dataset.name) from error
 
     def set_state(self, dataset_id: str, state: Literal["live", "deleting"]) -> None:
-        this = datasets.c.id == dataset_id
+        has_id = datasets.c.id == dataset_id
         try:
             with self._connections.writing() as connection:
-                row = connection.execute(select(datasets).where(this).with_for_update()).one_or_none()
-                connection.execute(update(datasets).where(this).values(state=state))
+                row = connection.execute(select(datasets).where(has_id).with_for_update()).one_or_none()
+                connection.execute(update(datasets).where(has_id).values(state=state))
                 if row is not None and state == "deleting" != row.state:
                     record(connection, audit_changes.dataset_deleted(_dataset(row)))
         except IntegrityError as error:
-            raise store_errors.dataset_name_taken(self._select(this)[0].name) from error
+            raise store_errors.dataset_name_taken(self._select(has_id)[0].name) from error
 
     def get(self, owner: str, dataset_id: str) -> Dataset:
-        return self._one(owner, dataset_id, "live")
+        return self._get(owner, dataset_id, "live")
 
     def removable(self, owner: str, dataset_id: str) -> Dataset:
-        return self._one(owner, dataset_id, "live", "deleting")
+        return self._get(owner, dataset_id, "live", "deleting")
 
-    def _one(self, owner: str, dataset_id: str, *states: str) -> Dataset:
-        of_owner = (datasets.c.owner == owner) & (datasets.c.id == dataset_id)
-        found = self._select(of_owner, datasets.c.state.in_(states))
-        if not found:
+    def _get(self, owner: str, dataset_id: str, *states: str) -> Dataset:
+        matching = self._select(datasets.c.owner == owner, datasets.c.id == dataset_id, datasets.c.state.in_(states))
+        if not matching:
             raise store_errors.dataset_not_found(dataset_id)
-        return found[0]
+        return matching[0]
 
     def list(self, owner: str, names: Sequence[str] = ()) -> Sequence[Dataset]:
-        wanted = [datasets.c.name.in_(set(names))] if names else []
-        return self._select(datasets.c.owner == owner, datasets.c.state == "live", *wanted)
+        has_name = [datasets.c.name.in_(set(names))] if names else []
+        return self._select(datasets.c.owner == owner, datasets.c.state == "live", *has_name)
 
     def remove(self, dataset_id: str) -> None:
         with self._connections.writing() as connection:
@@ -71,9 +70,10 @@ class SqlDatasets:
 
     def _select(self, *where: ColumnElement[Any]) -> Sequence[Dataset]:
         """Return the datasets that match, newest first."""
-        found = select(datasets).where(*where).order_by(datasets.c.created_at.desc(), datasets.c.id.desc())
+        newest_first = (datasets.c.created_at.desc(), datasets.c.id.desc())
+        matching = select(datasets).where(*where).order_by(*newest_first)
         with self._connections.reading() as connection:
-            return [_dataset(row) for row in connection.execute(found)]
+            return [_dataset(row) for row in connection.execute(matching)]
 
 
 def _dataset(row: Row[Any]) -> Dataset:

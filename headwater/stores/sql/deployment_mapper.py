@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import fields, replace
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 from sqlalchemy import ColumnElement, Connection, Row, Update, delete, false, func, insert, select, update
@@ -14,21 +14,22 @@ from headwater.model import rollout
 from headwater.model.deployment import (
     Condition,
     Deployment,
+    DeploymentProgress,
     DeploymentVersion,
     DesiredPhase,
     Phase,
-    Progress,
     Revision,
     WorkerStatus,
     dead_letter_topic,
     output_topics,
 )
-from headwater.model.rollout import RequestedRevision
+from headwater.model.rollout import RolloutHistoryEntry
 from headwater.model.stored_config import read_config
 from headwater.stores.sql import logs, store_errors
 from headwater.stores.sql.change_counter import increment
 from headwater.stores.sql.credential_rows import FIELDS, CredentialRows
-from headwater.stores.sql.encryption import Sealer
+from headwater.stores.sql.encryption import FieldCipher
+from headwater.stores.sql.id_chunks import id_chunks
 from headwater.stores.sql.tables import (
     ACTIVE,
     deployment_revisions,
@@ -37,10 +38,14 @@ from headwater.stores.sql.tables import (
     worker_states,
 )
 
-# Databases limit the number of parameters of a statement; SQLite's limit is 32,766.
-IDS_PER_QUERY = 10_000
+_WORKER_STATES = TypeAdapter(tuple[WorkerStatus, ...])
 
-_WORKERS = TypeAdapter(tuple[WorkerStatus, ...])
+_REPLACEMENT_STATES: dict[str, StrEnum] = {
+    "desired": DesiredPhase.RUNNING,
+    "phase": Phase.PENDING,
+    "condition": Condition.FAILED,
+}
+"""By column, the state that replaces a stored state that this version does not know."""
 
 _SELECT_DEPLOYMENTS = (
     select(deployments, flow_revisions.c.config, deployment_revisions.c.source_epoch, worker_states.c.workers)
@@ -90,6 +95,9 @@ _SELECT_STORED_REVISIONS = (
 
 _SELECT_VERSIONS = select(*(deployments.c[name] for name in DeploymentVersion._fields)).where(ACTIVE)
 
+_ATTRIBUTES = {column.name: column.key for column in deployments.c}
+"""The name of the attribute, by the name that a column has in the database and in its rows."""
+
 
 class DeploymentMapper:
     """Maps deployments to rows.
@@ -97,11 +105,11 @@ class DeploymentMapper:
     A deployment that can't be read is returned like any other; its `unreadable` says why.
     """
 
-    def __init__(self, sealer: Sealer) -> None:
-        self.credentials = CredentialRows(sealer)
+    def __init__(self, cipher: FieldCipher) -> None:
+        self.credentials = CredentialRows(cipher)
 
-    def unfinished(self, connection: Connection, *where: ColumnElement[bool], lock: bool = False) -> list[Deployment]:
-        """Return the deployments whose phase is not ABSENT, newest first.
+    def list_active(self, connection: Connection, *where: ColumnElement[bool], lock: bool = False) -> list[Deployment]:
+        """Return the active deployments, newest first.
 
         Args:
             connection: The transaction.
@@ -110,31 +118,31 @@ class DeploymentMapper:
         """
         if lock:
             connection.execute(select(deployments.c.id).where(ACTIVE, *where).order_by("id").with_for_update())
-        rows = [self._deployment(row) for row in connection.execute(_SELECT_DEPLOYMENTS.where(ACTIVE, *where))]
-        previous = _previous_revisions(connection, *where) if rows else {}
-        return [replace(row, previous_revisions=tuple(previous.get(row.id, ()))) for row in rows]
+        active = [self._deployment(row) for row in connection.execute(_SELECT_DEPLOYMENTS.where(ACTIVE, *where))]
+        previous = _previous_revisions(connection, *where) if active else {}
+        return [replace(deployment, previous_revisions=tuple(previous.get(deployment.id, ()))) for deployment in active]
 
-    def progress(self, connection: Connection, config_ids: Sequence[str]) -> list[Progress]:
+    def progress(self, connection: Connection, config_ids: Sequence[str]) -> list[DeploymentProgress]:
         """Return the progress of the active deployments of these configurations."""
-        columns = [deployments.c[field.name] for field in fields(Progress)]
-        found = connection.execute(select(*columns).where(ACTIVE, deployments.c.config_id.in_(config_ids)))
-        return [Progress(**_attributes(row) | _states(row).values) for row in found]
+        columns = [deployments.c[field.name] for field in fields(DeploymentProgress)]
+        rows = connection.execute(select(*columns).where(ACTIVE, deployments.c.config_id.in_(config_ids)))
+        return [DeploymentProgress(**_attributes(row) | _read_states(row)[0]) for row in rows]
 
-    def versions(self, connection: Connection) -> list[DeploymentVersion]:
-        """A marker of each active deployment."""
+    def active_versions(self, connection: Connection) -> list[DeploymentVersion]:
+        """Return the version of each active deployment."""
         return [DeploymentVersion._make(row) for row in connection.execute(_SELECT_VERSIONS)]
 
-    def active(self, connection: Connection, config_id: str) -> Deployment | None:
-        """Return the active deployment of a configuration, and lock its row."""
-        return next(iter(self.unfinished(connection, deployments.c.config_id == config_id, lock=True)), None)
+    def lock_active(self, connection: Connection, config_id: str) -> Deployment | None:
+        """Lock and return the active deployment of a configuration; None when there is none."""
+        return next(iter(self.list_active(connection, deployments.c.config_id == config_id, lock=True)), None)
 
-    def history(self, connection: Connection, deployment_id: str) -> Sequence[RequestedRevision]:
-        """Return the rollouts of all revisions that the deployment was asked to run."""
+    def requested_revisions(self, connection: Connection, deployment_id: str) -> Sequence[RolloutHistoryEntry]:
+        """Return all revisions that were requested for a deployment."""
         table = deployment_revisions
-        found = select(table.c.revision, table.c.stream, table.c.source_epoch, table.c.retired).where(
+        requested = select(table.c.revision, table.c.stream, table.c.source_epoch, table.c.retired).where(
             table.c.deployment_id == deployment_id
         )
-        return [RequestedRevision(*row) for row in connection.execute(found)]
+        return [RolloutHistoryEntry(*row) for row in connection.execute(requested)]
 
     def written_topics(self, connection: Connection, config_ids: Sequence[str]) -> set[str]:
         """Return the topics that deployments of these configurations write.
@@ -143,31 +151,32 @@ class DeploymentMapper:
         """
         rows = connection.execute(_SELECT_STORED_REVISIONS.where(deployments.c.config_id.in_(config_ids)))
         configs = {(row.config_id, row.config) for row in rows}
-        found = {dead_letter_topic(config_id) for config_id, _ in configs}
+        topics = {dead_letter_topic(config_id) for config_id, _ in configs}
         for config_id, config in configs:
             if config is not None:
-                found.update(output_topics(config_id, read_config(config)))
-        return found
+                topics.update(output_topics(config_id, read_config(config)))
+        return topics
 
     def insert(self, connection: Connection, new: Deployment) -> None:
         """Insert a new deployment, and increment the change counter."""
-        first = {"id": new.id, "config_id": new.config_id, "owner": new.owner, "created_at": new.created_at}
-        values = first | self.credentials.encrypt(new) | _desired(new) | _observed(new)
+        constants = {"id": new.id, "config_id": new.config_id, "owner": new.owner, "created_at": new.created_at}
+        values = constants | self.credentials.encrypt(new) | _desired_columns(new) | _observed_columns(new)
         connection.execute(insert(deployments).values(values))
         self._insert_revision(connection, new)
         increment(connection)
 
     def write_desired(self, connection: Connection, changed: Deployment) -> None:
         """Write a changed desired state, and increment the change counter."""
-        asked = {**_desired(changed), "condition": changed.condition.value, "reason": changed.reason}
-        connection.execute(update(deployments).where(deployments.c.id == changed.id).values(**asked))
-        if all(rollout.revision != changed.desired_revision for rollout in self.history(connection, changed.id)):
+        values = {**_desired_columns(changed), "condition": changed.condition.value, "reason": changed.reason}
+        connection.execute(update(deployments).where(deployments.c.id == changed.id).values(**values))
+        requested = {entry.revision for entry in self.requested_revisions(connection, changed.id)}
+        if changed.desired_revision not in requested:
             self._insert_revision(connection, changed)
         increment(connection)
 
     def write_secrets(self, connection: Connection, changed: Deployment) -> None:
         """Write changed passwords, and increment the change counter."""
-        values = {**self.credentials.encrypt(changed), "credentials": changed.credentials}
+        values = {**self.credentials.encrypt(changed), "credentials_version": changed.credentials_version}
         connection.execute(update(deployments).where(deployments.c.id == changed.id).values(**values))
         increment(connection)
 
@@ -176,12 +185,12 @@ class DeploymentMapper:
 
         When the deployment has ended, its secrets, its workers' states and its log lines are deleted.
         """
-        this = update(deployments).where(deployments.c.id == changed.id)
-        connection.execute(this.values(**_observed(changed)))
+        update_row = update(deployments).where(deployments.c.id == changed.id)
+        connection.execute(update_row.values(**_observed_columns(changed)))
         if not changed.previous_revisions:
             connection.execute(_retire_all_but_desired(changed))
         if changed.phase is Phase.ABSENT:
-            connection.execute(this.values({**dict.fromkeys(FIELDS), "ended_at": datetime.now(UTC)}))
+            connection.execute(update_row.values({**dict.fromkeys(FIELDS), "ended_at": datetime.now(UTC)}))
             self.write_worker_states(connection, changed.id, ())
             logs.erase(connection, changed.id)
 
@@ -192,122 +201,109 @@ class DeploymentMapper:
         """
         ended = func.coalesce(deployments.c.ended_at, deployments.c.created_at)
         rows = connection.execute(select(deployments.c.id, deployments.c.config_id).where(~ACTIVE, ended < before))
-        old = [row.id for row in rows if row.id not in kept and row.config_id not in kept]
-        for start in range(0, len(old), IDS_PER_QUERY):
-            connection.execute(delete(deployments).where(deployments.c.id.in_(old[start : start + IDS_PER_QUERY])))
-        return len(old)
+        deleted = [row.id for row in rows if row.id not in kept and row.config_id not in kept]
+        for ids in id_chunks(deleted):
+            connection.execute(delete(deployments).where(deployments.c.id.in_(ids)))
+        return len(deleted)
 
     def write_worker_states(self, connection: Connection, deployment_id: str, workers: Sequence[WorkerStatus]) -> None:
         """Replace the states of the workers of a deployment."""
         connection.execute(delete(worker_states).where(worker_states.c.deployment_id == deployment_id))
         if workers:
-            states = _WORKERS.dump_json(tuple(workers)).decode()
-            connection.execute(insert(worker_states).values(deployment_id=deployment_id, workers=states))
+            stored = _WORKER_STATES.dump_json(tuple(workers)).decode()
+            connection.execute(insert(worker_states).values(deployment_id=deployment_id, workers=stored))
 
-    def _insert_revision(self, connection: Connection, asked: Deployment) -> None:
-        stream = rollout.stream_of(asked.config.source)
-        values = {"revision": asked.desired_revision, "stream": stream, "source_epoch": asked.source_epoch}
-        connection.execute(insert(deployment_revisions).values(deployment_id=asked.id, **values))
+    def _insert_revision(self, connection: Connection, deployment: Deployment) -> None:
+        values = {
+            "deployment_id": deployment.id,
+            "revision": deployment.desired_revision,
+            "stream": rollout.stream_of(deployment.config.source),
+            "source_epoch": deployment.source_epoch,
+        }
+        connection.execute(insert(deployment_revisions).values(**values))
 
     def _deployment(self, row: Row[Any]) -> Deployment:
-        states = _states(row)
-        values = _attributes(row) | states.values
+        states, state_error = _read_states(row)
+        values = _attributes(row) | states
         values.pop("ended_at")
         values["config"] = config = read_config(row.config)
         values["workers"] = read_workers(row.workers) or ()
         try:
             values |= self.credentials.decrypt(row, row.id)
-            error = ""
+            decryption_error = ""
         except DecryptionFailed:
             values |= dict.fromkeys(FIELDS, "")
-            error = store_errors.UNREADABLE_SECRETS
-        return Deployment(**values, unreadable=error or states.error or config.unreadable)
+            decryption_error = store_errors.UNREADABLE_SECRETS
+        return Deployment(**values, unreadable=decryption_error or state_error or config.unreadable)
 
 
 def _attributes(row: Row[Any]) -> dict[str, Any]:
-    """Return the values of a row by the names of attributes: a row has the name that a column has in the database."""
-    values = row._asdict()
-    values["config_id"] = values.pop(deployments.c.config_id.name)
-    return values
+    """Return the values of a row by the names of Deployment's attributes."""
+    return {_ATTRIBUTES.get(name, name): value for name, value in row._asdict().items()}
 
 
 def read_workers(stored: str | None) -> tuple[WorkerStatus, ...] | None:
-    """Decode the states of workers; return None when they can't be read.
+    """Decode the stored states of workers; return None when they can't be read.
 
-    The controller replaces them with each change of a worker.
+    The controller replaces the stored states with each change of a worker.
     """
     try:
-        return () if stored is None else _WORKERS.validate_json(stored)
+        return () if stored is None else _WORKER_STATES.validate_json(stored)
     except ValidationError:
         return None
 
 
 def _previous_revisions(connection: Connection, *where: ColumnElement[bool]) -> dict[str, list[Revision]]:
     """Return the previous revisions that may have resources, by deployment, newest first."""
-    found: dict[str, list[Revision]] = {}
+    revisions: dict[str, list[Revision]] = {}
     for row in connection.execute(_SELECT_PREVIOUS_REVISIONS.where(ACTIVE, *where)):
         config = read_config(row.config)
-        found.setdefault(row.id, []).append(Revision(row.revision, config, row.source_epoch))
-    return found
+        revisions.setdefault(row.id, []).append(Revision(row.revision, config, row.source_epoch))
+    return revisions
 
 
 def _retire_all_but_desired(deployment: Deployment) -> Update:
     table = deployment_revisions
-    others = (table.c.deployment_id == deployment.id) & (table.c.revision != deployment.desired_revision)
-    return update(table).where(others).values(retired=True)
+    is_other = (table.c.deployment_id == deployment.id) & (table.c.revision != deployment.desired_revision)
+    return update(table).where(is_other).values(retired=True)
 
 
-class _States(NamedTuple):
-    """The states in a row.
+def _read_states(row: Row[Any]) -> tuple[dict[str, Any], str]:
+    """Return the states in a row by column, and the error message for an unknown state.
 
-    Attributes:
-        values: The states by column. A state that this version does not know is replaced by the one in _STATES.
-        error: The error message for a state that this version does not know; empty if it knows all of them.
+    This version does not know the state. Such a state is replaced by the one in _REPLACEMENT_STATES. The message is
+    empty when all states are known.
     """
-
-    values: dict[str, Any]
-    error: str
-
-
-_STATES: dict[str, StrEnum] = {
-    "desired": DesiredPhase.RUNNING,
-    "phase": Phase.PENDING,
-    "condition": Condition.FAILED,
-}
-"""By column, the state that replaces one that this version does not know."""
-
-
-def _states(row: Row[Any]) -> _States:
-    values, error = dict[str, Any](), ""
-    for column, replacement in _STATES.items():
+    states, error = dict[str, Any](), ""
+    for column, replacement in _REPLACEMENT_STATES.items():
         stored = getattr(row, column, None)
         if stored is None:
             continue
         try:
-            values[column] = type(replacement)(stored)
+            states[column] = type(replacement)(stored)
         except ValueError:
-            values[column] = replacement
+            states[column] = replacement
             error = store_errors.unreadable_state(column, stored)
-    return _States(values, error)
+    return states, error
 
 
-def _desired(deployment: Deployment) -> dict[str, Any]:
+def _desired_columns(deployment: Deployment) -> dict[str, Any]:
     return {
         "desired": deployment.desired.value,
         "desired_revision": deployment.desired_revision,
         "generation": deployment.generation,
-        "delete_flow": deployment.delete_flow,
+        "delete_configuration": deployment.delete_configuration,
         "stable_revision": deployment.stable_revision,
     }
 
 
-def _observed(deployment: Deployment) -> dict[str, Any]:
+def _observed_columns(deployment: Deployment) -> dict[str, Any]:
     return {
         "phase": deployment.phase.value,
         "observed_revision": deployment.observed_revision,
         "observed_generation": deployment.observed_generation,
         "stable_revision": deployment.stable_revision,
-        "observed_credentials": deployment.observed_credentials,
+        "observed_credentials_version": deployment.observed_credentials_version,
         "condition": deployment.condition.value,
         "reason": deployment.reason,
     }

@@ -1,7 +1,7 @@
 """Encrypts credentials at rest with AES-256-GCM.
 
-The secret key is kept outside of the database. Each ciphertext begins with the number of its key, a digest of the key.
-Ciphertexts of older versions have no number.
+The secret key is kept outside of the database. Each stored value begins with a key id, a digest of the key that
+encrypted it. Values that older versions encrypted have no key id.
 """
 
 import base64
@@ -18,10 +18,10 @@ from headwater.errors import DecryptionFailed, SetupError, os_error_reason
 
 KEY_BYTES = 32
 NONCE_BYTES = 12
-NUMBER_BYTES = 8
+KEY_ID_BYTES = 8
 
 
-class Sealer:
+class FieldCipher:
     """Encrypts and decrypts single fields.
 
     The deployment id and the name of the field are associated data of the encryption. So a ciphertext that is copied to
@@ -30,39 +30,39 @@ class Sealer:
 
     def __init__(self, key: bytes, *old_keys: bytes) -> None:
         """key: The key that encrypts. old_keys: Further keys that only decrypt."""
-        self._number = _number(key)
-        self._ciphers = {_number(one): AESGCM(one) for one in (key, *old_keys)}
+        self._key_id = _key_id(key)
+        self._ciphers = {_key_id(known_key): AESGCM(known_key) for known_key in (key, *old_keys)}
 
-    def seal(self, text: str, deployment_id: str, field: str) -> bytes:
+    def encrypt(self, text: str, deployment_id: str, field: str) -> bytes:
         """Encrypt a text.
 
-        The result is the number of the key, a random nonce, the ciphertext and the tag.
+        The result is the key id, a random nonce, the ciphertext and the tag.
         """
         nonce = secrets.token_bytes(NONCE_BYTES)
-        encrypted = self._ciphers[self._number].encrypt(nonce, text.encode(), _associated_data(deployment_id, field))
-        return self._number + nonce + encrypted
+        ciphertext = self._ciphers[self._key_id].encrypt(nonce, text.encode(), _associated_data(deployment_id, field))
+        return self._key_id + nonce + ciphertext
 
-    def open(self, sealed: bytes | None, deployment_id: str, field: str) -> str:
-        """Decrypt a text.
+    def decrypt(self, stored: bytes | None, deployment_id: str, field: str) -> str:
+        """Decrypt a stored value.
 
         Raises DecryptionFailed when it was encrypted with another key, or for another field.
         """
-        for number, cipher in self._ciphers.items():
-            content = (sealed or b"").removeprefix(number)
+        for key_id, cipher in self._ciphers.items():
+            content = (stored or b"").removeprefix(key_id)
             nonce, ciphertext = content[:NONCE_BYTES], content[NONCE_BYTES:]
             with suppress(InvalidTag, ValueError):
                 return cipher.decrypt(nonce, ciphertext, _associated_data(deployment_id, field)).decode()
         raise DecryptionFailed
 
-    def is_current(self, sealed: bytes | None) -> bool:
-        """Return whether a text has the number of the key that encrypts."""
-        return (sealed or b"").startswith(self._number)
+    def is_current(self, stored: bytes | None) -> bool:
+        """Return whether a stored value begins with the id of the key that encrypts."""
+        return (stored or b"").startswith(self._key_id)
 
 
-def _number(key: bytes) -> bytes:
+def _key_id(key: bytes) -> bytes:
     if len(key) != KEY_BYTES:
         raise SetupError(f"A secret key has {KEY_BYTES} bytes; this one has {len(key)}.")
-    return hashlib.blake2b(key, digest_size=NUMBER_BYTES, person=b"key number").digest()
+    return hashlib.blake2b(key, digest_size=KEY_ID_BYTES, person=b"key number").digest()
 
 
 def _associated_data(deployment_id: str, field: str) -> bytes:

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, delete, exists, false, insert, select, true, update
+from sqlalchemy import ColumnElement, Connection, delete, exists, false, insert, select, true, update
 from sqlalchemy.exc import IntegrityError
 
 from headwater.model import rollout
@@ -14,85 +14,31 @@ from headwater.model.deployment import DesiredPhase
 from headwater.model.flow import Flow
 from headwater.model.pagination import ListPosition
 from headwater.model.quota import RevisionUsage, quotas_of_save, revision_usage
-from headwater.model.stored_config import read_config, write_config
+from headwater.model.stored_config import write_config
 from headwater.stores.sql import audit_changes, store_errors
 from headwater.stores.sql.audit import record
 from headwater.stores.sql.change_counter import increment
 from headwater.stores.sql.connections import Connections
-from headwater.stores.sql.credential_rows import CredentialRows
 from headwater.stores.sql.deployment_mapper import DeploymentMapper
+from headwater.stores.sql.flow_mapper import NEWEST_FIRST, FlowMapper
+from headwater.stores.sql.id_chunks import id_chunks
 from headwater.stores.sql.quotas import QuotaChecker
 from headwater.stores.sql.tables import ACTIVE, deployments, flow_revisions, flows, removed_filters
 
 PASSWORD_BYTES = 24
-_SELECT_NEWEST_REVISIONS = (
-    select(flows, flow_revisions.c.config, *CredentialRows.COLUMNS)
-    .join(flow_revisions, (flow_revisions.c.config_id == flows.c.id) & (flow_revisions.c.revision == flows.c.revision))
-    .join(deployments, (deployments.c.config_id == flows.c.id) & ACTIVE, isouter=True)
-)
-
 _SELECT_POSITIONS = select(flows.c.created_at, flows.c.id, flow_revisions.c.stored_bytes).join(
     flow_revisions, (flow_revisions.c.config_id == flows.c.id) & (flow_revisions.c.revision == flows.c.revision)
 )
-_NEWEST_FIRST = (flows.c.created_at.desc(), flows.c.id.desc())
-
-
-class FlowMapper:
-    """Maps configurations to rows.
-
-    A configuration that can't be read is returned like any other; its `unreadable` says why.
-    """
-
-    def __init__(self, rows: DeploymentMapper) -> None:
-        self._rows = rows
-
-    def visible(self, connection: Connection, owner: str, config_id: str, *, lock: bool = False) -> Flow:
-        """Return the newest revision of an owner's configuration. Raises NotFound.
-
-        Args:
-            connection: The transaction.
-            owner: The owner.
-            config_id: The id of the configuration.
-            lock: Whether to lock the row of the configuration, so that transactions that change the same configuration
-                or its deployment are serialised.
-        """
-        if lock:
-            connection.execute(select(flows.c.id).where(flows.c.id == config_id).with_for_update())
-        found = self.select(connection, flows.c.id == config_id, flows.c.owner == owner, flows.c.deleted == false())
-        if not found:
-            raise store_errors.flow_not_found(config_id)
-        return found[0]
-
-    def select(self, connection: Connection, *where: ColumnElement[Any]) -> list[Flow]:
-        """Return the configurations that match, newest first."""
-        found = _SELECT_NEWEST_REVISIONS.where(*where).order_by(*_NEWEST_FIRST)
-        return [self._flow(row) for row in connection.execute(found)]
-
-    def _flow(self, row: Row[Any]) -> Flow:
-        has_tags = isinstance(row.tags, list) and all(isinstance(tag, str) for tag in row.tags)
-        return Flow(
-            id=row.id,
-            owner=row.owner,
-            name=row.name,
-            description=row.description,
-            tags=tuple(row.tags) if has_tags else (),
-            pipeline_config=read_config(row.config),
-            revision=row.revision,
-            created_at=row.created_at,
-            updated_at=row.updated_at,
-            external_id=row.external_id,
-            unreadable_members=self._rows.credentials.error(row) if has_tags else store_errors.UNREADABLE_TAGS,
-        )
 
 
 class SqlFlows:
     """FlowStore in SQL."""
 
-    def __init__(self, connections: Connections, rows: DeploymentMapper, quotas: QuotaChecker) -> None:
+    def __init__(self, connections: Connections, deployment_mapper: DeploymentMapper, quotas: QuotaChecker) -> None:
         self._connections = connections
-        self._rows = rows
+        self._deployment_mapper = deployment_mapper
         self._quotas = quotas
-        self._flows = FlowMapper(rows)
+        self._mapper = FlowMapper(deployment_mapper.credentials)
 
     def create(self, flow: Flow) -> None:
         usage = _usage(flow)
@@ -100,8 +46,8 @@ class SqlFlows:
             self._writing(flow) as connection,
             self._quotas.enforced(connection, flow.owner, "configurations", "stored_bytes", "script_bytes"),
         ):
-            first = {"id": flow.id, "owner": flow.owner, "created_at": flow.created_at, "deleted": False}
-            connection.execute(insert(flows).values(**first, **_saved(flow), revision=1))
+            constants = {"id": flow.id, "owner": flow.owner, "created_at": flow.created_at}
+            connection.execute(insert(flows).values(**constants, **_saved_columns(flow), revision=1, deleted=False))
             _insert_revision(connection, flow, 1, usage)
             record(connection, audit_changes.created(flow))
 
@@ -111,23 +57,25 @@ class SqlFlows:
             self._writing(flow) as connection,
             self._quotas.enforced(connection, flow.owner, *quotas_of_save(usage, _replaced_bytes(connection, flow))),
         ):
-            stored = self._flows.visible(connection, flow.owner, flow.id, lock=True)
+            stored = self._mapper.get(connection, flow.owner, flow.id, lock=True)
             if flow.revision != stored.revision + 1:
                 raise store_errors.concurrent_update(flow.id)
-            this = update(flows).where(flows.c.id == flow.id)
-            connection.execute(this.values(**_saved(flow), revision=flow.revision))
+            saved = update(flows).where(flows.c.id == flow.id).values(**_saved_columns(flow), revision=flow.revision)
+            connection.execute(saved)
             _insert_revision(connection, flow, flow.revision, usage)
             record(connection, audit_changes.saved(stored, flow))
-            if stored.unreadable_members:
+            if stored.unreadable_fields:
                 self._renew_credentials(connection, flow.id)
 
     def _renew_credentials(self, connection: Connection, config_id: str) -> None:
         """Give an active deployment new passwords if its passwords can't be decrypted."""
-        active = self._rows.active(connection, config_id)
+        active = self._deployment_mapper.lock_active(connection, config_id)
         if active is not None and active.desired is DesiredPhase.RUNNING and not active.has_secrets:
-            renewed = rollout.renew_credentials(active, *(secrets.token_urlsafe(PASSWORD_BYTES) for _ in range(2)))
-            self._rows.write_secrets(connection, renewed)
-            self._rows.write_desired(connection, renewed)
+            renewed = rollout.replace_unreadable_passwords(
+                active, *(secrets.token_urlsafe(PASSWORD_BYTES) for _ in range(2))
+            )
+            self._deployment_mapper.write_secrets(connection, renewed)
+            self._deployment_mapper.write_desired(connection, renewed)
             record(connection, audit_changes.rotated(renewed))
 
     @contextmanager
@@ -137,39 +85,42 @@ class SqlFlows:
 
     def get(self, owner: str, config_id: str) -> Flow:
         with self._connections.reading() as connection:
-            return self._flows.visible(connection, owner, config_id)
+            return self._mapper.get(connection, owner, config_id)
 
     def list(self, owner: str) -> Sequence[Flow]:
         return self._select(flows.c.owner == owner, flows.c.deleted == false())
 
     def list_positions(self, owner: str, after: ListPosition | None, limit: int) -> Sequence[ListPosition]:
-        mine = [flows.c.owner == owner, flows.c.deleted == false()]
+        conditions = [flows.c.owner == owner, flows.c.deleted == false()]
         if after is not None:
             same_time = (flows.c.created_at == after.created_at) & (flows.c.id < after.id)
-            mine.append((flows.c.created_at < after.created_at) | same_time)
-        found = _SELECT_POSITIONS.where(*mine).order_by(*_NEWEST_FIRST).limit(limit)
+            conditions.append((flows.c.created_at < after.created_at) | same_time)
+        page = _SELECT_POSITIONS.where(*conditions).order_by(*NEWEST_FIRST).limit(limit)
         with self._connections.reading() as connection:
-            return [ListPosition(*row) for row in connection.execute(found)]
+            return [ListPosition(*row) for row in connection.execute(page)]
 
     def get_many(self, owner: str, config_ids: Collection[str]) -> Sequence[Flow]:
-        return self._select(flows.c.owner == owner, flows.c.deleted == false(), flows.c.id.in_(config_ids))
+        has_owner = (flows.c.owner == owner) & (flows.c.deleted == false())
+        chunks = (self._select(has_owner, flows.c.id.in_(ids)) for ids in id_chunks(config_ids))
+        matching = [flow for chunk in chunks for flow in chunk]
+        return sorted(matching, key=lambda flow: (flow.created_at, flow.id), reverse=True)
 
     def with_external_id(self, owner: str, external_id: str) -> Sequence[Flow]:
         return self._select(flows.c.owner == owner, flows.c.deleted == false(), flows.c.external_id == external_id)
 
     def delete(self, owner: str, config_id: str, revision: int | None = None) -> bool:
         with self._connections.writing() as connection:
-            stored = self._flows.visible(connection, owner, config_id, lock=True)
+            stored = self._mapper.get(connection, owner, config_id, lock=True)
             if revision not in (None, stored.revision):
                 raise store_errors.concurrent_update(config_id)
-            gone = update(flows).where(flows.c.id == config_id).values(deleted=True, external_id=None)
-            connection.execute(gone)
+            has_id = flows.c.id == config_id
+            connection.execute(update(flows).where(has_id).values(deleted=True, external_id=None))
             record(connection, audit_changes.deleted(stored))
-            active = self._rows.active(connection, config_id)
+            active = self._deployment_mapper.lock_active(connection, config_id)
             if active is None:
                 increment(connection)
                 return False
-            self._rows.write_desired(connection, rollout.tear_down(active, delete_flow=True))
+            self._deployment_mapper.write_desired(connection, rollout.tear_down(active, delete_configuration=True))
             return True
 
     def purge(self, config_id: str) -> None:
@@ -182,10 +133,10 @@ class SqlFlows:
 
     def _select(self, *where: ColumnElement[Any]) -> Sequence[Flow]:
         with self._connections.reading() as connection:
-            return self._flows.select(connection, *where)
+            return self._mapper.select(connection, *where)
 
 
-def _saved(flow: Flow) -> dict[str, Any]:
+def _saved_columns(flow: Flow) -> dict[str, Any]:
     """Return the columns that each save writes."""
     return {
         "name": flow.name,
@@ -216,18 +167,16 @@ def _usage(flow: Flow) -> RevisionUsage:
 
 def _replaced_bytes(connection: Connection, flow: Flow) -> int:
     """Return the size in bytes of the previous revision, which never changes."""
-    before = (flow_revisions.c.config_id == flow.id) & (flow_revisions.c.revision == flow.revision - 1)
-    return connection.scalar(select(flow_revisions.c.stored_bytes).where(before)) or 0
+    is_previous = (flow_revisions.c.config_id == flow.id) & (flow_revisions.c.revision == flow.revision - 1)
+    return connection.scalar(select(flow_revisions.c.stored_bytes).where(is_previous)) or 0
 
 
 def _insert_revision(connection: Connection, flow: Flow, revision: int, usage: RevisionUsage) -> None:
     """Add a revision. Its filters are no longer recorded as removed."""
     config = write_config(flow.pipeline_config)
-    saved = {"config_id": flow.id, "revision": revision, "config": config, "saved_at": flow.updated_at}
-    counted = asdict(usage)
-    counted["filter_uids"] = " ".join(counted["filter_uids"])
-    connection.execute(insert(flow_revisions).values(**saved, **counted))
-    filters = flow.pipeline_config.filter_uids
-    back = (removed_filters.c.config_id == flow.id) & removed_filters.c.uid.in_(filters)
-    if filters:
-        connection.execute(delete(removed_filters).where(back))
+    content = {"config_id": flow.id, "revision": revision, "config": config, "saved_at": flow.updated_at}
+    counted = asdict(usage) | {"filter_uids": " ".join(usage.filter_uids)}
+    connection.execute(insert(flow_revisions).values(**content, **counted))
+    if uids := flow.pipeline_config.filter_uids:
+        is_in_revision = (removed_filters.c.config_id == flow.id) & removed_filters.c.uid.in_(uids)
+        connection.execute(delete(removed_filters).where(is_in_revision))

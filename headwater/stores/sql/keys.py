@@ -47,13 +47,13 @@ class SqlKeys:
             return [_key(row) for row in connection.execute(newest_first)]
 
     def revoke(self, key_id: str, at: datetime) -> None:
-        this = api_keys.c.id == key_id
+        has_id = api_keys.c.id == key_id
         with self._connections.writing() as connection:
-            row = connection.execute(select(api_keys).where(this).with_for_update()).one_or_none()
+            row = connection.execute(select(api_keys).where(has_id).with_for_update()).one_or_none()
             if row is None:
                 raise store_errors.key_not_found(key_id)
             if row.revoked_at is None:
-                connection.execute(update(api_keys).where(this).values(revoked_at=at))
+                connection.execute(update(api_keys).where(has_id).values(revoked_at=at))
                 record(connection, audit_changes.key_revoked(_key(row)))
 
     def record_use(self, at: dict[str, datetime]) -> None:

@@ -1,6 +1,6 @@
-"""Leases: one row per name, which is never deleted, so that its fencing number only rises.
+"""Leases: one row per name, which is never deleted, so that its fencing token only rises.
 
-Advisory locks are not used, because SQLite has none and those of PostgreSQL have no fencing number.
+Advisory locks are not used, because SQLite has none, and the locks of PostgreSQL have no fencing token.
 """
 
 from datetime import datetime, timedelta
@@ -10,7 +10,7 @@ from sqlalchemy.exc import IntegrityError
 
 from headwater.model.lease import Candidate, Fence, Leader, Lease, claim_lease
 from headwater.stores.sql.connections import Connections
-from headwater.stores.sql.fencing import check
+from headwater.stores.sql.fencing import check_fence
 from headwater.stores.sql.tables import UtcDateTime, leases
 
 
@@ -33,41 +33,41 @@ class SqlLeases:
             connection.execute(update(leases).where(held).values(holder=None))
 
     def leader(self, name: str) -> Leader | None:
-        this = select(leases.c.holder, leases.c.failing, leases.c.expires_at).where(leases.c.name == name)
+        lease = select(leases.c.holder, leases.c.failing, leases.c.expires_at).where(leases.c.name == name)
         with self._connections.reading() as connection:
-            row = connection.execute(this).one_or_none()
+            row = connection.execute(lease).one_or_none()
             if row is None or row.holder is None or row.expires_at <= _now(connection):
                 return None
             return Leader(row.holder, row.failing)
 
     def check(self, fence: Fence) -> None:
         with self._connections.reading() as connection:
-            check(connection, fence)
+            check_fence(connection, fence)
 
 
 def _acquire(connection: Connection, name: str, candidate: Candidate, ttl_s: float) -> int | None:
     row = connection.execute(select(leases).where(leases.c.name == name).with_for_update()).one_or_none()
-    stored = None if row is None else Lease(row.holder, row.fencing, row.expires_at, row.lock, row.failing)
-    now = _now(connection)  # after the lock, for which this may have waited
-    asked = claim_lease(stored, candidate, now, timedelta(seconds=ttl_s))
+    stored = None if row is None else Lease(row.holder, row.fencing_token, row.expires_at, row.lock, row.failing)
+    now = _now(connection)  # read after the row is locked, because the lock may have taken long
+    lease = claim_lease(stored, candidate, now, timedelta(seconds=ttl_s))
     values = {
-        "holder": asked.holder,
-        "fencing": asked.fencing,
-        "expires_at": asked.expires_at,
-        "lock": asked.lock,
-        "failing": asked.failing,
+        "holder": lease.holder,
+        "fencing_token": lease.fencing_token,
+        "expires_at": lease.expires_at,
+        "lock": lease.lock,
+        "failing": lease.current_failure,
     }
     if stored is None:
         connection.execute(insert(leases).values(name=name, **values))
-    elif asked != stored:
+    elif lease != stored:
         connection.execute(update(leases).where(leases.c.name == name).values(**values))
-    return asked.fencing if asked.holder == candidate.holder else None
+    return lease.fencing_token if lease.holder == candidate.holder else None
 
 
 def _now(connection: Connection) -> datetime:
-    """Return the time of the database's server, or with SQLite of the machine.
+    """Return the time of the database's server.
 
-    All processes run on that machine.
+    With SQLite, it is the time of the machine on which all processes run.
     """
     if connection.dialect.name == "sqlite":
         clock = func.strftime("%Y-%m-%d %H:%M:%f000", "now", type_=UtcDateTime)

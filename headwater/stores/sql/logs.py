@@ -12,7 +12,7 @@ from headwater.stores.sql.tables import worker_logs
 
 def write(connection: Connection, deployment_id: str, lines: Sequence[LogLine]) -> None:
     """Add lines, oldest first, and delete all but the last MAX_LOG_LINES."""
-    last = connection.scalar(select(func.max(worker_logs.c.number)).where(_of(deployment_id))) or 0
+    last = connection.scalar(select(func.max(worker_logs.c.number)).where(_belongs_to(deployment_id))) or 0
     kept = lines[-MAX_LOG_LINES:]
     rows = [
         {"deployment_id": deployment_id, "number": number, "line": line.model_dump_json()}
@@ -21,12 +21,14 @@ def write(connection: Connection, deployment_id: str, lines: Sequence[LogLine]) 
     if rows:
         connection.execute(insert(worker_logs), rows)
         oldest = last + len(rows) - MAX_LOG_LINES
-        connection.execute(delete(worker_logs).where(_of(deployment_id), worker_logs.c.number <= oldest))
+        connection.execute(delete(worker_logs).where(_belongs_to(deployment_id), worker_logs.c.number <= oldest))
 
 
 def read(connection: Connection, deployment_id: str, limit: int) -> Sequence[LogLine]:
     """Return the last lines, newest first, without lines that can't be read."""
-    newest = select(worker_logs.c.line).where(_of(deployment_id)).order_by(worker_logs.c.number.desc()).limit(limit)
+    newest = (
+        select(worker_logs.c.line).where(_belongs_to(deployment_id)).order_by(worker_logs.c.number.desc()).limit(limit)
+    )
     lines = map(read_line, connection.scalars(newest))
     return [line for line in lines if line is not None]
 
@@ -41,8 +43,8 @@ def read_line(stored: str) -> LogLine | None:
 
 def erase(connection: Connection, deployment_id: str) -> None:
     """Delete all lines of a deployment."""
-    connection.execute(delete(worker_logs).where(_of(deployment_id)))
+    connection.execute(delete(worker_logs).where(_belongs_to(deployment_id)))
 
 
-def _of(deployment_id: str) -> ColumnElement[bool]:
+def _belongs_to(deployment_id: str) -> ColumnElement[bool]:
     return worker_logs.c.deployment_id == deployment_id

@@ -11,24 +11,24 @@ from headwater.stores.sql.connections import Connections
 from headwater.stores.sql.postgresql import without_time_limits
 
 SCRIPTS = "headwater.stores.sql:migrations"
-# The key of the advisory lock of migrations, an arbitrary number.
 _LOCK = text("SELECT pg_advisory_xact_lock(4857726)")
-# If several processes start at once, one migrates and the others wait for it, which may take long.
-_LOCK_TIMEOUT = text("SET LOCAL lock_timeout = '60s'")
+"""Takes the advisory lock of migrations, whose key is an arbitrary number."""
+_SET_LOCK_TIMEOUT = text("SET LOCAL lock_timeout = '60s'")
+"""If several processes start at once, one of them migrates and the others wait for the lock, which may take long."""
 
 
 def migrate(engine: Engine) -> None:
     """Create or upgrade the tables in one transaction.
 
-    If several processes try, the first one does it. Raises SetupError when the schema is of a newer version of
-    Headwater, and StoreUnavailable.
+    If several processes call this at once, one of them migrates. Raises DatabaseUnavailable, and SetupError when the
+    schema is of a newer version of Headwater.
     """
     config = Config()
     config.set_main_option("script_location", SCRIPTS)
     scripts = ScriptDirectory.from_config(config)
     with Connections(engine).writing() as connection, without_time_limits(connection):
         if engine.dialect.name == "postgresql":
-            connection.execute(_LOCK_TIMEOUT)
+            connection.execute(_SET_LOCK_TIMEOUT)
             connection.execute(_LOCK)
         revision = _revision(connection, scripts)
         if revision != scripts.get_current_head():

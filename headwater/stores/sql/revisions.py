@@ -7,7 +7,6 @@ from typing import Any
 
 from sqlalchemy import Connection, Select, bindparam, delete, exists, false, func, insert, select
 
-from headwater.model import rollout
 from headwater.model.stored_config import read_config
 from headwater.stores.protocols.configurations import RemovedFilter
 from headwater.stores.sql.connections import Connections
@@ -33,42 +32,52 @@ class SqlRevisions:
             return _filters(connection, config_id)
 
     def superseded(self, before: datetime) -> Mapping[str, Sequence[int]]:
-        found: dict[str, list[int]] = defaultdict(list)
+        superseded: dict[str, list[int]] = defaultdict(list)
         with self._connections.reading() as connection:
-            for row in connection.execute(_superseded(before)):
-                found[row.config_id].append(row.revision)
-        return found
+            for row in connection.execute(_select_superseded(before)):
+                superseded[row.config_id].append(row.revision)
+        return superseded
 
     def remove(self, config_id: str, revisions: Collection[int], now: datetime) -> None:
-        this = (flow_revisions.c.config_id == config_id) & (flow_revisions.c.revision == bindparam("number"))
+        is_revision = (flow_revisions.c.config_id == config_id) & (flow_revisions.c.revision == bindparam("number"))
         with self._connections.writing() as connection:
             if revisions:
-                gone = rollout.filters_only_in(revisions, _filters(connection, config_id))
-                connection.execute(delete(flow_revisions).where(this), [{"number": number} for number in revisions])
-                _record_removed(connection, config_id, gone, now)
+                uids = _filters_only_in(revisions, _filters(connection, config_id))
+                numbers = [{"number": number} for number in revisions]
+                connection.execute(delete(flow_revisions).where(is_revision), numbers)
+                _record_removed(connection, config_id, uids, now)
 
     def removed_filters(
         self, *, owner: str | None = None, config_id: str | None = None, before: datetime | None = None
     ) -> Sequence[RemovedFilter]:
         table = removed_filters
-        found = (
+        filters = (
             select(table.c.config_id, flows.c.owner, table.c.uid, table.c.removed_at)
             .join(flows, flows.c.id == table.c.config_id)
             .order_by(table.c.removed_at, table.c.config_id, table.c.uid)
         )
         if owner is not None:
-            found = found.where(flows.c.owner == owner)
+            filters = filters.where(flows.c.owner == owner)
         if config_id is not None:
-            found = found.where(table.c.config_id == config_id)
+            filters = filters.where(table.c.config_id == config_id)
         if before is not None:
-            found = found.where(table.c.removed_at < before)
+            filters = filters.where(table.c.removed_at < before)
         with self._connections.reading() as connection:
-            return [RemovedFilter(*row) for row in connection.execute(found)]
+            return [RemovedFilter(*row) for row in connection.execute(filters)]
 
     def delete_removed_filters(self, config_id: str, uids: Collection[str]) -> None:
-        these = (removed_filters.c.config_id == config_id) & removed_filters.c.uid.in_(uids)
+        is_filter = (removed_filters.c.config_id == config_id) & removed_filters.c.uid.in_(uids)
         with self._connections.writing() as connection:
-            connection.execute(delete(removed_filters).where(these))
+            connection.execute(delete(removed_filters).where(is_filter))
+
+
+def _filters_only_in(revisions: Collection[int], filters: Mapping[int, frozenset[str]]) -> frozenset[str]:
+    """Return the filters that only these revisions contain.
+
+    The filters of each stored revision are given.
+    """
+    contained = frozenset[str]().union(*(uids for number, uids in filters.items() if number in revisions))
+    return contained.difference(*(uids for number, uids in filters.items() if number not in revisions))
 
 
 def _filters(connection: Connection, config_id: str) -> dict[int, frozenset[str]]:
@@ -89,7 +98,7 @@ def _record_removed(connection: Connection, config_id: str, uids: Collection[str
         )
 
 
-def _superseded(before: datetime) -> Select[Any]:
+def _select_superseded(before: datetime) -> Select[Any]:
     revision = flow_revisions.c.revision
     replaced_at = func.lead(flow_revisions.c.saved_at, type_=UtcDateTime).over(
         partition_by=flow_revisions.c.config_id, order_by=revision

@@ -1,29 +1,30 @@
 """The errors of the SQL stores, with their messages."""
 
 from headwater.errors import ConcurrentUpdate, Conflict, NotFound, QuotaExceeded
-from headwater.model.quota import MEANINGS, Excess
+from headwater.model.quota import QUOTA_MEANINGS, Excess
 
 UNREADABLE_TAGS = "The stored tags can't be read. Save the configuration again with PUT, or delete it."
 UNREADABLE_SECRETS = (
-    "The credentials of its deployment can't be decrypted: they were encrypted with another secret key. Restore that "
-    "key, save the configuration again with PUT, which gives the deployment new credentials, or tear it down."
+    "The credentials of the deployment can't be decrypted: they were encrypted with another secret key. Restore that "
+    "key, save the configuration again with PUT, which gives the deployment new credentials, or tear the deployment "
+    "down."
 )
 
 
 def unreadable_state(column: str, value: str) -> str:
     """Return the message for a state of a deployment that this version does not know."""
     return (
-        f"The {column} {value!r} of its deployment was written by another version of Headwater. Start that version, or "
+        f"The {column} {value!r} of the deployment was written by another version of Headwater. Start that version, or "
         "tear the deployment down."
     )
 
 
-def flow_not_found(config_id: str) -> NotFound:
+def configuration_not_found(config_id: str) -> NotFound:
     """Return the error for an unknown id, or for the id of another owner.
 
     It does not reveal whether the id exists.
     """
-    return NotFound(f"There is no pipeline {config_id}. GET /api/v1/flow lists yours.")
+    return NotFound(f"There is no configuration {config_id}. GET /api/v1/flow lists yours.")
 
 
 def external_id_taken(external_id: str | None) -> Conflict:
@@ -37,7 +38,7 @@ def external_id_taken(external_id: str | None) -> Conflict:
 def concurrent_update(config_id: str) -> ConcurrentUpdate:
     """Return the error for a change that is not based on the newest revision."""
     return ConcurrentUpdate(
-        f"Pipeline {config_id} was saved by another request meanwhile. Read it and send your change again."
+        f"Configuration {config_id} was saved by another request meanwhile. Read it and send your change again."
     )
 
 
@@ -46,11 +47,11 @@ def quota_exceeded(over: Excess) -> QuotaExceeded:
 
     The message for a quota of all owners does not contain the usage, because that would reveal the usage of others.
     """
-    what = MEANINGS[over.name]
-    if over.of_all:
-        text = f"All owners together may have {over.allowed:,} {what}, and that is used up."
+    counted = QUOTA_MEANINGS[over.name]
+    if over.is_total:
+        text = f"All owners together may have {over.limit:,} {counted}, and that limit is reached."
     else:
-        text = f"You have {over.used:,} of {over.allowed:,} {what}, and would have {over.wanted:,}."
+        text = f"You have {over.used:,} of {over.limit:,} {counted}, and would have {over.wanted:,}."
     return QuotaExceeded(f"{text} Remove some that you do not need, or ask the operator for more (quota {over.name}).")
 
 
@@ -61,7 +62,7 @@ def key_not_found(key_id: str) -> NotFound:
 
 def key_exists(key_id: str) -> Conflict:
     """Return the error for an id of an API key that exists already."""
-    return Conflict(f"There is an API key {key_id} already. Make another one.")
+    return Conflict(f"There is an API key {key_id} already. Create another one.")
 
 
 def dataset_not_found(dataset_id: str) -> NotFound:

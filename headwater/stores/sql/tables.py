@@ -1,7 +1,7 @@
 """The tables. A change here needs a migration too; a test compares the two.
 
 Rows of deployments outlive their configurations, because the sweeper uses them to decide which resources on the broker
-may be removed. So they have no foreign key to flows. The configuration of a deployment is that of its desired revision,
+may be removed. So they have no foreign key to flows. The configuration of a deployment is in its desired revision,
 which `purge` keeps while the deployment is active.
 """
 
@@ -63,7 +63,7 @@ The column `filter_uids` is used too; it holds the uids of the revision's filter
 class StoredJson(TypeDecorator[Any]):
     """JSON whose text may be damaged.
 
-    Reading such a value returns the text, so that other rows can still be read.
+    A damaged value is read as its text, so that other rows can still be read.
     """
 
     impl = JSON
@@ -122,8 +122,8 @@ flow_revisions = Table(
     Column("filter_uids", Text, nullable=False, server_default=""),
 )
 
-# The index contains all columns from which the usage of quotas is computed, so that SQLite reads the index alone. In
-# the table it would have to read all scripts to reach these columns.
+# The index contains all columns from which the usage of quotas is computed, so that SQLite reads only the index. In the
+# table, SQLite would have to read all scripts to reach these columns.
 Index(
     "ix_flow_revisions_counted",
     *(flow_revisions.c[name] for name in ("config_id", "revision", *QUOTA_COLUMNS, "filter_uids")),
@@ -151,18 +151,19 @@ deployments = Table(
     Column("desired", String, nullable=False),
     Column("desired_revision", Integer, nullable=False),
     Column("generation", Integer, nullable=False),
-    Column("delete_flow", Boolean, nullable=False),
+    Column("delete_flow", Boolean, nullable=False, key="delete_configuration"),
     Column("phase", String, nullable=False),
     Column("observed_revision", Integer),
     Column("observed_generation", Integer, nullable=False),
     Column("stable_revision", Integer),
-    Column("credentials", Integer, nullable=False, server_default="1"),
-    Column("observed_credentials", Integer, nullable=False, server_default="1"),
+    Column("credentials", Integer, nullable=False, server_default="1", key="credentials_version"),
+    Column("observed_credentials", Integer, nullable=False, server_default="1", key="observed_credentials_version"),
     Column("condition", String, nullable=False),
     Column("reason", Text, nullable=False),
 )
 
-# A literal instead of a parameter: SQLite uses a partial index only for a query that repeats its condition exactly.
+# The condition for a deployment to be active. It contains a literal instead of a parameter, because SQLite uses a
+# partial index only for a query that repeats the condition of the index exactly.
 ACTIVE = deployments.c.phase != literal_column("'absent'")
 Index("uq_deployments_active", deployments.c.config_id, unique=True, sqlite_where=ACTIVE, postgresql_where=ACTIVE)
 
@@ -171,7 +172,7 @@ secret_key_proof = Table(
     "secret_key_proof",
     metadata,
     Column("id", Integer, primary_key=True),
-    Column("sealed", LargeBinary, nullable=False),
+    Column("sealed", LargeBinary, nullable=False, key="encrypted"),
 )
 
 deployment_revisions = Table(
@@ -206,24 +207,25 @@ change_counter = Table(
     Column("value", BigInteger, nullable=False),
 )
 
+# `lock` is the name of the file lock that the holder holds, and `failing` says what fails in the holder (model.lease).
 leases = Table(
     "leases",
     metadata,
     Column("name", String, primary_key=True),
     Column("holder", String),
-    Column("fencing", BigInteger, nullable=False),
+    Column("fencing", BigInteger, nullable=False, key="fencing_token"),
     Column("expires_at", UtcDateTime, nullable=False),
     Column("lock", Text, nullable=False, server_default=""),
     Column("failing", Text, nullable=False, server_default=""),
 )
 
-# Ids of deployments and configurations that were only known from their resources on the broker, and that an operator
-# recorded as ended.
-tombstones = Table(
+# Ids of deployments and configurations that were only known from their resources on the broker, and that an
+# administrator recorded as ended.
+ended_ids = Table(
     "tombstones",
     metadata,
     Column("id", String, primary_key=True),
-    Column("confirmed_at", UtcDateTime, nullable=False),
+    Column("confirmed_at", UtcDateTime, nullable=False, key="recorded_at"),
 )
 
 api_keys = Table(
@@ -239,7 +241,7 @@ api_keys = Table(
     Column("last_used_at", UtcDateTime),
 )
 
-# Quotas of single owners. NULL in `allowed` means that the owner has no limit.
+# The limits that were set for single owners. NULL in `allowed` means that the owner has no limit.
 quotas = Table(
     "quotas",
     metadata,
@@ -259,7 +261,7 @@ datasets = Table(
     Column("updated_at", UtcDateTime, nullable=False),
 )
 
-# The name of a dataset that is being deleted is free at once.
+# The condition for a dataset to hold its name. The name of a dataset that is being deleted is free at once.
 HOLDS_NAME = datasets.c.state != literal_column("'deleting'")
 Index(
     "uq_datasets_name",
@@ -287,8 +289,9 @@ audit = Table(
     Column("state", String, nullable=False),
 )
 
-# Requests with an Idempotency-Key. A row without a holder has the stored response.
-calls = Table(
+# Requests with an Idempotency-Key. `holder` is the id of the HTTP request that has claimed the row and is processed; a
+# row without a holder has the stored response.
+idempotent_requests = Table(
     "calls",
     metadata,
     Column("id", String, primary_key=True),

@@ -4,16 +4,16 @@ The stores read such rows without raising.
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import groupby
 from operator import attrgetter
 
 from sqlalchemy import Connection, false, select
 
 from headwater.model.stored_config import read_config
-from headwater.stores.protocols.control import UnreadableRow
 from headwater.stores.sql import logs
 from headwater.stores.sql.deployment_mapper import DeploymentMapper, read_workers
-from headwater.stores.sql.flows import FlowMapper
+from headwater.stores.sql.flow_mapper import FlowMapper
 from headwater.stores.sql.keys import has_scopes
 from headwater.stores.sql.tables import (
     ACTIVE,
@@ -25,19 +25,43 @@ from headwater.stores.sql.tables import (
     worker_states,
 )
 
-WORKERS = "The stored states of its workers can't be read. The controller replaces them when a worker changes."
-LOG_LINES = "{} of its stored log lines can't be read. The API leaves them out; they are deleted with the deployment."
-SCOPES = "Its scopes can't be read, so it has none. Revoke it, and make another one with `headwater keys create`."
+
+@dataclass(frozen=True, slots=True)
+class UnreadableRow:
+    """A stored row that this version can't read.
+
+    Attributes:
+        kind: The kind of object, such as "deployment".
+        id: The id of the object.
+        owner: The owner of the object; empty if it has none.
+        reason: What is wrong, and what to do.
+    """
+
+    kind: str
+    id: str
+    owner: str
+    reason: str
+
+
+WORKERS = "The stored states of the deployment's workers can't be read. The controller replaces them when one changes."
+LOG_LINES = (
+    "{} stored log lines of the deployment can't be read. The API leaves them out; they are deleted with the "
+    "deployment."
+)
+SCOPES = (
+    "The scopes of the API key can't be read, so the key has none. Revoke it, and create another one with "
+    "`headwater keys create`."
+)
 OLD_REVISION = "Revision {} can't be read: {}. No rollback to it is possible; the newest revision is not affected."
 
 
-def unreadable_rows(connection: Connection, rows: DeploymentMapper) -> Iterator[UnreadableRow]:
+def unreadable_rows(connection: Connection, deployment_mapper: DeploymentMapper) -> Iterator[UnreadableRow]:
     """Yield every row that can't be read, kind by kind."""
-    for flow in FlowMapper(rows).select(connection, flows.c.deleted == false()):
+    for flow in FlowMapper(deployment_mapper.credentials).select(connection, flows.c.deleted == false()):
         if flow.unreadable:
             yield UnreadableRow("configuration", flow.id, flow.owner, flow.unreadable)
     yield from _old_revisions(connection)
-    for deployment in rows.unfinished(connection):
+    for deployment in deployment_mapper.list_active(connection):
         if deployment.unreadable:
             yield UnreadableRow("deployment", deployment.id, deployment.owner, deployment.unreadable)
     yield from _workers(connection)
@@ -48,8 +72,12 @@ def unreadable_rows(connection: Connection, rows: DeploymentMapper) -> Iterator[
 
 
 def _old_revisions(connection: Connection) -> Iterator[UnreadableRow]:
-    old = select(flow_revisions, flows.c.owner).join(flows, flows.c.id == flow_revisions.c.config_id)
-    old = old.where(flow_revisions.c.revision != flows.c.revision).order_by(flow_revisions.c.config_id)
+    old = (
+        select(flow_revisions, flows.c.owner)
+        .join(flows, flows.c.id == flow_revisions.c.config_id)
+        .where(flow_revisions.c.revision != flows.c.revision)
+        .order_by(flow_revisions.c.config_id)
+    )
     for row in connection.execute(old.execution_options(yield_per=1)):
         if reason := read_config(row.config).unreadable:
             yield UnreadableRow("revision", row.config_id, row.owner, OLD_REVISION.format(row.revision, reason))
@@ -69,7 +97,7 @@ def _log_lines(connection: Connection) -> Iterator[UnreadableRow]:
         deployments, deployments.c.id == worker_logs.c.deployment_id
     )
     rows = connection.execute(lines.order_by(worker_logs.c.deployment_id))
-    for deployment_id, some in groupby(rows, attrgetter("deployment_id")):
-        bad = [row for row in some if logs.read_line(row.line) is None]
-        if bad:
-            yield UnreadableRow("log lines", deployment_id, bad[0].owner, LOG_LINES.format(len(bad)))
+    for deployment_id, rows_of_deployment in groupby(rows, attrgetter("deployment_id")):
+        unreadable = [row for row in rows_of_deployment if logs.read_line(row.line) is None]
+        if unreadable:
+            yield UnreadableRow("log lines", deployment_id, unreadable[0].owner, LOG_LINES.format(len(unreadable)))

@@ -12,7 +12,7 @@ from headwater.transforms.bloblang.json_values import (
     NonJson,
     Value,
     consume_budget,
-    consume_budget_for,
+    consume_budget_shallow,
     decode_one_level,
     is_null_or_error,
 )
@@ -31,22 +31,25 @@ from headwater.transforms.bloblang.nodes import (
     Or,
     Path,
     Step,
-    Text,
+    StringLiteral,
     Variable,
     walk,
 )
 
 CompiledQuery = Callable[[Any], Value]
-"""A compiled query, a function of a scope: the record, or for an inner scope the pair (outer scope, value)."""
-CompiledStep = Callable[[Value, Any], Value]
-"""A compiled step, a function that maps a value and the scope to the next value."""
+"""A compiled query, which is a function of a scope.
 
-_INDEX = re.compile(r"[+-]?[0-9]+", re.ASCII)
+A scope is the record, or for an inner query the pair (outer scope, value).
+"""
+CompiledStep = Callable[[Value, Any], Value]
+"""A compiled step, which maps a value and the scope to the next value."""
+
+_NUMBER = re.compile(r"[+-]?[0-9]+", re.ASCII)
 _EVERY = "*"
 
 
 def path_of_record(part: Node | Step) -> Path | None:
-    """Return the path with which a chain begins at the record; None if it does not begin so."""
+    """Return the path with which a chain begins after the record; None for another part."""
     match part:
         case MethodChain(Variable(0), (Path() as path, *_)):
             return path
@@ -54,9 +57,10 @@ def path_of_record(part: Node | Step) -> Path | None:
 
 
 def single_member(node: Node) -> tuple[bytes | None, bool]:
-    """Return the record's member that an expression selects, and if only strings match.
+    """Return the name of the only member that is read, and whether only strings can match.
 
-    The name is None for an expression that is not a single member. Only strings may match when `.lowercase()` follows.
+    The name is None for an expression that is more than one member of the record. Only strings can match when
+    `.lowercase()` follows.
     """
     path = path_of_record(node)
     if path is None or len(path.names) > 1:
@@ -70,8 +74,8 @@ def single_member(node: Node) -> tuple[bytes | None, bool]:
 
 def _is_member(node: Node) -> bool:
     """Return whether a query is a member of the record without methods."""
-    name, in_lower_case = single_member(node)
-    return name is not None and not in_lower_case
+    name, strings_only = single_member(node)
+    return name is not None and not strings_only
 
 
 class Compiler:
@@ -80,98 +84,106 @@ class Compiler:
     The argument `depth` of its methods is the number of the scope in which a query is.
     """
 
-    def __init__(self, field: Callable[[str], CompiledQuery]) -> None:
-        """field: Returns the function that gets a member of the record, by the name of the member."""
-        self._field = field
+    def __init__(self, getter_of: Callable[[str], CompiledQuery]) -> None:
+        """Create a compiler.
 
-    def select(self, node: Node, depth: int) -> CompiledQuery:
+        Args:
+            getter_of: Returns the function that gets a member of the record, by the name of the member.
+        """
+        self._getter_of = getter_of
+
+    def compile_query(self, node: Node, depth: int) -> CompiledQuery:
         """Compile a query."""
         match node:
-            case Text(text):
+            case StringLiteral(text):
                 return lambda _: text
             case Deleted():
                 return lambda _: DELETED
-            case Variable(scope):
-                return _variable(scope, depth)
+            case Variable(scope_number):
+                return _compile_variable(scope_number, depth)
             case Array(items):
-                selects = [self.select(item, depth) for item in items]
-                return _array(selects, not all(_is_member(item) for item in items))
+                queries = [self.compile_query(item, depth) for item in items]
+                return _compile_array(queries, not all(_is_member(item) for item in items))
             case Coalesce(options):
-                return _coalesce([self.select(option, depth) for option in options])
+                return _compile_coalesce([self.compile_query(option, depth) for option in options])
             case MethodChain():
-                return self._chain(node, depth)
+                return self._compile_chain(node, depth)
 
-    def _chain(self, node: MethodChain, depth: int) -> CompiledQuery:
+    def _compile_chain(self, node: MethodChain, depth: int) -> CompiledQuery:
         path = path_of_record(node)
         if path is None:
-            return _with_steps(self.select(node.source, depth), self._steps(node.steps, depth))
+            return _chain_steps(self.compile_query(node.source, depth), self._compile_steps(node.steps, depth))
         first, *names = path.names
         steps = [Path(tuple(names)), *node.steps[1:]]
-        return _with_steps(self._member_of_record(first, depth), self._steps(steps, depth))
+        return _chain_steps(self._compile_member_of_record(first, depth), self._compile_steps(steps, depth))
 
-    def _steps(self, steps: Sequence[Step], depth: int) -> list[CompiledStep]:
-        made: list[CompiledStep] = []
+    def _compile_steps(self, steps: Sequence[Step], depth: int) -> list[CompiledStep]:
+        compiled: list[CompiledStep] = []
         for step in steps:
             if isinstance(step, Path):
-                made += _path(step.names)
+                compiled += _compile_path(step.names)
             else:
-                made.append(self._step(step, depth))
-        return made
+                compiled.append(self._compile_step(step, depth))
+        return compiled
 
-    def _member_of_record(self, name: str, depth: int) -> CompiledQuery:
-        field = self._field(name)
+    def _compile_member_of_record(self, name: str, depth: int) -> CompiledQuery:
+        getter = self._getter_of(name)
         if not depth:
-            return field
-        record = _variable(0, depth)
-        return lambda scope: field(record(scope))
+            return getter
+        record = _compile_variable(0, depth)
+        return lambda scope: getter(record(scope))
 
-    def _step(self, step: Element | Method | Or | Catch | MapQuery | MapEach, depth: int) -> CompiledStep:
+    def _compile_step(self, step: Element | Method | Or | Catch | MapQuery | MapEach, depth: int) -> CompiledStep:
         match step:
             case Element(position):
-                return _method(element_or_byte(position))
+                return _compile_method_step(element_or_byte(position))
             case Method(name, arguments):
-                make = METHODS[name].compile
-                assert make
-                return _method(make(*arguments))
+                compile_method = METHODS[name].compile
+                assert compile_method
+                return _compile_method_step(compile_method(*arguments))
             case Or(query):
-                otherwise = self.select(query, depth)
+                otherwise = self.compile_query(query, depth)
                 return lambda value, scope: otherwise(scope) if is_null_or_error(value) else value
             case Catch(query):
-                caught = self.select(query, depth)
-                return lambda value, scope: caught(scope) if value is FAILED else value
+                otherwise = self.compile_query(query, depth)
+                return lambda value, scope: otherwise(scope) if value is FAILED else value
             case MapQuery(query):
-                inner = self.select(query, depth + 1)
+                inner = self.compile_query(query, depth + 1)
                 return lambda value, scope: FAILED if value is FAILED else inner((scope, value))
             case MapEach(query):
-                return _each(self.select(query, depth + 1), COST_PER_ELEMENT * sum(1 for _ in walk(query)))
+                work = COST_PER_ELEMENT * sum(1 for _ in walk(query))
+                return _compile_map_each(self.compile_query(query, depth + 1), work)
 
 
-def _variable(scope: int, depth: int) -> CompiledQuery:
-    """Compile a query for the value of `scope`, inside of a query whose scope is `depth`."""
-    outwards = depth - scope
+def _compile_variable(scope_number: int, depth: int) -> CompiledQuery:
+    """Compile a query for the value of the scope with this number.
 
-    def select(at: Any) -> Value:
-        for _ in range(outwards):
-            at = at[0]
-        return at[1] if scope else at
+    The query is inside of a query whose scope is `depth`.
+    """
+    levels = depth - scope_number
 
-    return select
+    def evaluate(scope: Any) -> Value:
+        for _ in range(levels):
+            scope = scope[0]
+        return scope[1] if scope_number else scope
+
+    return evaluate
 
 
-def _with_steps(source: CompiledQuery, steps: Sequence[CompiledStep]) -> CompiledQuery:
+def _chain_steps(source: CompiledQuery, steps: Sequence[CompiledStep]) -> CompiledQuery:
     if not steps:
         return source
 
-    def select(scope: Any) -> Value:
+    def evaluate(scope: Any) -> Value:
         value = source(scope)
         for step in steps:
             value = step(value, scope)
         return value
 
-    return select
+    return evaluate
 
 
-def _array(items: Sequence[CompiledQuery], may_be_non_json: bool) -> CompiledQuery:
+def _compile_array(items: Sequence[CompiledQuery], may_be_non_json: bool) -> CompiledQuery:
     """Compile an array literal.
 
     Args:
@@ -180,11 +192,11 @@ def _array(items: Sequence[CompiledQuery], may_be_non_json: bool) -> CompiledQue
     if not may_be_non_json:
         return lambda scope: [item(scope) for item in items]
 
-    def select(scope: Any) -> Value:
+    def evaluate(scope: Any) -> Value:
         values = [item(scope) for item in items]
         return _without_deleted(values) if NonJson in map(type, values) else values
 
-    return select
+    return evaluate
 
 
 def _without_deleted(values: list[Value]) -> Value:
@@ -192,28 +204,28 @@ def _without_deleted(values: list[Value]) -> Value:
     return FAILED if FAILED in values else [value for value in values if value is not DELETED]
 
 
-def _coalesce(options: Sequence[CompiledQuery]) -> CompiledQuery:
-    *tried, last = options
+def _compile_coalesce(options: Sequence[CompiledQuery]) -> CompiledQuery:
+    *first_options, last = options
 
-    def select(scope: Any) -> Value:
-        for option in tried:
+    def evaluate(scope: Any) -> Value:
+        for option in first_options:
             value = option(scope)
             if not is_null_or_error(value):
                 return value
         return last(scope)
 
-    return select
+    return evaluate
 
 
-def _method(apply: Callable[[Value], Value]) -> CompiledStep:
+def _compile_method_step(apply: Callable[[Value], Value]) -> CompiledStep:
     def step(value: Value, _: Any) -> Value:
         value = decode_one_level(value)
-        return apply(value) if consume_budget_for(value) else FAILED
+        return apply(value) if consume_budget_shallow(value) else FAILED
 
     return step
 
 
-def _each(query: CompiledQuery, work: int) -> CompiledStep:
+def _compile_map_each(query: CompiledQuery, work: int) -> CompiledStep:
     """Compile `.map_each( )`.
 
     In an object, the elements are objects with the members `key` and `value`.
@@ -239,17 +251,19 @@ def _each(query: CompiledQuery, work: int) -> CompiledStep:
     return apply
 
 
-def _path(names: Sequence[str]) -> list[CompiledStep]:
+def _compile_path(names: Sequence[str]) -> list[CompiledStep]:
     """Compile a path; its value is null when a member is missing."""
-    return [lambda value, _: _find_or_none(value, names)] if _EVERY in names else [_member(name) for name in names]
+    if _EVERY in names:
+        return [lambda value, _: _find_or_none(value, names)]
+    return [_compile_path_step(name) for name in names]
 
 
-def _member(name: str) -> CompiledStep:
-    """Compile a name in a path: a member of an object, or an element of an array by its number.
+def _compile_path_step(name: str) -> CompiledStep:
+    """Compile a name in a path: a member of an object, or the index of an array element.
 
-    It is null for any other value, but an error for an error.
+    The result is null for any other value, but an error for an error.
     """
-    number = _position(name)
+    number = _index(name)
 
     def apply(value: Value, _: Any) -> Value:
         value = decode_one_level(value)
@@ -262,9 +276,9 @@ def _member(name: str) -> CompiledStep:
     return apply
 
 
-def _position(name: str) -> int:
-    """Return the index of an array that a name means; -1 when the name is not a number."""
-    return int(name) if _INDEX.fullmatch(name) else -1
+def _index(name: str) -> int:
+    """Return the index that a name in a path stands for; -1 when it is not a number."""
+    return int(name) if _NUMBER.fullmatch(name) else -1
 
 
 def _find_or_none(value: Value, names: Sequence[str]) -> Value:
@@ -277,14 +291,14 @@ def _find(value: Value, names: Sequence[str]) -> Value:
 
     For a star, return an array with the values of all elements of an array in which the rest of the path exists.
     """
-    for at, name in enumerate(names):
+    for position, name in enumerate(names):
         value = decode_one_level(value)
         if isinstance(value, list) and name == _EVERY:
-            return _find_each(value, names[at + 1 :])
+            return _find_each(value, names[position + 1 :])
         if isinstance(value, dict):
             value = value.get(name, MISSING)
         elif isinstance(value, list):
-            value = value[number] if 0 <= (number := _position(name)) < len(value) else MISSING
+            value = value[number] if 0 <= (number := _index(name)) < len(value) else MISSING
         else:
             return value if value is FAILED else MISSING
         if value is MISSING:
@@ -293,7 +307,7 @@ def _find(value: Value, names: Sequence[str]) -> Value:
 
 
 def _find_each(values: list[Value], names: Sequence[str]) -> Value:
-    if not consume_budget_for(values):
+    if not consume_budget_shallow(values):
         return FAILED
-    found = [result for value in values if (result := _find(value, names)) is not MISSING]
-    return FAILED if FAILED in found else found or MISSING
+    results = [result for value in values if (result := _find(value, names)) is not MISSING]
+    return FAILED if FAILED in results else results or MISSING

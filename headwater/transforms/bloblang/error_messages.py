@@ -1,4 +1,4 @@
-"""The error messages of the parser: what is wrong, and what to write instead."""
+"""The error messages of the parser, which say what is wrong and what to write instead."""
 
 import re
 
@@ -12,26 +12,28 @@ COMPARISONS = (
 )
 ARITHMETIC = "Arithmetic is not supported: compute the value in a v8 transform before the filter, and select it here."
 HEADERS = "A filter sees the record, not its key or headers: select a field of the record, as in `this.<field>`."
-OUTSIDE = "A filter sees the record and nothing else: select a field, or write the value as a text in double quotes."
-VARIABLES = "Variables are not supported: write the field where its value is used, as in `this.<field>`."
-NOT_A_TEXT = (
-    "The only literals are texts in double quotes; a number, true or false in a record is compared by its JSON text."
+NOT_IN_THE_RECORD = (
+    "A filter sees the record and nothing else: select a field, or write the value as a string in double quotes."
 )
-QUOTES = 'Texts and odd names are in double quotes: this."odd name".'
+VARIABLES = "Variables are not supported: write the field where its value is used, as in `this.<field>`."
+NOT_A_STRING = (
+    "The only literals are strings in double quotes; a number, true or false in a record is compared by its JSON text."
+)
+QUOTES = 'Strings, and names with other characters than letters, digits and `_`, are in double quotes: this."odd name".'
 NO_IMPORTS = "Imports and named maps are not supported: write the fields in the expression, or use a v8 transform."
 ONE_ASSIGNMENT = (
     "An expression is one query: select several values with an array, as in `root = [this.<field>, this.<other>]`."
 )
 OBJECTS = "An object is in no set: select its values with an array, as in `[this.<field>, this.<other>]`."
-RECORD_ALONE = f"Expected `.` and a field: `this` alone is the whole record, which is in no set. Use {FORM}."
-BRACKETS_OF_RECORD = 'Expected `.` and a field: a member of the record is `this.<field>`, or this."odd name".'
+ONLY_THE_RECORD = f"Expected `.` and a field: `this` alone is the whole record, which is in no set. Use {FORM}."
+SQUARE_BRACKETS_AFTER_RECORD = 'Expected `.` and a field: a member of the record is `this.<field>`, or this."odd name".'
 NO_ASSIGNMENT = f"Expected `=`: the value is assigned to root as a whole, with {FORM}."
 NO_METHOD_OF_RECORD = "Expected a field before the method, as in `this.<field>.{method}()`."
 NO_CLOSING = "Expected `)`."
 NO_CLOSING_OF_ARRAY = "Expected `,` or `]` in the array."
 NO_ELEMENT = (
-    "Brackets after a value contain one whole number, as in `this.<field>[0]`. For a range write `.slice(0, 2)`, for a "
-    'name `."odd name"`, and for every element `."*"`.'
+    "Square brackets after a value contain one whole number, as in `this.<field>[0]`. For a range write "
+    '`.slice(0, 2)`, for a name `."odd name"`, and for every element `."*"`.'
 )
 NO_BLANKS_AT_ARROW = "Write blanks around `->`, as in `map_each(item -> item.<field>)`."
 BAD_NAME_OF_ELEMENT = (
@@ -49,37 +51,37 @@ DEFAULTS = "There is no `{operator}` here. A single `|` takes the first value th
 ARROW = "The arrow is `->` here, as in `map_each(item -> item.<field>)`."
 BAR_ON_ITS_LINE = "A line can't begin with a `|`, found `|`: write it at the end of the line before."
 
-_TEXT_ARGUMENT = "{name}() takes a text in double quotes, as in `{example}`."
+_STRING_ARGUMENT = "{name}() takes a string in double quotes, as in `{example}`."
 _ARGUMENTS = {
-    "trim": _TEXT_ARGUMENT.format(name="trim", example='.trim(" ")') + " Without one, white space is trimmed.",
-    "trim_prefix": _TEXT_ARGUMENT.format(name="trim_prefix", example='.trim_prefix("0x")'),
-    "trim_suffix": _TEXT_ARGUMENT.format(name="trim_suffix", example='.trim_suffix(".eth")'),
-    "split": _TEXT_ARGUMENT.format(name="split", example='.split(",")'),
-    "get": _TEXT_ARGUMENT.format(name="get", example='.get("token.symbol")'),
+    "trim": _STRING_ARGUMENT.format(name="trim", example='.trim(" ")') + " Without one, white space is trimmed.",
+    "trim_prefix": _STRING_ARGUMENT.format(name="trim_prefix", example='.trim_prefix("0x")'),
+    "trim_suffix": _STRING_ARGUMENT.format(name="trim_suffix", example='.trim_suffix(".eth")'),
+    "split": _STRING_ARGUMENT.format(name="split", example='.split(",")'),
+    "get": _STRING_ARGUMENT.format(name="get", example='.get("token.symbol")'),
     "slice": "slice() takes one or two whole numbers, as in `.slice(0, 10)`.",
     "index": "index() takes one whole number, as in `.index(0)`.",
     "or": "or() takes one query, as in `.or(this.<field>)`.",
-    "catch": 'catch() takes one text or query, as in `.catch("none")`.',
+    "catch": 'catch() takes one string or query, as in `.catch("none")`.',
     "map_each": "map_each() takes one query, as in `.map_each(item -> item.<field>)`.",
 }
 
 _NULLS = "It is not needed: null, a missing member and an error never match a set."
 _NUMBERS = "It is not needed: a number is compared by its JSON text, which `.string()` gives."
-_TEXTS = "It is not needed: a text is compared as it is, but in lower case."
+_STRINGS = "It is not needed: a string is compared as it is, but in lower case."
 _ORDER = "It is not needed: an array matches when any of its elements is in the set."
 _ARRAYS = "Write an array, as in `[this.<field>, this.<other>]`; the elements of arrays in it count too."
 _TESTS = "The value is looked up in the filter's set; write other tests in a v8 transform."
-_ELSEWHERE = "Compute the value in a v8 transform before the filter."
+_USE_A_SCRIPT = "Compute the value in a v8 transform before the filter."
 _ALTERNATIVES = {
     "first": "Use `.index(0)`.",
     "last": "Use `.index(-1)`.",
     "map": "Use `.( )`, as in `this.token.(symbol | name)`.",
     "keys": "Use `.map_each(item -> item.key).values()`.",
     "bool": "It is not needed: true and false are compared by their JSON text.",
-    "not_empty": "It is not needed: null, an empty text, an empty array and an error never match a set.",
+    "not_empty": "It is not needed: null, an empty string, an empty array and an error never match a set.",
     **dict.fromkeys(("not_null", "exists"), _NULLS),
     **dict.fromkeys(("number", "int64", "int32", "uint64", "uint32", "float64"), _NUMBERS),
-    **dict.fromkeys(("bytes", "format"), _TEXTS),
+    **dict.fromkeys(("bytes", "format"), _STRINGS),
     **dict.fromkeys(("unique", "sort", "enumerated"), _ORDER),
     **dict.fromkeys(("concat", "append", "merge", "assign"), _ARRAYS),
     **dict.fromkeys(
@@ -89,7 +91,7 @@ _ALTERNATIVES = {
 
 _FUNCTIONS = {
     **dict.fromkeys(("meta", "metadata", "root_meta", "kafka_key"), HEADERS),
-    **dict.fromkeys(("env", "file", "hostname", "now", "uuid_v4", "random_int", "count", "counter"), OUTSIDE),
+    **dict.fromkeys(("env", "file", "hostname", "now", "uuid_v4", "random_int", "count", "counter"), NOT_IN_THE_RECORD),
     **dict.fromkeys(("json", "content"), f"Select a field of the record with {FORM}."),
     "nothing": "Use `deleted()` for no value.",
     "if": CONDITIONS,
@@ -100,8 +102,8 @@ _WORDS = {
     "if": CONDITIONS,
     "match": CONDITIONS,
     "let": VARIABLES,
-    **dict.fromkeys(("true", "false", "null"), NOT_A_TEXT),
-    "deleted": "Write `deleted()`, with brackets.",
+    **dict.fromkeys(("true", "false", "null"), NOT_A_STRING),
+    "deleted": "Write `deleted()`, with parentheses.",
 }
 _STATEMENTS = {
     "if": CONDITIONS,
@@ -140,51 +142,51 @@ def is_reserved(name: str) -> bool:
     return _RESERVED.fullmatch(name) is not None
 
 
-def statement_error(text: str, at: int) -> str:
+def statement_error(expression: str, at: int) -> str:
     """Return the error message for an expression that does not begin with `root`.
 
     Returns "" if its beginning may be valid.
     """
-    word = _word(text, at)
-    if found := _ASSIGNMENT.match(text, at):
-        return f"Expected `root`, found `{found[1]}`: the value is assigned to root as a whole, with {FORM}."
-    behind = text[at + len(word) : at + len(word) + 1]
-    return _STATEMENTS.get(word, "") if behind in (" ", "\t") else ""
+    word = _word(expression, at)
+    if match := _ASSIGNMENT.match(expression, at):
+        return f"Expected `root`, found `{match[1]}`: the value is assigned to root as a whole, with {FORM}."
+    after = expression[at + len(word) : at + len(word) + 1]
+    return _STATEMENTS.get(word, "") if after in (" ", "\t") else ""
 
 
-def source_error(text: str, at: int, in_catch: bool) -> str:
-    """Return the error message for a text at which a value was expected."""
-    word = _word(text, at)
-    behind = text[at + len(word) :]
-    if word and behind.startswith("("):
+def source_error(expression: str, at: int, in_catch: bool) -> str:
+    """Return the error message for a place in the expression at which a value was expected."""
+    word = _word(expression, at)
+    after = expression[at + len(word) :]
+    if word and after.startswith("("):
         known = _FUNCTIONS.get(word, "Select a field, or compute the value in a v8 transform before the filter.")
         return f"There is no function {word}() here, only deleted(). {known}"
-    if word and re.match(r"[ \t]*->", behind):
+    if word and re.match(r"[ \t]*->", after):
         return NO_ARROW
     if word in _WORDS:
         return _WORDS[word]
-    if word.isdecimal() or re.match(r"-[ \t]*[0-9]", text[at:]):
-        return NOT_A_TEXT
+    if word.isdecimal() or re.match(r"-[ \t]*[0-9]", expression[at:]):
+        return NOT_A_STRING
     if in_catch and word:
         return MESSAGE_OF_ERROR
     if word:
         name = "<field>" if word == "root" else word
         return f"Expected `this`, found `{word}`. Select a field with `this.{name}`; assign with {FORM}."
-    return symbol_error(text, at) or f"Expected `this.<field>`, an array `[…]` or a text; assign with {FORM}."
+    return symbol_error(expression, at) or f"Expected `this.<field>`, an array `[…]` or a string; assign with {FORM}."
 
 
-def field_error(text: str, at: int) -> str:
-    """Return the error message for a text at which a field was expected, after a dot."""
-    if text.startswith("*", at):
+def field_error(expression: str, at: int) -> str:
+    """Return the error message for a place after a dot at which a field was expected."""
+    if expression.startswith("*", at):
         return EVERY_ELEMENT
-    if text.startswith("'", at):
+    if expression.startswith("'", at):
         return QUOTES
-    return NO_ELEMENT if text.startswith("[", at) else NO_FIELD
+    return NO_ELEMENT if expression.startswith("[", at) else NO_FIELD
 
 
 def method_error(name: str) -> str:
     """Return the error message for a method that does not exist."""
-    return f"There is no method {name}() here. {_ALTERNATIVES.get(name, _ELSEWHERE)}"
+    return f"There is no method {name}() here. {_ALTERNATIVES.get(name, _USE_A_SCRIPT)}"
 
 
 def arguments_error(name: str) -> str:
@@ -192,38 +194,38 @@ def arguments_error(name: str) -> str:
     return _ARGUMENTS.get(name, f"Expected `)`: {name}() takes no arguments.")
 
 
-def trailing_error(text: str, end: int, at: int) -> str:
-    """Return the error message for text after a whole query.
+def trailing_error(expression: str, end: int, at: int) -> str:
+    """Return the error message for an expression that continues after a whole query.
 
     Args:
-        text: The expression.
+        expression: The expression.
         end: Where the query ends.
-        at: Where the first character that is not white space follows.
+        at: Where the first character after the query is that is not white space.
     """
-    found = text[at]
-    if message := symbol_error(text, at) or _OPERATORS.get(_word(text, at), ""):
+    character = expression[at]
+    if message := symbol_error(expression, at) or _OPERATORS.get(_word(expression, at), ""):
         return message
-    on_another_line = "\n" in text[end:at]
-    if found == "|":
+    on_another_line = "\n" in expression[end:at]
+    if character == "|":
         return BAR_ON_ITS_LINE
-    if on_another_line and _word(text, at):
+    if on_another_line and _word(expression, at):
         return ONE_ASSIGNMENT
-    if found == "=":
+    if character == "=":
         return COMPARISONS
-    if found in ".[":
-        return f"Expected the end or `|`, found `{found}`: write it without space before it."
-    hint = f" {QUOTES}" if not found.isalnum() else f" {ONE_ASSIGNMENT}"
-    return f"Expected the end, `.` or `|`, found `{found}`.{hint}"
+    if character in ".[":
+        return f"Expected the end or `|`, found `{character}`: write it without space before it."
+    hint = f" {QUOTES}" if not character.isalnum() else f" {ONE_ASSIGNMENT}"
+    return f"Expected the end, `.` or `|`, found `{character}`.{hint}"
 
 
-def symbol_error(text: str, at: int) -> str:
+def symbol_error(expression: str, at: int) -> str:
     """Return the error message for an operator or another sign that is not supported.
 
-    Returns "" for any other text.
+    Returns "" when something else is at this place.
     """
-    return next((message for signs, message in _SYMBOLS if text.startswith(signs, at)), "")
+    return next((message for signs, message in _SYMBOLS if expression.startswith(signs, at)), "")
 
 
-def _word(text: str, at: int) -> str:
-    found = _WORD.match(text, at)
-    return found[0] if found else ""
+def _word(expression: str, at: int) -> str:
+    match = _WORD.match(expression, at)
+    return match[0] if match else ""

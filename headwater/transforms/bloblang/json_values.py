@@ -1,4 +1,4 @@
-"""Lazily decoded JSON values: only what an expression reads is decoded.
+"""Decodes JSON values lazily: only what an expression reads is decoded.
 
 A value is a Raw (JSON that is not decoded yet, or a number), str, bool, None, list, dict or a NonJson. Numbers remain
 JSON text as in the record, so that no digit changes.
@@ -27,7 +27,7 @@ class NonJson(Enum):
 DELETED, FAILED, MISSING = NonJson.DELETED, NonJson.FAILED, NonJson.MISSING
 NULL = Raw(b"null")
 
-check_syntax = msgspec.json.Decoder(Raw).decode
+decode_raw = msgspec.json.Decoder(Raw).decode
 decode_object = msgspec.json.Decoder(dict[str, Raw]).decode
 decode_array = msgspec.json.Decoder(list[Raw]).decode
 string_or_null = msgspec.json.Decoder(str | None).decode
@@ -36,10 +36,18 @@ _ENCODE_SORTED = msgspec.json.Encoder(order="sorted").encode
 _WITH_NUMBERS = json.JSONDecoder(parse_int=Raw, parse_float=Raw).decode
 _FIRST_VALUE = json.JSONDecoder().raw_decode
 _QUOTE, _BRACE, _BRACKET = b'"{['
+_ESCAPED_BY_GO = re.compile("[<>&\u2028\u2029]")
+"""The characters that `string()` of Bloblang escapes, because encoding/json of Go does."""
+_LONE_SURROGATES = re.compile(
+    rb"(\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\[^u]|\\u[^dD]|\\u[dD][0-7])"
+    rb"|\\u[dD][89a-fA-F][0-9a-fA-F]{2}",
+    re.DOTALL,
+)
+"""Group 1 matches the escapes to keep. Any other match is a surrogate without the other one of its pair."""
 _LITERALS = {ord("t"): True, ord("f"): False, ord("n"): None}
 
 SMALL_BYTES = 4096
-"""Decoding JSON of up to this size, or processing a string or array of up to this length, is not counted as work."""
+"""Decoding JSON of up to this size, and processing a string or array of up to this length, consumes no budget."""
 WORK_BUDGET_BYTES = 8 << 20
 """The work budget for one record, in bytes of JSON, is this plus four times the size of the record.
 
@@ -64,13 +72,13 @@ def reset_budget(record: bytes) -> None:
 
 
 def consume_budget(size: int) -> bool:
-    """Consume work from the budget; return whether the budget was sufficient."""
+    """Consume work from the budget. Returns whether the budget was sufficient."""
     _BUDGET.remaining -= size
     return _BUDGET.remaining >= 0
 
 
-def consume_budget_for(value: Value) -> bool:
-    """Consume the work of processing a decoded value, if it is large.
+def consume_budget_shallow(value: Value) -> bool:
+    """Consume the work of processing one level of a decoded value, if the value is large.
 
     Returns whether the budget was sufficient.
     """
@@ -118,38 +126,29 @@ def to_string(value: Value) -> Value:
 
 
 def _json(value: Value) -> Value:
-    if not _consume_budget_for_all_of(value):
+    if not _consume_budget_deep(value):
         return FAILED
     text = _ENCODE_SORTED(_WITH_NUMBERS(_ENCODE(value).decode()))
-    return _HTML.sub(lambda letter: f"\\u{ord(letter[0]):04x}", text.decode())
+    return _ESCAPED_BY_GO.sub(lambda letter: f"\\u{ord(letter[0]):04x}", text.decode())
 
 
-def _consume_budget_for_all_of(value: Value) -> bool:
-    """Consume the work of processing a value and all values in it.
+def _consume_budget_deep(value: Value) -> bool:
+    """Consume the work of processing all levels of a value.
 
     Returns whether the budget was sufficient.
     """
-    todo = [value]
-    while todo:
-        value = todo.pop()
+    remaining = [value]
+    while remaining:
+        value = remaining.pop()
         if not consume_budget(memoryview(value).nbytes if type(value) is Raw else COST_PER_ELEMENT):
             return False
-        if not consume_budget_for(value):
+        if not consume_budget_shallow(value):
             return False
         if isinstance(value, list):
-            todo += value
+            remaining += value
         elif isinstance(value, dict):
-            todo += value.values()
+            remaining += value.values()
     return True
-
-
-_HTML = re.compile("[<>&\u2028\u2029]")
-# Group 1 matches the escapes to keep. Any other match is a surrogate without the other one of its pair.
-_LONE_SURROGATES = re.compile(
-    rb"(\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\[^u]|\\u[^dD]|\\u[dD][0-7])"
-    rb"|\\u[dD][89a-fA-F][0-9a-fA-F]{2}",
-    re.DOTALL,
-)
 
 
 def replace_lone_surrogates(text: bytes) -> bytes:
@@ -165,7 +164,7 @@ def parse_json_prefix(text: str) -> Value:
     if b"\\u" in data:
         data = replace_lone_surrogates(data)
     try:
-        return check_syntax(data)
+        return decode_raw(data)
     except (msgspec.DecodeError, RecursionError):
         return _first_value(data.decode().lstrip(" \t\r\n"))
 
@@ -174,15 +173,15 @@ def _first_value(text: str) -> Value:
     """Return the JSON value with which a text begins, whatever follows it."""
     try:
         _, end = _FIRST_VALUE(text)
-        return FAILED if _has_incomplete_number(text, end) else check_syntax(text[:end].encode())
+        return FAILED if _has_incomplete_number(text, end) else decode_raw(text[:end].encode())
     except (ValueError, msgspec.DecodeError, RecursionError):
         return FAILED
 
 
 def _has_incomplete_number(text: str, end: int) -> bool:
-    """Return whether the number ends in an incomplete fraction or exponent: `1.` or `1e`.
+    """Return whether a text begins with an incomplete number, such as `1.` or `1e`.
 
-    The number ends at `end`.
+    `end` is the end of the number without the incomplete part.
     """
     if text[0] not in "-0123456789" or end == len(text):
         return False

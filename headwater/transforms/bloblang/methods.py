@@ -10,7 +10,7 @@ from typing import Literal
 from headwater.transforms.bloblang.json_values import (
     FAILED,
     Value,
-    consume_budget_for,
+    consume_budget_shallow,
     decode_one_level,
     parse_json_prefix,
     to_string,
@@ -21,16 +21,16 @@ CompiledMethod = Callable[[Value], Value]
 
 
 @dataclass(frozen=True, slots=True)
-class Argument:
-    """A parameter of a method: its type, and whether it is required."""
+class Parameter:
+    """The type of a parameter of a method, and whether it is required."""
 
     type: type[str] | type[int] | Literal["query"]
     required: bool = True
 
 
 @dataclass(frozen=True, slots=True)
-class Signature:
-    """A method.
+class MethodSpec:
+    """The parameters and the compiler of a method.
 
     Attributes:
         parameters: The parameters of the method.
@@ -38,7 +38,7 @@ class Signature:
         argument_error: Returns the error message for invalid arguments; "" for valid ones.
     """
 
-    parameters: tuple[Argument, ...] = ()
+    parameters: tuple[Parameter, ...] = ()
     compile: Callable[..., CompiledMethod] | None = None
     argument_error: Callable[..., str] = lambda *_: ""
 
@@ -50,9 +50,9 @@ _SPACE = (
 )
 
 
-def of_string(change: Callable[[str], Value]) -> CompiledMethod:
+def of_string(convert: Callable[[str], Value]) -> CompiledMethod:
     """Compile a method that only strings have."""
-    return lambda value: change(value) if type(value) is str else FAILED
+    return lambda value: convert(value) if type(value) is str else FAILED
 
 
 def lowercase() -> CompiledMethod:
@@ -63,21 +63,21 @@ def lowercase() -> CompiledMethod:
 def uppercase() -> CompiledMethod:
     """Convert a string to upper case, letter by letter.
 
-    A letter like `ß`, which would become two, is kept.
+    A letter like `ß`, whose upper case has two letters, is kept.
     """
     return of_string(lambda text: text.upper() if text.isascii() else "".join(map(_upper_letter, text)))
 
 
 def _upper_letter(letter: str) -> str:
-    for changed in (letter.upper(), letter.title()):
-        if len(changed) == 1:
-            return changed
+    for candidate in (letter.upper(), letter.title()):
+        if len(candidate) == 1:
+            return candidate
     return letter
 
 
-def trim(letters: str = _SPACE) -> CompiledMethod:
-    """Remove these letters from both ends of a string."""
-    return of_string(lambda text: text.strip(letters))
+def trim(characters: str = _SPACE) -> CompiledMethod:
+    """Remove these characters from both ends of a string."""
+    return of_string(lambda text: text.strip(characters))
 
 
 def trim_prefix(prefix: str) -> CompiledMethod:
@@ -168,20 +168,20 @@ def element_or_byte(position: int) -> CompiledMethod:
 def flatten() -> CompiledMethod:
     """Replace the arrays in an array by their elements."""
 
-    def flat(value: Value) -> Value:
+    def flattened(value: Value) -> Value:
         if not isinstance(value, list):
             return FAILED
-        taken: list[Value] = []
-        for inner in map(decode_one_level, value):
-            if isinstance(inner, list):
-                if not consume_budget_for(inner):
+        elements: list[Value] = []
+        for element in map(decode_one_level, value):
+            if isinstance(element, list):
+                if not consume_budget_shallow(element):
                     return FAILED
-                taken += inner
+                elements += element
             else:
-                taken.append(inner)
-        return taken
+                elements.append(element)
+        return elements
 
-    return flat
+    return flattened
 
 
 def values() -> CompiledMethod:
@@ -199,24 +199,24 @@ def parse_json() -> CompiledMethod:
     return of_string(parse_json_prefix)
 
 
-_TEXT, _QUERY = Argument(str), Argument("query")
-METHODS: dict[str, Signature] = {
-    "lowercase": Signature(compile=lowercase),
-    "uppercase": Signature(compile=uppercase),
-    "trim": Signature((Argument(str, required=False),), trim),
-    "trim_prefix": Signature((_TEXT,), trim_prefix),
-    "trim_suffix": Signature((_TEXT,), trim_suffix),
-    "slice": Signature((Argument(int), Argument(int, required=False)), slice_, slice_argument_error),
-    "split": Signature((_TEXT,), split),
-    "index": Signature((Argument(int),), index),
-    "get": Signature((_TEXT,)),
-    "string": Signature(compile=string),
-    "or": Signature((_QUERY,)),
-    "catch": Signature((_QUERY,)),
-    "flatten": Signature(compile=flatten),
-    "values": Signature(compile=values),
-    "parse_json": Signature(compile=parse_json),
-    "map_each": Signature((_QUERY,)),
+_STRING, _QUERY = Parameter(str), Parameter("query")
+METHODS: dict[str, MethodSpec] = {
+    "lowercase": MethodSpec(compile=lowercase),
+    "uppercase": MethodSpec(compile=uppercase),
+    "trim": MethodSpec((Parameter(str, required=False),), trim),
+    "trim_prefix": MethodSpec((_STRING,), trim_prefix),
+    "trim_suffix": MethodSpec((_STRING,), trim_suffix),
+    "slice": MethodSpec((Parameter(int), Parameter(int, required=False)), slice_, slice_argument_error),
+    "split": MethodSpec((_STRING,), split),
+    "index": MethodSpec((Parameter(int),), index),
+    "get": MethodSpec((_STRING,)),
+    "string": MethodSpec(compile=string),
+    "or": MethodSpec((_QUERY,)),
+    "catch": MethodSpec((_QUERY,)),
+    "flatten": MethodSpec(compile=flatten),
+    "values": MethodSpec(compile=values),
+    "parse_json": MethodSpec(compile=parse_json),
+    "map_each": MethodSpec((_QUERY,)),
 }
 ALLOWED_ON_RECORD = ("get", "string", "or", "catch", "values", "map_each")
 """The methods that may be applied to the whole record."""

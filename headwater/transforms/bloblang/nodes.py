@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
-    """A text literal."""
+class StringLiteral:
+    """A string literal."""
 
-    text: str
+    value: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class Variable:
     Scope 0 is the record, scope 1 is the value of the outermost `.( )` or `map_each( )`, and so on.
     """
 
-    scope: int
+    scope_number: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Array:
 
 @dataclass(frozen=True, slots=True)
 class Coalesce:
-    """`|`: the first option that is neither null nor an error."""
+    """`|`: the value of the first option that is neither null nor an error."""
 
     options: tuple["Node", ...]
 
@@ -81,14 +81,20 @@ class Catch:
 
 @dataclass(frozen=True, slots=True)
 class MapEach:
-    """`.map_each( )`: a query of every element. The element is the value of the next scope."""
+    """`.map_each( )`: a query that is applied to every element.
+
+    The element is the value of the next scope.
+    """
 
     query: "Node"
 
 
 @dataclass(frozen=True, slots=True)
 class MapQuery:
-    """`.( )`: a query of a value. It is the value of the next scope."""
+    """`.( )`: a query that is applied to the value before the dot.
+
+    This value is the value of the next scope.
+    """
 
     query: "Node"
 
@@ -102,19 +108,19 @@ class MethodChain:
 
 
 Step = Path | Element | Method | Or | Catch | MapEach | MapQuery
-Node = Text | Deleted | Variable | Array | Coalesce | MethodChain
+Node = StringLiteral | Deleted | Variable | Array | Coalesce | MethodChain
 
 
 def walk(node: Node) -> Iterator[Node | Step]:
     """Yield a node, and all nodes and steps in it."""
-    todo: list[Node | Step] = [node]
-    while todo:
-        part = todo.pop()
+    remaining: list[Node | Step] = [node]
+    while remaining:
+        part = remaining.pop()
         yield part
         match part:
             case Array(inner) | Coalesce(inner):
-                todo += inner
+                remaining += inner
             case MethodChain(source, steps):
-                todo += (source, *steps)
+                remaining += (source, *steps)
             case Or(query) | Catch(query) | MapEach(query) | MapQuery(query):
-                todo.append(query)
+                remaining.append(query)

@@ -5,19 +5,19 @@ The grammar is:
     mapping  = [ "root" "=" ] query
     query    = term { "|" term }                    the first term that is neither null nor an error
     term     = source { tail }
-    source   = "this" | name | text | array | "(" query ")" | "deleted" "(" ")"
+    source   = "this" | name | string | array | "(" query ")" | "deleted" "(" ")"
     tail     = "." field | "." method | "." "(" query ")" | "[" number "]"
     field    = [A-Za-z0-9_]+ | a JSON string        in an array "0" is its first element, and "*" means every element
     method   = [a-z0-9_]+ "(" [ argument { "," argument } [ "," ] ] ")"
-    argument = text | number | query | name "->" query
+    argument = string | number | query | name "->" query
     array    = "[" [ query { "," query } [ "," ] ] "]"
-    text     = a JSON string | any characters between three double quotes
+    string   = a JSON string | any characters between three double quotes
     number   = [ "-" ] digits
 
 White space and comments (from `#` to the end of the line) may appear around `root`, after `=`, `.`, `|` and `,`, and
-inside of brackets. Before `|` only blanks and tabs may appear. A bare `name` is a member of the current value of `.( )`
-or `map_each( )`, or it is the name before `->`. `this` alone is an error: the record is an object, and an object is
-never in a set.
+inside of parentheses and square brackets. Before `|` only blanks and tabs may appear. A bare `name` is a member of the
+current value of `.( )` or `map_each( )`, or it is the name before `->`. `this` alone is an error: the record is an
+object, and an object is never in a set.
 
 No parser generator is used, because an error names the part of Bloblang that this subset lacks, and what to write.
 """
@@ -29,10 +29,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import NoReturn
 
-from headwater.errors import ExpressionRefused
+from headwater.errors import InvalidExpression
 from headwater.model.transforms.redis_set_filter import MAX_EXPRESSION_CHARS
 from headwater.transforms.bloblang import error_messages
-from headwater.transforms.bloblang.methods import ALLOWED_ON_RECORD, METHODS, Argument
+from headwater.transforms.bloblang.methods import ALLOWED_ON_RECORD, METHODS, Parameter
 from headwater.transforms.bloblang.nodes import (
     Array,
     Catch,
@@ -47,20 +47,12 @@ from headwater.transforms.bloblang.nodes import (
     Or,
     Path,
     Step,
-    Text,
+    StringLiteral,
     Variable,
 )
 
 MAX_NESTING = 32
-
-
-def parse(text: str) -> Node:
-    """Parse an expression. Raises ExpressionRefused with the column of the error."""
-    if len(text) > MAX_EXPRESSION_CHARS:
-        raise ExpressionRefused(f"Use at most {MAX_EXPRESSION_CHARS:,} characters.", MAX_EXPRESSION_CHARS + 1)
-    return _Parser(text).mapping()
-
-
+"""The most parentheses and square brackets in each other."""
 _SPACE = re.compile(r"(?:[ \t\r\n]+|#[^\n]*)*")
 _BLANKS = re.compile(r"[ \t]*")
 _WORD = re.compile(r"[A-Za-z0-9_]+", re.ASCII)
@@ -71,17 +63,24 @@ _ARROW = re.compile(r"([A-Za-z0-9_]+)([ \t]*)->([ \t]*)", re.ASCII)
 _LARGEST_NUMBER = 2**63 - 1
 
 
+def parse(expression: str) -> Node:
+    """Parse an expression. Raises InvalidExpression with the column of the error."""
+    if len(expression) > MAX_EXPRESSION_CHARS:
+        raise InvalidExpression(f"Use at most {MAX_EXPRESSION_CHARS:,} characters.", MAX_EXPRESSION_CHARS + 1)
+    return _Parser(expression).parse_mapping()
+
+
 @dataclass(frozen=True, slots=True)
 class _Scope:
     """The meaning of names in a query.
 
-    Scopes are numbered as in Variable: 0 is that of the record.
+    Scopes are numbered as in Variable: 0 is the scope of the record.
 
     Attributes:
         depth: The number of the innermost scope.
         this: The number of the scope whose value is `this`; None in `catch( )`, where `this` is not allowed.
         allows_bare_names: Whether a bare name is a member of `this`.
-        names: The number of the scope that each name before a `->` stands for.
+        names: By name before a `->`, the number of the scope whose value the name stands for.
     """
 
     depth: int = 0
@@ -89,18 +88,18 @@ class _Scope:
     allows_bare_names: bool = False
     names: Mapping[str, int] = field(default_factory=dict)
 
-    def of_value(self) -> "_Scope":
+    def for_inner_query(self) -> "_Scope":
         """Return the scope of an inner query, in which `this` is the current value."""
         return replace(self, depth=self.depth + 1, this=self.depth + 1, allows_bare_names=True)
 
-    def named(self, name: str) -> "_Scope":
+    def with_name(self, name: str) -> "_Scope":
         """Return the scope of an inner query, in which a name means the current value.
 
         `this` keeps its meaning.
         """
         return replace(self, depth=self.depth + 1, names={**self.names, name: self.depth + 1})
 
-    def of_error(self) -> "_Scope":
+    def for_catch(self) -> "_Scope":
         """Return the scope of the query in `catch( )`.
 
         In Bloblang, `this` would be the message of the error there.
@@ -111,87 +110,87 @@ class _Scope:
 class _Parser:
     """A recursive descent parser of one expression."""
 
-    def __init__(self, text: str) -> None:
-        self._text = text
+    def __init__(self, expression: str) -> None:
+        self._expression = expression
         self._at = 0
         self._nesting = 0
 
-    def mapping(self) -> Node:
+    def parse_mapping(self) -> Node:
         self._match(_SPACE)
         start = self._at
         if self._match(_WORD) == "root":
-            self._assignment()
+            self._skip_assignment()
         else:
             self._at = start
-            if message := error_messages.statement_error(self._text, start):
-                self._refuse(message)
-        node = self._query(_Scope())
+            if message := error_messages.statement_error(self._expression, start):
+                self._fail(message)
+        node = self._parse_query(_Scope())
         end = self._at
         self._match(_SPACE)
-        if self._at < len(self._text):
-            self._refuse(error_messages.trailing_error(self._text, end, self._at))
+        if self._at < len(self._expression):
+            self._fail(error_messages.trailing_error(self._expression, end, self._at))
         return node
 
-    def _assignment(self) -> None:
+    def _skip_assignment(self) -> None:
         self._match(_BLANKS)
-        if not self._take("="):
-            self._refuse(error_messages.NO_ASSIGNMENT)
+        if not self._skip_if_next("="):
+            self._fail(error_messages.NO_ASSIGNMENT)
         self._match(_SPACE)
 
-    def _query(self, scope: _Scope) -> Node:
-        options = [self._term(scope)]
-        while self._pipe():
-            options.append(self._term(scope))
+    def _parse_query(self, scope: _Scope) -> Node:
+        options = [self._parse_term(scope)]
+        while self._skip_pipe_if_next():
+            options.append(self._parse_term(scope))
         return options[0] if len(options) == 1 else Coalesce(tuple(options))
 
-    def _pipe(self) -> bool:
+    def _skip_pipe_if_next(self) -> bool:
         before = self._at
         self._match(_BLANKS)
-        if not self._text.startswith("|", self._at) or self._text.startswith("||", self._at):
+        if not self._expression.startswith("|", self._at) or self._expression.startswith("||", self._at):
             self._at = before
             return False
         self._at += 1
         self._match(_SPACE)
         return True
 
-    def _term(self, scope: _Scope) -> Node:
-        source, steps = self._source(scope)
-        while tail := self._text[self._at : self._at + 1]:
+    def _parse_term(self, scope: _Scope) -> Node:
+        source, steps = self._parse_source(scope)
+        while tail := self._expression[self._at : self._at + 1]:
             is_record = source == Variable(0) and not steps
             if tail == "[":
                 if is_record:
-                    self._refuse(error_messages.BRACKETS_OF_RECORD)
-                steps.append(self._element())
+                    self._fail(error_messages.SQUARE_BRACKETS_AFTER_RECORD)
+                steps.append(self._parse_element())
             elif tail == ".":
                 self._at += 1
                 self._match(_SPACE)
-                if inner := self._map_of_variable(source, steps, scope):
+                if inner := self._parse_map_of_variable(source, steps, scope):
                     source = inner
                 else:
-                    self._step(steps, scope, is_record)
+                    self._parse_step(steps, scope, is_record)
             else:
                 break
         if source == Variable(0) and not steps:
-            self._refuse(error_messages.RECORD_ALONE)
+            self._fail(error_messages.ONLY_THE_RECORD)
         return MethodChain(source, tuple(steps)) if steps else source
 
-    def _source(self, scope: _Scope) -> tuple[Node, list[Step]]:
-        if self._text.startswith("(", self._at):
+    def _parse_source(self, scope: _Scope) -> tuple[Node, list[Step]]:
+        if self._expression.startswith("(", self._at):
             with self._brackets(")", error_messages.NO_CLOSING):
-                return _steps_of(self._query(scope))
-        if self._text.startswith("[", self._at):
-            return self._array(scope), []
-        if self._text.startswith('"', self._at):
-            return Text(self._literal()), []
+                return _steps_of(self._parse_query(scope))
+        if self._expression.startswith("[", self._at):
+            return self._parse_array(scope), []
+        if self._expression.startswith('"', self._at):
+            return StringLiteral(self._parse_literal()), []
         start = self._at
         word = self._match(_WORD)
-        if word == "deleted" and self._text.startswith("(", self._at):
-            self._arguments("deleted", ())
+        if word == "deleted" and self._expression.startswith("(", self._at):
+            self._parse_arguments("deleted", ())
             return Deleted(), []
         self._at, end = start, self._at
-        source = None if self._text.startswith("(", end) else self._resolve_name(word, scope)
+        source = None if self._expression.startswith("(", end) else self._resolve_name(word, scope)
         if source is None:
-            self._refuse(error_messages.source_error(self._text, start, scope.this is None))
+            self._fail(error_messages.source_error(self._expression, start, scope.this is None))
         self._at = end
         return source
 
@@ -210,156 +209,156 @@ class _Parser:
             return Variable(scope.this), [Path((word,))]
         return None
 
-    def _map_of_variable(self, source: Node, steps: list[Step], scope: _Scope) -> Node | None:
+    def _parse_map_of_variable(self, source: Node, steps: list[Step], scope: _Scope) -> Node | None:
         """Parse the query of `this.( )`, in which `this` keeps its meaning.
 
         Returns None when something else follows.
         """
-        if not isinstance(source, Variable) or steps or not self._text.startswith("(", self._at):
+        if not isinstance(source, Variable) or steps or not self._expression.startswith("(", self._at):
             return None
         with self._brackets(")", error_messages.NO_CLOSING):
-            return self._query(replace(scope, this=source.scope, allows_bare_names=True))
+            return self._parse_query(replace(scope, this=source.scope_number, allows_bare_names=True))
 
-    def _array(self, scope: _Scope) -> Array:
+    def _parse_array(self, scope: _Scope) -> Array:
         items: list[Node] = []
         with self._brackets("]", error_messages.NO_CLOSING_OF_ARRAY):
-            while not self._text.startswith("]", self._at):
-                items.append(self._query(scope))
+            while not self._expression.startswith("]", self._at):
+                items.append(self._parse_query(scope))
                 self._match(_SPACE)
-                if not self._take(","):
+                if not self._skip_if_next(","):
                     break
                 self._match(_SPACE)
         return Array(tuple(items))
 
-    def _element(self) -> Element:
+    def _parse_element(self) -> Element:
         with self._brackets("]", error_messages.NO_ELEMENT):
-            return Element(self._whole_number(error_messages.NO_ELEMENT))
+            return Element(self._parse_whole_number(error_messages.NO_ELEMENT))
 
-    def _step(self, steps: list[Step], scope: _Scope, is_record: bool) -> None:
-        """Parse what follows a dot: a method, a query in brackets, or a member.
+    def _parse_step(self, steps: list[Step], scope: _Scope, is_record: bool) -> None:
+        """Parse what follows a dot, which is a method, a query in parentheses, or a member.
 
         A member extends a path before it.
         """
-        if self._text.startswith("(", self._at):
+        if self._expression.startswith("(", self._at):
             with self._brackets(")", error_messages.NO_CLOSING):
-                steps.append(MapQuery(self._query(scope.of_value())))
+                steps.append(MapQuery(self._parse_query(scope.for_inner_query())))
             return
         start = self._at
-        if self._text.startswith('"', self._at):
-            _join(steps, [self._quoted()])
+        if self._expression.startswith('"', self._at):
+            _join(steps, [self._parse_quoted_string()])
             return
         word = self._match(_WORD)
-        if not self._text.startswith("(", self._at):
+        if not self._expression.startswith("(", self._at):
             if not word:
-                self._refuse(error_messages.field_error(self._text, start))
+                self._fail(error_messages.field_error(self._expression, start))
             _join(steps, [word])
             return
         end = self._at
         self._at = start
         if word not in METHODS:
-            self._refuse(error_messages.method_error(word))
+            self._fail(error_messages.method_error(word))
         if is_record and word not in ALLOWED_ON_RECORD:
-            self._refuse(error_messages.NO_METHOD_OF_RECORD.format(method=word))
+            self._fail(error_messages.NO_METHOD_OF_RECORD.format(method=word))
         self._at = end
-        self._method(word, steps, scope)
+        self._parse_method(word, steps, scope)
 
-    def _method(self, name: str, steps: list[Step], scope: _Scope) -> None:
+    def _parse_method(self, name: str, steps: list[Step], scope: _Scope) -> None:
         match name:
             case "or":
-                steps.append(Or(self._argument_query(name, scope)))
+                steps.append(Or(self._parse_argument_query(name, scope)))
             case "catch":
-                steps.append(Catch(self._argument_query(name, scope.of_error())))
+                steps.append(Catch(self._parse_argument_query(name, scope.for_catch())))
             case "map_each":
-                steps.append(MapEach(self._argument_query(name, scope)))
+                steps.append(MapEach(self._parse_argument_query(name, scope)))
             case "get":
-                [path] = self._arguments(name, METHODS[name].parameters)
+                [path] = self._parse_arguments(name, METHODS[name].parameters)
                 _join(steps, [_unescaped(segment) for segment in str(path).split(".")])
             case _:
                 start = self._at
-                arguments = self._arguments(name, METHODS[name].parameters)
+                arguments = self._parse_arguments(name, METHODS[name].parameters)
                 if message := METHODS[name].argument_error(*arguments):
                     self._at = start
-                    self._refuse(message)
+                    self._fail(message)
                 steps.append(Method(name, arguments))
 
-    def _argument_query(self, name: str, scope: _Scope) -> Node:
+    def _parse_argument_query(self, name: str, scope: _Scope) -> Node:
         """Parse the only argument of a method, which is a query."""
         with self._brackets(")", error_messages.arguments_error(name)):
-            if self._text.startswith(")", self._at):
-                self._refuse(error_messages.arguments_error(name))
-            query = self._query(self._arrow(scope) if name == "map_each" else scope)
+            if self._expression.startswith(")", self._at):
+                self._fail(error_messages.arguments_error(name))
+            query = self._parse_query(self._parse_arrow(scope) if name == "map_each" else scope)
             self._match(_SPACE)
-            self._take(",")
+            self._skip_if_next(",")
         return query
 
-    def _arrow(self, scope: _Scope) -> _Scope:
+    def _parse_arrow(self, scope: _Scope) -> _Scope:
         """Parse an optional `name ->`, and return the scope of `map_each( )`.
 
         With a name, the name means the element. Without one, `this` means the element.
         """
-        found = _ARROW.match(self._text, self._at)
-        if found is None:
-            return scope.of_value()
-        name, before, after = found.groups()
+        match = _ARROW.match(self._expression, self._at)
+        if match is None:
+            return scope.for_inner_query()
+        name, before, after = match.groups()
         if not (before and after):
-            self._refuse(error_messages.NO_BLANKS_AT_ARROW)
+            self._fail(error_messages.NO_BLANKS_AT_ARROW)
         if name in scope.names or name == "_" or error_messages.is_reserved(name):
-            self._refuse(error_messages.BAD_NAME_OF_ELEMENT.format(name=name))
-        self._at = found.end()
-        return scope.named(name)
+            self._fail(error_messages.BAD_NAME_OF_ELEMENT.format(name=name))
+        self._at = match.end()
+        return scope.with_name(name)
 
-    def _arguments(self, name: str, parameters: tuple[Argument, ...]) -> tuple[str | int, ...]:
-        """Parse literal arguments in brackets."""
-        taken: list[str | int] = []
+    def _parse_arguments(self, name: str, parameters: tuple[Parameter, ...]) -> tuple[str | int, ...]:
+        """Parse literal arguments in parentheses."""
+        arguments: list[str | int] = []
         message = error_messages.arguments_error(name)
         with self._brackets(")", message):
             for parameter in parameters:
-                if self._text.startswith(")", self._at):
+                if self._expression.startswith(")", self._at):
                     if parameter.required:
-                        self._refuse(message)
+                        self._fail(message)
                     break
-                taken.append(self._argument(parameter, message))
+                arguments.append(self._parse_argument(parameter, message))
                 self._match(_SPACE)
-                if not self._take(","):
+                if not self._skip_if_next(","):
                     break
                 self._match(_SPACE)
-        return tuple(taken)
+        return tuple(arguments)
 
-    def _argument(self, parameter: Argument, message: str) -> str | int:
+    def _parse_argument(self, parameter: Parameter, message: str) -> str | int:
         if parameter.type is int:
-            return self._whole_number(message)
-        if not self._text.startswith('"', self._at):
-            self._refuse(message)
-        return self._literal()
+            return self._parse_whole_number(message)
+        if not self._expression.startswith('"', self._at):
+            self._fail(message)
+        return self._parse_literal()
 
-    def _whole_number(self, message: str) -> int:
+    def _parse_whole_number(self, message: str) -> int:
         start = self._at
         digits = self._match(_NUMBER)
         if not digits or abs(int(digits)) > _LARGEST_NUMBER:
             self._at = start
-            self._refuse(message)
+            self._fail(message)
         return int(digits)
 
-    def _literal(self) -> str:
-        if self._text.startswith('"""', self._at):
-            found = _TRIPLE_QUOTED.match(self._text, self._at)
-            if found is None:
-                self._refuse('Expected a closing `"""` for this text.')
-            self._at = found.end()
-            return found[1]
-        return self._quoted()
+    def _parse_literal(self) -> str:
+        if self._expression.startswith('"""', self._at):
+            match = _TRIPLE_QUOTED.match(self._expression, self._at)
+            if match is None:
+                self._fail('Expected a closing `"""` for this string.')
+            self._at = match.end()
+            return match[1]
+        return self._parse_quoted_string()
 
-    def _quoted(self) -> str:
+    def _parse_quoted_string(self) -> str:
         start = self._at
         literal = self._match(_QUOTED)
         if not literal:
-            self._refuse('Expected a closing `"` for this quoted name or text.')
+            self._fail('Expected a closing `"` for this quoted name or string.')
         try:
             text: str = json.loads(literal)
             text.encode()
         except ValueError:
             self._at = start
-            self._refuse("The quoted text is not a valid JSON string: check its escapes.")
+            self._fail("The quoted string is not a valid JSON string: check its escapes.")
         return text
 
     @contextmanager
@@ -371,30 +370,30 @@ class _Parser:
             message: The error message when the closing bracket is missing.
         """
         if self._nesting == MAX_NESTING:
-            self._refuse(f"Brackets are nested more than {MAX_NESTING} deep.")
+            self._fail(f"Parentheses and square brackets are nested more than {MAX_NESTING} deep.")
         self._nesting += 1
         self._at += 1
         self._match(_SPACE)
         yield
         self._match(_SPACE)
-        if not self._take(closing):
-            self._refuse(error_messages.symbol_error(self._text, self._at) or message)
+        if not self._skip_if_next(closing):
+            self._fail(error_messages.symbol_error(self._expression, self._at) or message)
         self._nesting -= 1
 
     def _match(self, pattern: re.Pattern[str]) -> str:
-        found = pattern.match(self._text, self._at)
-        if found is None:
+        match = pattern.match(self._expression, self._at)
+        if match is None:
             return ""
-        self._at = found.end()
-        return found[0]
+        self._at = match.end()
+        return match[0]
 
-    def _take(self, character: str) -> bool:
-        taken = self._text.startswith(character, self._at)
-        self._at += taken
-        return taken
+    def _skip_if_next(self, character: str) -> bool:
+        is_next = self._expression.startswith(character, self._at)
+        self._at += is_next
+        return is_next
 
-    def _refuse(self, message: str) -> NoReturn:
-        raise ExpressionRefused(message, self._at + 1)
+    def _fail(self, message: str) -> NoReturn:
+        raise InvalidExpression(message, self._at + 1)
 
 
 def _steps_of(node: Node) -> tuple[Node, list[Step]]:

@@ -1,4 +1,7 @@
-"""Fixtures: two owners on the shared installation, and a deployed pipeline that tests must not change."""
+"""Fixtures with two owners on the shared installation, and a deployed pipeline.
+
+Tests must not change the pipeline.
+"""
 
 from collections.abc import Iterator
 
@@ -6,7 +9,7 @@ import httpx2
 import pytest
 
 from tests.acceptance.conformance.owner import Owner, owner
-from tests.acceptance.stack import Deployed, Installation, deployed, pipeline
+from tests.acceptance.installation import Deployed, Installation, deployed, pipeline
 
 
 @pytest.fixture(scope="package")

@@ -8,7 +8,7 @@ from typing import Any
 
 import httpx2
 
-from tests.acceptance.stack import Installation, pipeline
+from tests.acceptance.installation import Installation, pipeline
 
 FLOW = "/api/v1/flow"
 FILTER = {"type": "redis_set_filter", "filter_expr": "root = this.token_address"}

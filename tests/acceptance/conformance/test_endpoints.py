@@ -6,7 +6,7 @@ import httpx2
 import pytest
 
 from tests.acceptance.conformance.owner import FILTER, FLOW, SCRIPT, Owner, faults, filter_path, json
-from tests.acceptance.stack import Deployed, Installation, deployed, pipeline, reading
+from tests.acceptance.installation import Deployed, Installation, deployed, pipeline, reading
 
 WRITES = (("POST", FLOW), ("POST", f"{FLOW}/datasets"), ("POST", f"{FLOW}/datasets/entries"))
 
@@ -80,8 +80,8 @@ class TestConfigurations:
 class TestDeployments:
     @pytest.mark.proves("4.2/POST /api/v1/flow/{config_id}/deploy")
     def test_deploy_returns_topics_and_credentials(self, running: Deployed) -> None:
-        assert running.answer["message"] == f"Pipeline {running.id} successfully deployed"
-        assert (running.answer["status"], running.answer["config_id"]) == ("deployed", running.id)
+        assert running.deploy_response["message"] == f"Pipeline {running.id} successfully deployed"
+        assert (running.deploy_response["status"], running.deploy_response["config_id"]) == ("deployed", running.id)
         needed = ("topic", "bootstrap_servers", "security_protocol", "sasl_mechanism", "username", "password")
         assert all(running.sink[name] for name in (*needed, "consumer_group"))
         assert set(running.sink["snippets"]) == {"python", "node", "java", "kcat"}
@@ -91,7 +91,7 @@ class TestDeployments:
 
     @pytest.mark.proves("4.2/POST /api/v1/flow/{config_id}/deploy")
     def test_a_repeated_deploy_returns_the_same(self, http: httpx2.Client, running: Deployed) -> None:
-        assert json(http.post(f"{FLOW}/{running.id}/deploy")) == running.answer
+        assert json(http.post(f"{FLOW}/{running.id}/deploy")) == running.deploy_response
         json(http.post(f"{FLOW}/unknown/deploy"), 404)
 
     @pytest.mark.proves("4.2/POST /api/v1/flow/{config_id}/teardown")

@@ -6,7 +6,7 @@ import httpx2
 import pytest
 
 from tests.acceptance.conformance.owner import FLOW, Owner, json, owner
-from tests.acceptance.stack import Installation
+from tests.acceptance.installation import Installation
 
 
 def operations(http: httpx2.Client) -> list[tuple[str, str, dict[str, Any]]]:

@@ -7,7 +7,7 @@ import httpx2
 import pytest
 
 from tests.acceptance.conformance.owner import FLOW, Owner, faults, filter_path, json
-from tests.acceptance.stack import Installation
+from tests.acceptance.installation import Installation
 
 CHUNK = 250_000
 PARALLEL = 5

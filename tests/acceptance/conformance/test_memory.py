@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance.stack import Installation, pipeline
+from tests.acceptance.installation import Installation, pipeline
 from tests.support.waiting import until
 
 FLOW = "/api/v1/flow"

@@ -10,7 +10,7 @@ import httpx2
 import pytest
 
 from tests.acceptance.conformance.owner import FLOW, Owner, faults, json
-from tests.acceptance.stack import Deployed, Installation, deployed, pipeline
+from tests.acceptance.installation import Deployed, Installation, deployed, pipeline
 from tests.support.waiting import until
 
 TYPES = (
@@ -43,7 +43,10 @@ MINUTE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:00\.000Z")
 
 
 def records() -> Iterator[dict[str, Any]]:
-    """Return 100 records with a timestamp AGE_S ago, and one with a long key whose output is too large for a topic."""
+    """Return 100 records with a timestamp AGE_S ago, and a record with a long key.
+
+    The output of the last record is too large for a topic.
+    """
     then = datetime.fromtimestamp(time.time() - AGE_S, UTC).isoformat()
     for n in range(100):
         yield {"n": n, "block_timestamp": then}

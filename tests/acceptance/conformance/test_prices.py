@@ -9,7 +9,7 @@ import httpx2
 import pytest
 
 from tests.acceptance.conformance.owner import FLOW, Owner, faults, json, owner
-from tests.acceptance.stack import Deployed, Installation, deployed, pipeline, reading
+from tests.acceptance.installation import Deployed, Installation, deployed, pipeline, reading
 from tests.support.waiting import until
 
 STATS = "/api/v1/developer/prices/stats"
@@ -65,7 +65,10 @@ def fed(installation: Installation, feeder: Deployed, client: httpx2.Client) -> 
 
 
 def is_readable(client: httpx2.Client) -> bool:
-    """Return whether all fed ticks are readable. Ticks of different partitions become readable at different times."""
+    """Return whether all fed ticks are readable.
+
+    Ticks of different partitions become readable at different times.
+    """
     items = ask(client, *map(token, (1, 2, 4, 5, 6, 9)))["items"] + ask(client, MINT, chain="solana")["items"]
     return len(items) == 7 and items[0]["latest_price"] == 99.5
 
@@ -195,8 +198,8 @@ class TestFeeding:
             {name: value for name, value in tick(token(20), 1, 1).items() if name != "decimals"},
             b"no json",
         ]
-        seen = feeder.answer["sinks"][1]
-        with reading(seen, feeder.answer["dead_letter"]["topic"]) as reader:
+        seen = feeder.deploy_response["sinks"][1]
+        with reading(seen, feeder.deploy_response["dead_letter"]["topic"]) as reader:
             installation.feed("base", "log", bad)
             letters = reader.read(len(bad))
         assert [letter.headers["headwater-error"] for letter in letters if letter.value == b"no json"] == [
@@ -207,7 +210,7 @@ class TestFeeding:
         assert ask(client, token(20))["items"] == []
 
     def test_the_sink_has_no_topic(self, feeder: Deployed) -> None:
-        prices, kafka = feeder.answer["sinks"]
+        prices, kafka = feeder.deploy_response["sinks"]
         assert prices == {"uid": prices["uid"], "name": "ticks", "type": "prices"}
         assert kafka["type"] == "kafka"
 

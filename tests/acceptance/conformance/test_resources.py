@@ -7,7 +7,7 @@ import httpx2
 import pytest
 
 from tests.acceptance.conformance.owner import FILTER, FLOW, SCRIPT, Owner, faults, filter_path, json, unique
-from tests.acceptance.stack import Deployed, Installation, kill, pipeline, reading
+from tests.acceptance.installation import Deployed, Installation, kill, pipeline, reading
 from tests.support.waiting import until
 
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")

@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from tests.acceptance.conformance.owner import FILTER, FLOW, Owner, filter_path, json
-from tests.acceptance.stack import Deployed, Installation, ReadRecord, deploy, deployed, pipeline, reading
+from tests.acceptance.installation import Deployed, Installation, ReadRecord, deploy, deployed, pipeline, reading
 
 STREAM = ("base", "erc721_token_transfer")
 
@@ -108,7 +108,7 @@ class TestChanges:
             feed(installation, 1)
             assert results(reader.read(1)) == [(1, "old")]
             again = json(http.post(f"{path}/deploy"))  # without a teardown before the update
-            assert again["sinks"] == deployment.answer["sinks"]
+            assert again["sinks"] == deployment.deploy_response["sinks"]
             feed(installation, 2)
             assert results(reader.read(2)) == [(1, "old"), (2, "new")]
             assert json(http.post(f"{path}/deploy")) == again  # idempotent
@@ -170,10 +170,10 @@ class TestChanges:
             before = json(http.get(f"{FLOW}/{deployment.id}/deploy"))
             with reading(deployment.sink) as reader:
                 for number in range(1, 4):
-                    json(http.post(filter_path(deployment.flow), json={"values": [str(number)]}))
+                    json(http.post(filter_path(deployment.configuration), json={"values": [str(number)]}))
                     feed(installation, number, 99)
                     assert results(reader.read(number)) == [(n, "a") for n in range(1, number + 1)]
-                json(http.put(filter_path(deployment.flow), json={"values": ["99"]}))
+                json(http.put(filter_path(deployment.configuration), json={"values": ["99"]}))
                 feed(installation, 1, 99)
                 assert results(reader.read(4))[3:] == [(99, "a")]
             assert json(http.get(f"{FLOW}/{deployment.id}/deploy")) == before

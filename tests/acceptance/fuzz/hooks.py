@@ -1,4 +1,7 @@
-"""Rules that a schema cannot express: valid scripts and expressions, unique names, and false positives of checks."""
+"""Hooks for rules that a schema cannot express.
+
+Such rules are valid scripts and expressions, unique names, and false positives of checks.
+"""
 
 import itertools
 import re
@@ -27,7 +30,10 @@ _numbers = itertools.count()
 
 @schemathesis.hook
 def before_call(context: HookContext, case: Case[Any], kwargs: dict[str, Any]) -> None:
-    """Keep valid requests valid where a rule spans several members or requests, and keep configurations small."""
+    """Keep valid requests valid where a rule spans several members or requests.
+
+    Configurations stay small.
+    """
     if case.meta is None:
         return
     _tame_headers(case.headers)
@@ -45,7 +51,10 @@ def before_call(context: HookContext, case: Case[Any], kwargs: dict[str, Any]) -
 
 
 def _tame_headers(headers: Any) -> None:
-    """Make idempotency keys unique, and let If-Match match any revision. Keep invalid idempotency keys."""
+    """Make idempotency keys unique, and let If-Match match any revision.
+
+    Keep invalid idempotency keys.
+    """
     if re.fullmatch("[!-~]{1,255}", headers.get("Idempotency-Key", "")):
         headers["Idempotency-Key"] = f"{next(_numbers)}"
     if "If-Match" in headers:

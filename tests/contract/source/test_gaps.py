@@ -1,4 +1,4 @@
-"""How every source handles records that were deleted before they were read, and recreated topics."""
+"""Every source reports records that were deleted before it read them, and recreated topics."""
 
 import pytest
 from confluent_kafka import TopicPartition
@@ -19,7 +19,7 @@ def found_gaps(source: Source, count: int) -> list[Gap]:
         if len(gaps) >= count:
             break
         assert not source.poll(10, POLL_S)
-        gaps += source.gaps()
+        gaps += source.take_gaps()
     return gaps
 
 
@@ -31,8 +31,8 @@ class TestGaps:
         source = bench.source()
         source.join(Listener())
         assert read(source, 2) == [(1, 3, b"3"), (1, 4, b"4")]
-        assert source.gaps() == [Gap(bench.topic, 1, 1, 3)]
-        assert source.gaps() == []
+        assert source.take_gaps() == [Gap(bench.topic, 1, 1, 3)]
+        assert source.take_gaps() == []
 
     def test_several_partitions_without_remaining_records(self, bench: Bench) -> None:
         for partition in (0, 1):
@@ -51,7 +51,7 @@ class TestGaps:
         bench.delete_records(0, 4)
         source.seek({0: 1})
         assert read(source, 2) == [(0, 4, b"4"), (0, 5, b"5")]
-        assert source.gaps() == [Gap(bench.topic, 0, 1, 4)]
+        assert source.take_gaps() == [Gap(bench.topic, 0, 1, 4)]
 
     def test_in_a_pause(self, bench: Bench) -> None:
         bench.append(0, [b"a", b"b"])
@@ -63,7 +63,7 @@ class TestGaps:
         assert [len(source.poll(10, POLL_S)) for _ in range(20)] == [0] * 20
         source.resume()
         assert read(source, 1) == [(0, 1, b"b")]
-        assert source.gaps() == [Gap(bench.topic, 0, 0, 1)]
+        assert source.take_gaps() == [Gap(bench.topic, 0, 0, 1)]
 
     def test_an_offset_beyond_the_end_is_an_error_and_no_gap(self, bench: Bench) -> None:
         bench.append(0, [b"a"])
@@ -103,7 +103,7 @@ class TestEpochs:
         successor = kafka_bench.source()
         successor.join(Listener())
         assert read(successor, 1) == [(0, 2, b"c")]
-        assert successor.gaps() == []
+        assert successor.take_gaps() == []
 
     def test_an_epoch_that_the_broker_does_not_know(self, kafka_bench: KafkaBench) -> None:
         """The offset exists, so reading continues there."""

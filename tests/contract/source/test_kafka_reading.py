@@ -1,4 +1,7 @@
-"""KafkaSource on a real log: all codecs, transactions, damaged batches and broken connections."""
+"""KafkaSource reads a real log.
+
+The log has all codecs, transactions and damaged batches, and connections break.
+"""
 
 import contextlib
 import random
@@ -110,7 +113,10 @@ class Writers:
         return producer
 
     def write(self, producer: Producer, count: int, partition: int = 0) -> None:
-        """Write records and wait for the acknowledgement, so that batches of several producers interleave."""
+        """Write records and wait for the acknowledgement.
+
+        The batches of several producers then interleave.
+        """
         for _ in range(count):
             value, key = (self._draw.choice([None, b"", b"text" * self._draw.randrange(200)]) for _ in range(2))
             at = NOW + self._draw.randrange(-5000, 5000)

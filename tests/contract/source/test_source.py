@@ -192,12 +192,15 @@ class TestPause:
 
 class TestRebalance:
     def test_partitions_move_within_a_poll_of_their_owner(self, bench: Bench) -> None:
-        """Two members join one that owns both partitions: one gets a partition, the other gets an empty assignment."""
+        """Two members join a member that owns both partitions.
+
+        One gets a partition, the other gets an empty assignment.
+        """
         first, owner = start(bench)
         bench.append(0, [b"a0", b"a1"])
         bench.append(1, [b"b0", b"b1"])
         read(first, 4)
-        owner.on_revoke = lambda: first.commit({0: 1, 1: 1}, wait=True)
+        owner.before_release = lambda: first.commit({0: 1, 1: 1}, wait=True)
         newcomers = [(bench.source(), Listener()) for _ in range(2)]
         for source, listener in newcomers:
             source.join(listener)

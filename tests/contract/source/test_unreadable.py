@@ -1,4 +1,4 @@
-"""With Kafka, the source reports partitions that cannot be read for a while, and continues afterwards."""
+"""KafkaSource reports partitions that cannot be read for a while, and continues afterwards."""
 
 import contextlib
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from headwater.brokers.cluster_admin import KafkaClusterAdmin
 from headwater.brokers.producer import LibrdkafkaProducer
 from headwater.errors import BrokerUnavailable
 from headwater.native import BytesColumn
-from headwater.sources import stall_detector
+from headwater.sources import stalled_consumer
 from headwater.sources.base import Source
 from headwater.sources.kafka import KafkaSource
 from tests.support.columns import numbers
@@ -33,7 +33,7 @@ def poll_until(source: Source, done: Callable[[], bool]) -> None:
 def test_an_open_transaction_of_another_producer(
     kafka: KafkaServer, kafka_bench: KafkaBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stall_detector, "BLOCKED_AFTER_S", 0.5)
+    monkeypatch.setattr(stalled_consumer, "BLOCKED_AFTER_S", 0.5)
     source, _ = start(kafka_bench)
     kafka_bench.append(0, [b"before"])
     assert read(source, 1) == [(0, 0, b"before")]
@@ -54,11 +54,14 @@ def test_an_open_transaction_of_another_producer(
         producer.abort_transaction(WAIT_S)
     assert read(source, 1) == [(0, 2, b"behind")]
     poll_until(source, lambda: not source.unreadable())
-    assert source.gaps() == []
+    assert source.take_gaps() == []
 
 
 def refusal(source: Source) -> str:
-    """Return the error that the source raises when Kafka rejects its requests; no record may come before."""
+    """Return the error that the source raises when Kafka rejects its requests.
+
+    No record may come before.
+    """
     for _ in range(POLLS):
         try:
             assert not source.poll(10, POLL_S)
@@ -84,7 +87,7 @@ def test_a_read_acl_that_is_removed_and_restored(kafka: KafkaServer, kafka_bench
         kafka_bench.append(0, [b"b"])
         broker.ensure(owned)
         assert read_despite_errors(source) == [(0, 1, b"b")]
-        assert source.gaps() == []
+        assert source.take_gaps() == []
 
 
 def read_despite_errors(source: Source) -> list[tuple[int, int, bytes | None]]:

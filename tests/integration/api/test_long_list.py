@@ -16,7 +16,7 @@ from tests.support.sql import a_config, a_flow, open_sqlite
 from tests.unit.api.installation import FLOW, Installation
 
 COUNT, SCRIPT_BYTES = 1_000, 64_000
-MOST_BYTES = 24 << 20
+MAX_BYTES = 24 << 20
 
 
 @pytest.mark.long
@@ -39,11 +39,14 @@ def test_a_list_of_64_megabytes_needs_little_memory(tmp_path: Path) -> None:
     database.close()
     assert size > COUNT * SCRIPT_BYTES
     assert ids == [f"f{number:04}" for number in reversed(range(COUNT))]
-    assert peak < MOST_BYTES, f"{peak >> 20} MiB"
+    assert peak < MAX_BYTES, f"{peak >> 20} MiB"
 
 
 def _read(url: str, key: str) -> tuple[list[str], int]:
-    """Return the ids in the array's order and the number of bytes, with at most one object in memory."""
+    """Return the ids in the array's order, and the number of bytes.
+
+    At most one object is in memory.
+    """
     ids, size, kept = [], 0, b""
     with httpx2.stream("GET", url, headers={"X-API-Key": key}, timeout=120) as answer:
         assert answer.status_code == 200

@@ -416,7 +416,7 @@ def test_an_upgrade_request_is_answered_with_http(server: Server) -> None:
 
 
 def test_five_concurrent_large_uploads_succeed() -> None:
-    """The bodies have the size of 250,000 values of 66 characters, and the limits are the defaults."""
+    """The bodies have 250,000 values of 66 characters, and the limits are the defaults."""
     body = b"a" * (250_000 * 69)
 
     def upload(port: int) -> str:

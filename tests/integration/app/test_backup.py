@@ -1,5 +1,6 @@
 """Backup and restore of a data directory, with a real SQLite and Valkey."""
 
+import base64
 import os
 import zipfile
 from collections.abc import Callable, Iterator
@@ -16,7 +17,7 @@ from headwater.app.database import connect_database
 from headwater.app.endpoints import Endpoints
 from headwater.errors import SetupError
 from headwater.model.lease import Candidate
-from headwater.model.value_sets import filter_set
+from headwater.model.value_sets import filter_set_id
 from headwater.settings import Settings
 from headwater.stores.redis.client import Client
 from headwater.stores.redis.sets.set_store import RedisSetStore
@@ -24,7 +25,7 @@ from headwater.stores.sql.database import Database
 from tests.support.deployments import deploy
 from tests.support.sql import OWNER, a_flow
 
-FILTER = filter_set("f1", "t1")
+FILTER = filter_set_id("f1", "t1")
 
 
 def settings_of(directory: Path) -> Settings:
@@ -62,8 +63,8 @@ def content(directory: Path) -> tuple[object, ...]:
     with stores(directory) as (database, client):
         sets = RedisSetStore(client)
         flows = [flow.id for flow in database.flows.list(OWNER)]
-        passwords = [deployment.reader_password for deployment in database.deployments.unfinished()]
-        return flows, passwords, sets.contains_many(FILTER, ["0xaa", "0xbb", "0xcc"]), sets.count(FILTER)[0]
+        passwords = [deployment.reader_password for deployment in database.deployments.list_active()]
+        return flows, passwords, sets.contains_many(FILTER, ["0xaa", "0xbb", "0xcc"]), sets.count(FILTER).values
 
 
 def test_a_restore_brings_back_the_content(installation: Path, tmp_path: Path) -> None:
@@ -93,12 +94,32 @@ def test_restore_into_an_empty_directory(installation: Path, tmp_path: Path) -> 
 
 def test_a_backup_without_the_key_uses_the_existing_key(installation: Path, tmp_path: Path) -> None:
     file, before = tmp_path / "backup", content(installation)
-    backup(settings_of(installation), file, with_key=False)
+    backup(settings_of(installation), file, with_keys=False)
     with pytest.raises(SetupError, match="without the secret key"):
         restore(settings_of(tmp_path / "elsewhere"), file)
     change(installation)
     restore(settings_of(installation), file, replace=True)
     assert content(installation) == before
+
+
+def test_a_backup_without_the_key_holds_no_api_key(installation: Path, tmp_path: Path) -> None:
+    backup(settings_of(installation), tmp_path / "without", with_keys=False)
+    backup(settings_of(installation), tmp_path / "with")
+    with zipfile.ZipFile(tmp_path / "without") as without, zipfile.ZipFile(tmp_path / "with") as complete:
+        assert {*complete.namelist()} - {*without.namelist()} == {"api-key", "secret-key"}
+
+
+def test_nothing_else_runs_the_set_store_of_a_stopped_installation_during_a_backup(installation: Path) -> None:
+    data_directory = DataDirectory(installation)
+    endpoints = Endpoints(settings_of(installation), data_directory)
+    with backups._set_store(endpoints) as client:
+        with pytest.raises(SetupError, match="in use by another `headwater up`"), data_directory.locked("up"):
+            pass
+        with backups._set_store(endpoints) as other:
+            assert RedisSetStore(other).contains_many(FILTER, ["0xaa"]) == [True]
+        assert RedisSetStore(client).contains_many(FILTER, ["0xaa"]) == [True]
+    with data_directory.locked("up"):
+        pass
 
 
 def _hold(directory: Path) -> Callable[[], object]:
@@ -150,9 +171,9 @@ def test_a_damaged_file_is_rejected_before_any_change(installation: Path, tmp_pa
 
 def test_another_key_is_rejected_before_the_database_is_replaced(installation: Path, tmp_path: Path) -> None:
     settings, file = settings_of(installation), tmp_path / "backup"
-    backup(settings, file, with_key=False)
+    backup(settings, file, with_keys=False)
     before = (installation / "headwater.db").read_bytes()
-    (installation / "secret-key").write_bytes(backups._key_text(os.urandom(32)))
+    (installation / "secret-key").write_bytes(base64.b64encode(os.urandom(32)))
     with pytest.raises(SetupError, match="another secret key"):
         restore(settings, file, replace=True)
     assert (installation / "headwater.db").read_bytes() == before
@@ -165,7 +186,7 @@ def test_a_backup_of_a_newer_version_leaves_the_installation_as_it_is(
 ) -> None:
     settings, file, before = settings_of(installation), tmp_path / "backup", content(installation)
     with monkeypatch.context() as patched:
-        patched.setattr(backups, "_write", _of_a_newer_version(backups._write))
+        patched.setattr(backups, "_write_stores", _of_a_newer_version(backups._write_stores))
         backup(settings, file)
     with pytest.raises(SetupError, match="newer Headwater"):
         restore(settings, file, replace=True)
@@ -201,20 +222,19 @@ def test_nothing_is_replaced_while_a_backup_is_written(
 ) -> None:
     settings, file, refused = settings_of(installation), tmp_path / "backup", list[str]()
     backup(settings, file)
-    write = backups._write
+    write = backups._write_stores
 
     def write_beside_a_restore(*arguments: Any) -> dict[str, Any]:
-        about = write(*arguments)
+        description: dict[str, Any] = write(*arguments)
         with pytest.raises(SetupError) as error:
             restore(settings, file, replace=True)
         refused.append(error.value.detail)
-        return about
+        return description
 
-    monkeypatch.setattr(backups, "_write", write_beside_a_restore)
+    monkeypatch.setattr(backups, "_write_stores", write_beside_a_restore)
     backup(settings, tmp_path / "another")
     [detail] = refused
-    assert detail.startswith(f"Processes of Headwater use the database in {installation}.")
-    assert "`headwater backup`" in detail
+    assert f"{installation} is in use by another `headwater up`, or by a backup" in detail
 
 
 def test_the_key_of_the_replaced_database_is_kept(installation: Path, tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from headwater.brokers.client_errors import ClientErrors
 from headwater.brokers.client_settings import admin_settings, consumer_settings, producer_settings
 from headwater.brokers.cluster_admin import KafkaClusterAdmin
 from headwater.errors import BrokerUnavailable, DeployFailed
-from headwater.model.worker_spec import KafkaAccess
+from headwater.model.access import KafkaAccess
 from tests.support.kafka import WAIT_S, KafkaServer, read
 from tests.support.ports import free_port
 
@@ -30,7 +30,10 @@ PASSWORD = "a password"
 
 
 def resources(name: str, source: str) -> DeploymentResources:
-    """A deployment like those of the controller: a reader, a worker, a sink topic and a dead-letter topic."""
+    """A deployment like the controller's deployments.
+
+    It has a reader, a worker, a sink topic and a dead-letter topic.
+    """
     reader, worker = f"dep-{name}", f"wrk-{name}"
     topics = (f"flow.{name}.out", f"flow.{name}.dlq")
     return DeploymentResources(
@@ -72,7 +75,10 @@ def source(kafka: KafkaServer) -> str:
 
 @pytest.fixture(scope="module")
 def ours(kafka: KafkaServer, broker: KafkaClusterAdmin, source: str) -> Iterator[Deployment]:
-    """A deployment whose name is a prefix of the other deployment's, with one record in its sink topic."""
+    """A deployment whose name is a prefix of the other deployment's name.
+
+    It has one record in its sink topic.
+    """
     deployment = Deployment(kafka, "near1", source)
     broker.ensure(deployment.owned)
     kafka.produce(deployment.topic, [b"ours"])

@@ -1,4 +1,4 @@
-"""A log that was truncated while no worker read it, and has grown again when the worker returns."""
+"""A log may be truncated while no worker reads it, and grow again before a worker returns."""
 
 from pathlib import Path
 

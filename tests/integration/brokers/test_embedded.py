@@ -93,7 +93,10 @@ def test_kafka_ends_with_a_killed_parent_and_loses_nothing(tmp_path: Path, start
 
 @pytest.mark.slow
 def test_removing_users_affects_no_other_user(prepared: EmbeddedKafka, started: list[children.Child]) -> None:
-    """In whatever order a start replays the users, a user that was not removed and the administrator can log in."""
+    """The administrator and each user that was not removed can log in after a start.
+
+    A start replays the users in any order.
+    """
     started.append(prepared.start())
     prepared.wait_ready(started[-1])
     stays = User("stays", "kept-password")
@@ -203,7 +206,7 @@ class TestRefusedStart:
         (tmp_path / "kafka" / "data" / "meta.properties").write_text("version=1\nnode.id=7\ncluster.id=x\n")
         started.append(prepared.start())
         with pytest.raises(
-            SetupError, match=rf"ended with status 1 while it started. Its log is {prepared.log_file}; the"
+            SetupError, match=rf"ended with status 1 while it started. Its log is {prepared.log_file}. The"
         ):
             prepared.wait_ready(started[0])
 

@@ -1,4 +1,4 @@
-"""A new topic: the broker names the leaders of its partitions before it accepts records for them."""
+"""The broker names the leaders of a new topic before it accepts records for it."""
 
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import NewTopic
@@ -13,7 +13,10 @@ VALUES = [b"%d" % number for number in range(5)]
 
 
 def test_a_batch_that_is_refused_first_is_not_lost(kafka: KafkaServer) -> None:
-    """With several requests in flight, about every third of these topics would lack its first record."""
+    """With several requests in flight, topics would lack their first record.
+
+    That happens to about every third of these topics.
+    """
     settings = producer_settings(kafka.access, ClientErrors(kafka.access), 0) | {"batch.num.messages": 1}
     producer = Producer(settings | {"topic.metadata.refresh.fast.interval.ms": 1, "retry.backoff.ms": 1})
     with kafka.consumer() as consumer:

@@ -116,9 +116,9 @@ def test_a_member_with_an_unanswered_revocation_can_be_closed(kafka: KafkaServer
     member.subscribe()
     deadline, revoked = time.monotonic() + WAIT_S, False
     while not revoked and time.monotonic() < deadline:
-        member.receive(1, 1, 0.1)
-        other.receive(1, 1, 0.1)
-        for change in member.rebalances():
+        member.fetch(1, 1, 0.1)
+        other.fetch(1, 1, 0.1)
+        for change in member.take_rebalances():
             if change.is_assignment:
                 member.assign([])
                 other.subscribe()

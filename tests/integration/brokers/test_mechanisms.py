@@ -1,4 +1,7 @@
-"""Each SASL mechanism and mutual TLS on a real broker with a listener for each: logins and error messages."""
+"""Each SASL mechanism and mutual TLS work on a real broker, with clear error messages.
+
+The broker has a listener for each.
+"""
 
 import itertools
 import threading
@@ -10,14 +13,14 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from headwater.app.controller import create_topics
+from headwater.app.topics import create_topics
 from headwater.brokers import cluster_admin
 from headwater.brokers.base import AccessRule, DeploymentResources, TopicSpec, User
 from headwater.brokers.client_errors import ClientErrors, broker_unavailable_error
 from headwater.brokers.client_settings import admin_settings, consumer_settings, producer_settings
 from headwater.brokers.cluster_admin import KafkaClusterAdmin
 from headwater.errors import BrokerUnavailable
-from headwater.model.worker_spec import KafkaAccess
+from headwater.model.access import KafkaAccess
 from tests.support.certificates import Authority
 from tests.support.kafka import WAIT_S, read
 from tests.support.ports import free_port
@@ -93,7 +96,7 @@ def test_scope_and_extensions_reach_the_token_endpoint(secured_kafka: SecuredKaf
 
 def test_a_client_id_without_rights(secured_kafka: SecuredKafka) -> None:
     another = secured_kafka.access("oauth").model_copy(update={"oauth_client_id": "another"})
-    with pytest.raises(BrokerUnavailable, match="On Kafka the client ID another lacks a right"):
+    with pytest.raises(BrokerUnavailable, match="the client ID another lacks a right"):
         KafkaClusterAdmin(another, 1).inventory()
 
 

@@ -1,10 +1,10 @@
-"""The feeder of the chaos tests writes each record once, at its offset, although its client stalls."""
+"""The feeder writes each record once, at its offset, although its client stalls."""
 
 import time
 
 import pytest
 
-from tests.acceptance.stack import in_background
+from tests.acceptance.installation import in_background
 from tests.chaos import feeder
 from tests.chaos.feeder import Feeder
 from tests.chaos.load import PARTITIONS, Load

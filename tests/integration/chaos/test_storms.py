@@ -1,4 +1,7 @@
-"""Short runs of `python -m tests.chaos storms` and `rolling` (docs/reliability.md). Times are not checked."""
+"""Short runs of `python -m tests.chaos storms` and `rolling` (docs/reliability.md).
+
+Times are not checked.
+"""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Runs real worker processes with a real broker, and reads their heartbeats like a supervisor."""
+"""Runs real worker processes with a real broker, and reads their heartbeats."""
 
 import contextlib
 import json
@@ -17,7 +17,8 @@ from headwater.children import Child, spawn
 from headwater.model.flow import DeliveryMode
 from headwater.model.record import Headers
 from headwater.model.transforms import Transform
-from headwater.model.worker_spec import JOIN, Heartbeat, SinkSpec, WorkerSpec
+from headwater.model.worker_protocol import JOIN, Heartbeat
+from headwater.model.worker_spec import SinkSpec, WorkerSpec
 from tests.support.kafka import KafkaServer
 from tests.support.waiting import until
 
@@ -179,7 +180,10 @@ def headers(record: Message) -> dict[str, str]:
 
 
 def check_copy(pipeline: Pipeline, expected: Sequence[Any], *, repeats: bool) -> int:
-    """Assert that every record arrived in order and that repeats have the same origin. Return the number of repeats."""
+    """Assert that every record arrived in order and that repeats have the same origin.
+
+    Return the number of repeats.
+    """
     records = pipeline.records()
     first: dict[str, Message] = {}
     for origin, record in zip(origins(records), records, strict=True):

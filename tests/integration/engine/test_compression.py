@@ -38,7 +38,10 @@ def _codecs(segment: bytes) -> Iterator[str]:
 
 @pytest.mark.parametrize("delivery", ["at_least_once", "exactly_once"])
 def test_each_topic_has_the_codec_of_its_sink(kafka: KafkaServer, tmp_path: Path, delivery: DeliveryMode) -> None:
-    """The topics use the producer's codec, which is Kafka's default, so the log has what the worker has sent."""
+    """The log has what the worker has sent.
+
+    The topics use the producer's codec, which is Kafka's default.
+    """
     assert set(CODECS) == set(get_args(Compression))
     pipeline = Pipeline(kafka, tmp_path, delivery=delivery)
     topics = {codec: kafka.create_topic(kafka.unique(f"sink-{codec}"), 4) for codec in (*CODECS, None)}

@@ -1,4 +1,7 @@
-"""A worker that only copies records: it is killed and stopped, others join, and Kafka rejects records."""
+"""A worker that only copies records survives faults.
+
+It is killed and stopped, other workers join, and Kafka rejects records.
+"""
 
 import random
 from dataclasses import replace
@@ -71,7 +74,10 @@ class TestPlannedChanges:
 
 class TestRefusal:
     def test_records_are_read_again_in_order(self, kafka: KafkaServer, tmp_path: Path) -> None:
-        """The sink topic rejects large records for a while. The worker waits, and continues when it accepts them."""
+        """The sink topic rejects large records for a while.
+
+        The worker waits, and continues when it accepts them.
+        """
         pipeline = Pipeline(kafka, tmp_path, sink_config={"max.message.bytes": "2000"})
         with pipeline.worker() as worker:
             worker.ready()
@@ -145,7 +151,10 @@ class TestGap:
     def test_deleted_records_are_reported_and_skipped(
         self, kafka: KafkaServer, tmp_path: Path, delivery: DeliveryMode
     ) -> None:
-        """The records were deleted while no worker ran. The first worker is killed after it has reported the gap."""
+        """The records were deleted while no worker ran.
+
+        The first worker is killed after it has reported the gap.
+        """
         pipeline = Pipeline(kafka, tmp_path, delivery=delivery)
         records = numbered(0, 40)
         pipeline.feed(records)

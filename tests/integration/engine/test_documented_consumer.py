@@ -8,12 +8,12 @@ from confluent_kafka import Consumer
 
 from headwater.brokers.client_errors import ClientErrors
 from headwater.brokers.client_settings import consumer_settings
-from headwater.sinks.kafka_producer import KafkaProducer
+from headwater.sinks.idempotent_producer import IdempotentKafkaProducer
 from headwater.sinks.outputs import OutputBatch
 from tests.support.kafka import KafkaServer
 
 PAGE = Path(__file__).parents[3] / "docs" / "consuming.md"
-MOST_LINES = 14
+MAX_LINES = 14
 
 
 class Done(Exception):
@@ -22,10 +22,10 @@ class Done(Exception):
 
 def test_the_documented_consumer_drops_repeats(kafka: KafkaServer) -> None:
     [program] = re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
-    assert program.count("\n") <= MOST_LINES
+    assert program.count("\n") <= MAX_LINES
     topic = kafka.create_topic(kafka.unique("out"), 1)
     names = [b"in/0/0/0", b"in/0/1/0", b"in/0/0/0", b"in/0/1/0", b"in/0/2/0", b"in/0/1/0", b"in/0/3/0"]
-    producer = KafkaProducer(kafka.access, [topic])
+    producer = IdempotentKafkaProducer(kafka.access, [topic])
     nothing: list[bytes | None] = [None] * len(names)
     producer.produce(OutputBatch.of(topic, names, nothing, [0] * len(names), [1] * len(names), names))
     assert producer.flush(60) == 0

@@ -1,4 +1,7 @@
-"""With exactly-once delivery, a read_committed consumer sees each result once although workers are killed."""
+"""With exactly-once delivery, a consumer sees each result once although workers are killed.
+
+The consumer reads committed records.
+"""
 
 import random
 import signal

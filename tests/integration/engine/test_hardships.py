@@ -1,4 +1,7 @@
-"""Short runs of `python -m tests.chaos busy` and `loops` (docs/reliability.md). Times are not checked."""
+"""Short runs of `python -m tests.chaos busy` and `loops` (docs/reliability.md).
+
+Times are not checked.
+"""
 
 import signal
 import threading
@@ -7,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from headwater.model.transforms.v8 import V8Transform
-from tests.acceptance.stack import in_background
-from tests.chaos.account import OutputVerifier
+from tests.acceptance.installation import in_background
 from tests.chaos.faults import send_signal
 from tests.chaos.load import KINDS, PARTITIONS, Load
-from tests.chaos.proofs import HOGS, hogs
+from tests.chaos.output_verifier import OutputVerifier
+from tests.chaos.single_faults import HOGS, hogs
 from tests.integration.engine.harness import Pipeline, headers
 from tests.support.kafka import KafkaServer
 from tests.support.processes import descendants

@@ -1,4 +1,7 @@
-"""The broker or the set store becomes unavailable while a worker runs. The worker waits, and continues afterwards."""
+"""The broker or the set store becomes unavailable while a worker runs.
+
+The worker waits, and continues afterwards.
+"""
 
 from pathlib import Path
 
@@ -8,7 +11,7 @@ from headwater.engine.status import NO_PARTITIONS
 from headwater.model.flow import DeliveryMode
 from headwater.model.transforms.redis_set_filter import RedisSetFilterTransform
 from headwater.model.transforms.v8 import V8Transform
-from headwater.model.value_sets import filter_set
+from headwater.model.value_sets import filter_set_id
 from headwater.stores.redis.client import connect
 from headwater.stores.redis.sets.set_store import RedisSetStore
 from tests.integration.engine.harness import Pipeline, check_copy, headers
@@ -26,7 +29,10 @@ LOST = "partitions lost"
 def test_a_worker_waits_while_the_broker_is_killed(
     own_kafka: OwnKafka, tmp_path: Path, delivery: DeliveryMode, outlives_the_session: bool
 ) -> None:
-    """The producer's retries repeat no record. A worker that loses its partitions continues at the last commit."""
+    """The producer's retries repeat no record.
+
+    A worker that loses its partitions continues at the last commit.
+    """
     pipeline = Pipeline(own_kafka.server, tmp_path, delivery=delivery)
     records = [{"n": n, "pad": "x" * 300} for n in range(20_000)]
     pipeline.feed(records)
@@ -45,7 +51,10 @@ def test_a_worker_waits_while_the_broker_is_killed(
 
 @pytest.mark.long
 def test_an_idle_worker_is_not_ready_while_kafka_is_unavailable(own_kafka: OwnKafka, tmp_path: Path) -> None:
-    """The worker is not ready while its connections fail, when it loses its partitions, and until it has them again."""
+    """The worker is not ready while its connections fail.
+
+    It is not ready either from the loss of its partitions until it has them again.
+    """
     pipeline = Pipeline(own_kafka.server, tmp_path)
     with pipeline.worker() as worker:
         worker.ready()
@@ -66,7 +75,7 @@ def test_records_wait_while_the_set_store_is_unavailable(
     filters = [RedisSetFilterTransform(uid="t1", type="redis_set_filter", filter_expr="root = this.who")]
     pipeline = Pipeline(kafka, tmp_path, filters, valkey_server.url)
     sets = RedisSetStore(connect(valkey_server.url))
-    sets.add(filter_set(pipeline.spec.config_id, "t1"), ["alice"])
+    sets.add(filter_set_id(pipeline.spec.config_id, "t1"), ["alice"])
     records = [{"n": n, "who": "Alice" if n % 3 else "bob"} for n in range(1200)]
     with pipeline.worker() as worker:
         worker.ready()
@@ -74,7 +83,7 @@ def test_records_wait_while_the_set_store_is_unavailable(
         pipeline.wait_committed(400)
         valkey_server.kill()
         pipeline.feed(records[400:])
-        assert "set store" in worker.wait(lambda beat: beat.state == "waiting").reason
+        assert "Valkey or Redis" in worker.wait(lambda beat: beat.state == "waiting").reason
         assert pipeline.committed() == 400
         valkey_server.start()
         worker.ready()

@@ -7,7 +7,7 @@ from contextlib import closing
 import pytest
 
 from headwater.model.price import state
-from headwater.model.price.tick import PARTITIONS
+from headwater.model.price.tick import TICKS_PARTITIONS
 from headwater.stores.redis.client import connect
 from headwater.stores.redis.prices import RedisPrices
 from tests.unit.prices import test_quoted_ticks as cases
@@ -31,4 +31,4 @@ def test_a_day_of_quoted_trade(valkey_url: str, many: int, monkeypatch: pytest.M
         worker.start()
         worker.settle()
         worker.check()
-        assert not any(worker.store.unsettled(partition) for partition in range(PARTITIONS))
+        assert not any(worker.store.unsettled(partition) for partition in range(TICKS_PARTITIONS))

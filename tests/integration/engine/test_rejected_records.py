@@ -1,4 +1,7 @@
-"""Records that Kafka rejects permanently become dead letters, and all others are delivered in order."""
+"""Records that Kafka rejects permanently become dead letters.
+
+All other records are delivered in order.
+"""
 
 import contextlib
 import random
@@ -20,8 +23,8 @@ from headwater.engine.metrics.pipeline_metrics import PipelineMetrics
 from headwater.engine.worker import Worker
 from headwater.model.flow import DeliveryMode
 from headwater.native import BytesColumn
+from headwater.sinks.idempotent_producer import IdempotentKafkaProducer
 from headwater.sinks.kafka import KafkaSink
-from headwater.sinks.kafka_producer import KafkaProducer
 from headwater.sinks.transactional_producer import TransactionalKafkaProducer
 from headwater.sources.kafka import KafkaSource
 from tests.integration.engine.harness import headers, origins
@@ -60,9 +63,11 @@ class CopyingWorker:
             return AtLeastOnce(sinks, dead_letters, self._plain)
         return ExactlyOnce(sinks, dead_letters, self._transactional, group_metadata=self.source.group_metadata)
 
-    def _plain(self, one_record_per_batch: bool) -> KafkaProducer:
+    def _plain(self, one_record_per_batch: bool) -> IdempotentKafkaProducer:
         self.made.append(one_record_per_batch)
-        return KafkaProducer(self.kafka.access, [self.sink, self.dead], one_record_per_batch=one_record_per_batch)
+        return IdempotentKafkaProducer(
+            self.kafka.access, [self.sink, self.dead], one_record_per_batch=one_record_per_batch
+        )
 
     def _transactional(self, one_record_per_batch: bool) -> TransactionalKafkaProducer:
         self.made.append(one_record_per_batch)
@@ -99,7 +104,10 @@ class CopyingWorker:
                 self.worker.step()
 
     def check(self, expected: Sequence[Text], dead: Sequence[Text], *, repeats: bool) -> list[dict[str, str]]:
-        """Assert that each record is an output or a dead letter, in order. Return the headers of the dead letters."""
+        """Assert that each record is an output or a dead letter, in order.
+
+        Return the headers of the dead letters.
+        """
         for topic, values in ((self.sink, expected), (self.dead, dead)):
             records = self.kafka.read_all(topic)
             first = dict(zip(reversed(origins(records)), [record.value() for record in reversed(records)], strict=True))
@@ -122,7 +130,7 @@ def copying(
 
 
 @pytest.mark.parametrize("mode", MODES)
-class TestRefusedRecords:
+class TestRejectedRecords:
     @pytest.mark.parametrize("keyless", [{7}, {7, 30, 31}])
     def test_records_without_key_on_a_compacted_topic(
         self, kafka: KafkaServer, mode: DeliveryMode, keyless: set[int]
@@ -156,7 +164,10 @@ class TestRefusedRecords:
 
 @pytest.mark.parametrize("mode", MODES)
 def test_committed_offsets_include_trailing_control_records(kafka: KafkaServer, mode: DeliveryMode) -> None:
-    """The offsets after control records are committed, so that the lag becomes 0, and no gap is reported."""
+    """The offsets after control records are committed, so that the lag becomes 0.
+
+    No gap is reported.
+    """
     with copying(kafka, mode) as copier:
         with transactions(kafka, copier.stream) as write:
             write(b"first", LibrdkafkaProducer.commit_transaction)
@@ -167,7 +178,7 @@ def test_committed_offsets_include_trailing_control_records(kafka: KafkaServer, 
             write(b"second", LibrdkafkaProducer.commit_transaction)
             copier.run_to(8)
         assert kafka.end_offsets(copier.stream) == {0: 8}
-        assert copier.source.gaps() == []
+        assert copier.source.take_gaps() == []
         assert copier.source.unreadable() == {}
         copier.check([b"first", b"second"], [], repeats=False)
 

@@ -1,4 +1,7 @@
-"""A producer whose connections lose all data while Kafka answers other clients is replaced, and all records arrive."""
+"""A producer whose connections lose all data is replaced, and all records arrive.
+
+Kafka answers other clients meanwhile.
+"""
 
 from collections.abc import Iterator
 from contextlib import closing
@@ -7,16 +10,16 @@ from functools import partial
 import pytest
 
 from headwater.brokers.embedded import EmbeddedKafka
-from headwater.brokers.topic_monitor import LeaderCheck
+from headwater.brokers.leader_check import LeaderCheck
 from headwater.engine.at_least_once import AtLeastOnce
 from headwater.engine.dead_letters import DeadLetters
 from headwater.engine.metrics.metrics_writer import MetricsWriter
 from headwater.engine.metrics.pipeline_metrics import PipelineMetrics
 from headwater.engine.worker import Worker
-from headwater.model.worker_spec import KafkaAccess
+from headwater.model.access import KafkaAccess
 from headwater.sinks import stalled_producer
+from headwater.sinks.idempotent_producer import IdempotentKafkaProducer
 from headwater.sinks.kafka import KafkaSink
-from headwater.sinks.kafka_producer import KafkaProducer
 from headwater.sinks.outputs import OutputBatch
 from headwater.sinks.stalled_producer import StalledProducerDetector
 from headwater.sources.kafka import KafkaSource
@@ -65,7 +68,7 @@ def link(broker: Link, monkeypatch: pytest.MonkeyPatch) -> Iterator[Link]:
 def worker(kafka: KafkaServer, access: KafkaAccess, source: str, sink: str) -> Worker:
     """Run a worker that copies a topic to another one, which it reaches by a separate address."""
     stall_detector = StalledProducerDetector(LeaderCheck(access, [sink]))
-    make = partial(KafkaProducer, access, [sink], stall_detector=stall_detector)
+    make = partial(IdempotentKafkaProducer, access, [sink], stall_detector=stall_detector)
     delivery = AtLeastOnce(
         [KafkaSink("out", sink)],
         DeadLetters(sink, 1),
@@ -106,7 +109,7 @@ def test_a_producer_waits_while_kafka_answers_no_client(link: Link) -> None:
     topic = kafka.create_topic(kafka.unique("out"))
     stall_detector = StalledProducerDetector(LeaderCheck(link.access, [topic]))
     outputs = OutputBatch.of(topic, [b"x"] * RECORDS, [None] * RECORDS, [0] * RECORDS, [0] * RECORDS)
-    with closing(KafkaProducer(link.access, [topic], stall_detector=stall_detector)) as producer:
+    with closing(IdempotentKafkaProducer(link.access, [topic], stall_detector=stall_detector)) as producer:
         producer.connect(30)
         producer.produce(outputs)
         assert producer.flush(30) == 0
@@ -114,8 +117,8 @@ def test_a_producer_waits_while_kafka_answers_no_client(link: Link) -> None:
         producer.produce(outputs)
         for _ in range(60):
             assert producer.flush(0.1) > 0
-            assert producer.failures() == []
+            assert producer.take_rejections() == []
         link.proxy.set(CLEAR)
         assert producer.flush(60) == 0
-        assert producer.failures() == []
+        assert producer.take_rejections() == []
     assert kafka.end_offsets(topic) == {0: 2 * RECORDS}

@@ -1,4 +1,7 @@
-"""Runs `headwater ingest evm` as a process with new topics per test, and sends known transfers of tokens."""
+"""Runs `headwater ingest evm` as a process, and sends known transfers of tokens.
+
+Each test has new topics.
+"""
 
 import json
 import os
@@ -15,10 +18,10 @@ from typing import Any
 
 from confluent_kafka import Message, TopicPartition
 
+from headwater.brokers.topic_reader import read_table
 from headwater.errors import BrokerUnavailable
 from headwater.ingest.evm.records import ENTITIES
 from headwater.ingest.writer import POSITIONS_TOPIC
-from headwater.sources.topic_reader import read_table
 from tests.support.anvil import Anvil
 from tests.support.kafka import KafkaServer
 
@@ -37,7 +40,10 @@ class Written:
 
 @dataclass
 class Streams:
-    """The streams of `base`, bound to topics of one test. The ingests use `folder` as their data directory."""
+    """The streams of `base`, bound to topics of one test.
+
+    The ingests use `folder` as their data directory.
+    """
 
     kafka: KafkaServer
     folder: Path
@@ -70,7 +76,10 @@ class Streams:
         return list(map(_written, self.kafka.read_all(self.topic(stream))))
 
     def wait(self, stream: str, enough: Callable[[list[Written]], bool]) -> None:
-        """Wait until the records of a stream satisfy a condition. The topic must exist: see `wait_begun`."""
+        """Wait until the records of a stream satisfy a condition.
+
+        The topic must exist: see `wait_begun`.
+        """
         deadline = time.monotonic() + WITHIN_S
         found: list[Written] = []
         with self.kafka.consumer() as consumer:
@@ -116,7 +125,10 @@ class Streams:
         return _ending(self.start(url, *flags))
 
     def running(self, command: list[str], more: dict[str, str]) -> AbstractContextManager[subprocess.Popen[str]]:
-        """Run `headwater ingest` for the block with more environment variables. It must exit with status 0."""
+        """Run `headwater ingest` for the block with more environment variables.
+
+        It must exit with status 0.
+        """
         return _ending(self._start(command, more))
 
 

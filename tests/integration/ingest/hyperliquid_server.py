@@ -1,4 +1,6 @@
-"""A WebSocket server with Hyperliquid's API: subscriptions, confirmations, snapshots, pings, `meta` and blocks.
+"""A WebSocket server with Hyperliquid's API.
+
+It has subscriptions, confirmations, snapshots, pings, `meta` and blocks.
 
 It sends the trades that the test gives it, on a free port of 127.0.0.1.
 """

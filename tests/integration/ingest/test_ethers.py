@@ -1,4 +1,6 @@
-"""Compares the decoding of logs with ethers, on generated events of all types. Half of the logs are damaged.
+"""Compares the decoding of logs with ethers, on generated events of all types.
+
+Half of the logs are damaged.
 
 Only the DIFFERENCES are allowed. A log that ethers rejects for one of these reasons is decoded by ethers again with
 types that it accepts (decode_with_ethers.js), and the results must be equal.
@@ -18,7 +20,7 @@ import pytest
 from eth_abi.abi import encode
 
 from headwater.app.abis import import_abis, load_abis
-from headwater.ingest.evm.abi import Abis, read_fragment, write_fragment
+from headwater.ingest.evm.abi import Abis, event_of_fragment, fragment_of_event
 from headwater.ingest.evm.blocks import Log
 from headwater.ingest.evm.decode import Decoder
 from headwater.settings import Settings
@@ -88,7 +90,10 @@ def some_word_type(rng: Random) -> str:
 
 
 def type_of(entry: Entry) -> str:
-    """Return the type with tuples in parentheses, and with `bytes` for `string`, so that any bytes can be encoded."""
+    """Return the type with tuples in parentheses, and with `bytes` for `string`.
+
+    Any bytes can then be encoded.
+    """
     base, bracket, rest = entry["type"].partition("[")
     if base == "tuple":
         base = f"({','.join(map(type_of, entry['components']))})"
@@ -223,7 +228,7 @@ def aliased(rng: Random) -> tuple[Entry, list[bytes], bytes]:
 
 
 def by_headwater(fragment: Entry, topics: list[str], data: str) -> list[Any] | None:
-    event = read_fragment(fragment)
+    event = event_of_fragment(fragment)
     assert event is not None
     log = Log("0x" + "ab" * 20, [event.topic0, *topics[1:]], data, "0x", "0x1", "0x", "0x0", "0x0")
     found = Decoder(Abis([event], {})).decode(log)
@@ -249,7 +254,10 @@ def by_ethers(logs: Sequence[Entry]) -> list[Entry]:
 
 
 def difference(log: Entry, ours: list[Any] | None, theirs: Entry) -> str:
-    """Return the name of the difference: empty if there is none, and `?` for an unknown difference."""
+    """Return the name of the difference.
+
+    It is empty if there is none, and `?` for an unknown difference.
+    """
     strict, loose = theirs["strict"].get("values"), theirs["loose"].get("values")
     if ours == strict:
         return ""
@@ -303,7 +311,7 @@ def test_recorded_logs_are_decoded_as_ethers_decodes_them(tmp_path: Path) -> Non
     import_abis(settings, [*(folder / name for name in names), *sorted(folder.glob("*.abi.json"))])
     abis = load_abis(settings)
     logs: list[Entry] = [
-        {"fragment": write_fragment(event), "topics": log.topics, "data": log.data}
+        {"fragment": fragment_of_event(event), "topics": log.topics, "data": log.data}
         for chain in CHAINS
         for block in blocks_of(chain)
         for log in block.logs

@@ -1,4 +1,7 @@
-"""The EVM ingest on a real node and a real Kafka: every event arrives once, despite kills and reorganisations."""
+"""The EVM ingest writes every event once, despite kills and reorganisations.
+
+It runs on a real node and a real Kafka.
+"""
 
 import json
 import random
@@ -168,7 +171,9 @@ def test_a_reorganisation_is_retracted_and_never_in_the_final_stream(fast_stream
 
 
 def assert_retracted(streams: Streams, stream: str, orphans: set[str]) -> list[Written]:
-    """Assert that zerolag records of orphaned blocks are retracted, and are not in the normal stream.
+    """Assert that zerolag records of orphaned blocks are retracted.
+
+    They must not be in the normal stream.
 
     Return the records that a consumer of the zerolag stream has after it applies all retractions.
     """
@@ -192,11 +197,14 @@ def assert_retracted(streams: Streams, stream: str, orphans: set[str]) -> list[W
 
 
 def assert_stands(streams: Streams, tokens: Tokens, orphans: set[str]) -> None:
-    """Assert that the zerolag streams, after retractions, have exactly the transfers of the final chain."""
+    """Assert that the zerolag streams have exactly the transfers of the final chain.
+
+    Retractions are applied first.
+    """
     for kind in KINDS:
-        standing = assert_retracted(streams, f"{kind}_token_transfer", orphans)
+        not_removed = assert_retracted(streams, f"{kind}_token_transfer", orphans)
         expected = [transfer for transfer in tokens.sent if transfer[0] == kind]
-        assert sorted(transfer_of(kind, record.value) for record in standing) == sorted(expected)
+        assert sorted(transfer_of(kind, record.value) for record in not_removed) == sorted(expected)
 
 
 @pytest.mark.long
@@ -228,9 +236,9 @@ def test_a_kill_neither_loses_nor_duplicates_records(fast_streams: Streams, anvi
 
 
 def wait_for_all(streams: Streams, anvil: Anvil, first: int, last: int) -> None:
-    wanted = {log_key(log) for log in chain_logs(anvil, first, last)}
+    expected = {log_key(log) for log in chain_logs(anvil, first, last)}
     for stream in ("log", "log.zerolag"):
-        streams.wait(stream, lambda found: wanted <= {record.key for record in found})
+        streams.wait(stream, lambda found: expected <= {record.key for record in found})
 
 
 def assert_once(streams: Streams, tokens: Tokens, anvil: Anvil, first: int, last: int) -> None:
@@ -267,9 +275,9 @@ def test_many_kills_and_reorganisations(fast_streams: Streams, anvil: Anvil, run
     for kind in KINDS:
         expected = sorted(transfer for transfer in tokens.sent if transfer[0] == kind)
         records = by_key(fast_streams.read(f"{kind}_token_transfer.zerolag")).values()
-        standing = [each[-1].value for each in records if not each[-1].value["removed"]]
-        assert sorted(transfer_of(kind, value) for value in standing) == expected
-        assert not {value["block_hash"] for value in standing} & orphans
+        not_removed = [each[-1].value for each in records if not each[-1].value["removed"]]
+        assert sorted(transfer_of(kind, value) for value in not_removed) == expected
+        assert not {value["block_hash"] for value in not_removed} & orphans
 
 
 def take_back(tokens: Tokens, rng: random.Random) -> set[str]:
@@ -280,16 +288,19 @@ def take_back(tokens: Tokens, rng: random.Random) -> set[str]:
     for number in range(rng.randint(1, 3)):
         tokens.all_kinds(1000 + number)
     time.sleep(rng.uniform(0, 1.0))
-    gone = {anvil.block(number)["hash"] for number in range(height + 1, anvil.height + 1)}
+    orphan_hashes = {anvil.block(number)["hash"] for number in range(height + 1, anvil.height + 1)}
     anvil.rpc("evm_revert", snapshot)
     tokens.sent, tokens.birds = stands, birds
     tokens.pay(rng.getrandbits(60))
     anvil.mine()
-    return gone
+    return orphan_hashes
 
 
 class UnreliableNode:
-    """Rejects requests, closes connections, allows only small ranges and batches, and lacks eth_getBlockReceipts."""
+    """Behaves like a bad node.
+
+    It rejects requests, closes connections, allows only small ranges and batches, and lacks eth_getBlockReceipts.
+    """
 
     def __init__(self, run_number: int) -> None:
         self._random = random.Random(run_number)
@@ -316,8 +327,8 @@ def width(call: dict[str, Any]) -> int:
     """Return the number of blocks in an eth_getLogs request."""
     if call["method"] != "eth_getLogs":
         return 0
-    asked = call["params"][0]
-    return int(asked["toBlock"], 16) - int(asked["fromBlock"], 16) + 1
+    filter_params = call["params"][0]
+    return int(filter_params["toBlock"], 16) - int(filter_params["fromBlock"], 16) + 1
 
 
 @pytest.mark.long

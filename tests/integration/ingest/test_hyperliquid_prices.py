@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from headwater.ingest.hyperliquid import websocket_messages as messages
-from headwater.services.recipes import RECIPES
+from headwater.recipes import RECIPES
 from tests.support.v8 import Bench
 from tests.unit.ingest.hyperliquid.node_files import OTHER, TIME, TIME_MS, USER, Reader, append, block, lines, pair
 
@@ -70,7 +70,7 @@ def order_of(tick: dict[str, Any]) -> tuple[int, int]:
 
 @pytest.mark.parametrize("by_block", [True, False])
 def test_trades_of_one_block_are_in_the_order_of_the_file(bench: Bench, tmp_path: Path, by_block: bool) -> None:
-    """The order is that of execution; the tids are hashes."""
+    """Trades are in the order of execution; the tids are hashes."""
     prices = {9: "91234.5", 700: "91234.6", 3: "91234.7", 50: "91234.8"}
     events = [side for tid, price in prices.items() for side in pair(tid, px=price)]
     folder = "node_fills_by_block" if by_block else "node_fills"
@@ -82,7 +82,10 @@ def test_trades_of_one_block_are_in_the_order_of_the_file(bench: Bench, tmp_path
 
 
 def test_trades_of_older_versions_are_distinguished(bench: Bench, tmp_path: Path) -> None:
-    """Their records have no trade_index, and those of the node's own trades have no tid either."""
+    """Their records have no trade_index.
+
+    Records of the node's own trades have no tid either.
+    """
     (value,) = from_node_trades(tmp_path)
     trade = json.loads(value)
     del trade["trade_index"]

@@ -1,4 +1,7 @@
-"""Trades and blocks over a real WebSocket, whose server closes connections, repeats messages and sends snapshots."""
+"""Trades and blocks arrive over a real WebSocket.
+
+The server closes connections, repeats messages and sends snapshots.
+"""
 
 import json
 import threading
@@ -11,9 +14,9 @@ import pytest
 
 from headwater.backoff import Backoff
 from headwater.ingest.base import Step, StreamRecord
-from headwater.ingest.hyperliquid import websocket as sockets
+from headwater.ingest.hyperliquid import websocket_reader
 from headwater.ingest.hyperliquid.options import HyperliquidOptions
-from headwater.ingest.hyperliquid.websocket import WebSocketFeed
+from headwater.ingest.hyperliquid.websocket_reader import WebSocketReader
 from headwater.ingest.runner import IngestMetrics, run
 from headwater.ingest.writer import StepResult
 from tests.integration.ingest.hyperliquid_server import HyperliquidServer
@@ -57,9 +60,9 @@ class Ingest:
 
     @contextmanager
     def running(self, server: HyperliquidServer, **options: Any) -> Iterator["Ingest"]:
-        feed = WebSocketFeed(HyperliquidOptions(name="t", ws=server.url, **options), self.stop)
+        reader = WebSocketReader(HyperliquidOptions(name="t", ws=server.url, **options), self.stop)
         self.stop.clear()
-        arguments = (feed, self.store.open, self.stop, self.metrics, Backoff(0.01, 0.1))
+        arguments = (reader, self.store.open, self.stop, self.metrics, Backoff(0.01, 0.1))
         thread = threading.Thread(target=run, args=arguments)
         thread.start()
         try:
@@ -78,7 +81,7 @@ def server() -> Iterator[HyperliquidServer]:
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sockets, "IDLE_YIELD_S", 0.1)
+    monkeypatch.setattr(websocket_reader, "IDLE_YIELD_S", 0.1)
 
 
 def subscribed(server: HyperliquidServer, *coins: str) -> None:
@@ -168,7 +171,7 @@ def test_a_coin_that_does_not_exist(server: HyperliquidServer, capsys: pytest.Ca
 
 def test_a_server_that_confirms_nothing(server: HyperliquidServer, capsys: pytest.CaptureFixture[str],
                                         monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip
-    monkeypatch.setattr(sockets, "ANSWER_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(websocket_reader, "RESPONSE_TIMEOUT_S", 0.2)
     server.silent = True
     ingest = Ingest()
     with ingest.running(server, coins=("BTC",)):
@@ -179,8 +182,8 @@ def test_a_server_that_confirms_nothing(server: HyperliquidServer, capsys: pytes
 def test_a_connection_is_kept_alive_and_closed_when_silent(
     server: HyperliquidServer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(sockets, "PING_S", 0.2)
-    monkeypatch.setattr(sockets, "SILENCE_TIMEOUT_S", 1.0)
+    monkeypatch.setattr(websocket_reader, "PING_S", 0.2)
+    monkeypatch.setattr(websocket_reader, "SILENCE_TIMEOUT_S", 1.0)
     ingest = Ingest()
     with ingest.running(server, coins=("BTC",)):
         until(lambda: server.pings > 5, what="pings")

@@ -1,9 +1,12 @@
-"""The price recipe for Orca matches transfers with swaps correctly, although transfers with a fee have another form."""
+"""The price recipe for Orca matches transfers with swaps correctly.
+
+Transfers with a fee have another form.
+"""
 
 import json
 from typing import Any
 
-from headwater.services.recipes import RECIPES
+from headwater.recipes import RECIPES
 from tests.support.v8 import Bench
 
 WHIRLPOOLS = "whirLbMiicVdio4qvUfM5KAg6Ct8VwpYzGff3uctyCc"

@@ -1,4 +1,4 @@
-"""The Solana feed gives every block once and in order, whatever faults the node has."""
+"""The Solana reader gives every block once and in order, whatever faults the node has."""
 
 import itertools
 import json
@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from headwater.errors import IngestStopped, NodeUnavailable
 from headwater.ingest.base import Step
-from headwater.ingest.solana.feed import SolanaFeed
+from headwater.ingest.solana.chain_reader import SolanaReader
 from headwater.ingest.solana.options import SolanaOptions
 from tests.support.examples import examples
 from tests.support.solana_blocks import Chain, nonvoting
@@ -24,8 +24,9 @@ from tests.support.solana_node import KEY, Node
 BLOCKS = Chain(1).blocks(1000, 1100)
 
 
-def open_feed(node: Node, **options: Any) -> SolanaFeed:
-    return SolanaFeed(SolanaOptions.model_validate({"name": "n", "rpc": node.url, "poll_s": 0.01, **options}), Event())
+def open_reader(node: Node, **options: Any) -> SolanaReader:
+    given = {"name": "n", "rpc": node.url, "poll_s": 0.01, **options}
+    return SolanaReader(SolanaOptions.model_validate(given), Event())
 
 
 def signatures(step: Step | None) -> list[str]:
@@ -34,17 +35,20 @@ def signatures(step: Step | None) -> list[str]:
 
 def taken(steps: Iterator[Step | None], count: int) -> list[str]:
     """Return the signatures of the first steps with at least `count` signatures."""
-    found: list[str] = []
-    while len(found) < count:
-        found += signatures(next(steps))
-    return found
+    received: list[str] = []
+    while len(received) < count:
+        received += signatures(next(steps))
+    return received
 
 
-def resumed(feed: SolanaFeed, position: bytes | None = None) -> Generator[Step | None]:
-    """Yield steps like the runner, which continues after the last stored step when there is an error."""
+def resumed(reader: SolanaReader, position: bytes | None = None) -> Generator[Step | None]:
+    """Yield steps like the runner.
+
+    After an error, the runner continues after the last stored step.
+    """
     for _ in range(300):
         try:
-            for step in feed.steps(position):
+            for step in reader.steps(position):
                 yield step
                 position = step.position if step else position
         except NodeUnavailable:
@@ -65,17 +69,17 @@ class TestRange:
     @pytest.mark.parametrize("parallel", [1, 7])
     def test_the_whole_range_once(self, encoding: str, parallel: int) -> None:
         with Node(BLOCKS).serving() as node:
-            feed = open_feed(node, from_slot=1000, to_slot=1100, encoding=encoding, parallel=parallel)
-            steps = list(feed.steps(None))
-        assert [one for step in steps for one in signatures(step)] == nonvoting(BLOCKS)
+            reader = open_reader(node, from_slot=1000, to_slot=1100, encoding=encoding, parallel=parallel)
+            steps = list(reader.steps(None))
+        assert [signature for step in steps for signature in signatures(step)] == nonvoting(BLOCKS)
         assert node.calls["getBlock"] == len(BLOCKS)
 
     def test_a_range_within(self) -> None:
         first, last = sorted(BLOCKS)[10] - 1, sorted(BLOCKS)[30] + 1
-        wanted = nonvoting({slot: block for slot, block in BLOCKS.items() if first <= slot <= last})
+        expected = nonvoting({slot: block for slot, block in BLOCKS.items() if first <= slot <= last})
         with Node(BLOCKS).serving() as node:
-            steps = open_feed(node, from_slot=first, to_slot=last).steps(None)
-            assert [one for step in steps for one in signatures(step)] == wanted
+            steps = open_reader(node, from_slot=first, to_slot=last).steps(None)
+            assert [signature for step in steps for signature in signatures(step)] == expected
 
     def test_many_skipped_slots(self) -> None:
         chain = Chain(2)
@@ -83,20 +87,20 @@ class TestRange:
             9000: {**Chain(3).blocks(9000, 9000)[9000], "parentSlot": 1000},
         }
         with Node(blocks).serving() as node:
-            steps = open_feed(node, from_slot=1000, to_slot=9000).steps(None)
-            assert [one for step in steps for one in signatures(step)] == nonvoting(blocks)
+            steps = open_reader(node, from_slot=1000, to_slot=9000).steps(None)
+            assert [signature for step in steps for signature in signatures(step)] == nonvoting(blocks)
             assert node.calls["getBlocks"] < 8
 
     def test_a_range_without_blocks_ends(self) -> None:
         blocks = {1000: BLOCKS[1000], 1010: {**BLOCKS[1100], "parentSlot": 1000}}
         with Node(blocks).serving() as node:
-            assert not any(map(signatures, open_feed(node, from_slot=1003, to_slot=1007).steps(None)))
+            assert not any(map(signatures, open_reader(node, from_slot=1003, to_slot=1007).steps(None)))
 
     def test_the_end_of_a_range_waits_for_the_next_block(self) -> None:
         """Otherwise a skipped slot could not be distinguished from a block that the node lacks."""
         blocks = {1000: BLOCKS[1000], 1010: {**BLOCKS[1100], "parentSlot": 1000}}
         with Node(blocks, newest=1005).serving() as node:
-            steps = open_feed(node, from_slot=1000, to_slot=1003).steps(None)
+            steps = open_reader(node, from_slot=1000, to_slot=1003).steps(None)
             first = [next(steps) for _ in range(5)]
             assert [step.position if step else None for step in first] == [
                 b'{"next_slot":1000,"block":null}', b'{"next_slot":1001,"block":1000}', None, None, None,
@@ -111,13 +115,13 @@ class TestFirstBlock:
     def test_the_first_block_of_a_chain_names_itself_as_its_parent(self) -> None:
         blocks = {0: self.GENESIS, **Chain(5, skipped=0.0).blocks(1, 9)}
         with Node(blocks).serving() as node:
-            steps = open_feed(node, from_slot=0, to_slot=8).steps(None)
-            found = [one for step in steps for one in signatures(step)]
-        assert found == nonvoting({slot: block for slot, block in blocks.items() if slot <= 8})
+            steps = open_reader(node, from_slot=0, to_slot=8).steps(None)
+            received = [signature for step in steps for signature in signatures(step)]
+        assert received == nonvoting({slot: block for slot, block in blocks.items() if slot <= 8})
 
     def test_the_first_block_alone(self) -> None:
         with Node({0: self.GENESIS}).serving() as node:
-            steps = open_feed(node).steps(None)
+            steps = open_reader(node).steps(None)
             first = [next(steps) for _ in range(2)]
         assert [step.position for step in first if step] == [
             b'{"next_slot":0,"block":null}', b'{"next_slot":1,"block":0}',
@@ -129,18 +133,18 @@ class TestFirstBlock:
         blocks = dict(Chain(5, skipped=0.0).blocks(1, 9))
         blocks[7] = {**blocks[7], "parentSlot": 7}
         with Node(blocks).serving() as node:
-            found: list[str] = []
-            with pytest.raises(NodeUnavailable, match=r"slot 7 names its own slot as that of its parent"):  # noqa: PT012
-                for step in open_feed(node, from_slot=from_slot, to_slot=8).steps(None):
-                    found += signatures(step)
-        assert found == nonvoting({slot: block for slot, block in blocks.items() if from_slot <= slot < 7})
+            received: list[str] = []
+            with pytest.raises(NodeUnavailable, match=r"slot 7 names its own slot as its parent's slot"):  # noqa: PT012
+                for step in open_reader(node, from_slot=from_slot, to_slot=8).steps(None):
+                    received += signatures(step)
+        assert received == nonvoting({slot: block for slot, block in blocks.items() if from_slot <= slot < 7})
 
 
 class TestLive:
     def test_a_live_feed_starts_at_the_newest_block_and_follows(self) -> None:
         slots = sorted(BLOCKS)
         with Node(BLOCKS, newest=slots[50]).serving() as node:
-            steps = open_feed(node).steps(None)
+            steps = open_reader(node).steps(None)
             begin = next(steps)
             assert begin is not None
             assert (begin.records, begin.position) == ([], b'{"next_slot":%d,"block":null}' % slots[50])
@@ -150,20 +154,20 @@ class TestLive:
             assert first.time_ms == BLOCKS[slots[50]]["blockTime"] * 1000
             assert next(steps) is None
             node.newest = slots[60]
-            wanted = nonvoting({slot: BLOCKS[slot] for slot in slots[51:61]})
-            assert taken(steps, len(wanted)) == wanted
+            expected = nonvoting({slot: BLOCKS[slot] for slot in slots[51:61]})
+            assert taken(steps, len(expected)) == expected
 
     def test_a_live_feed_continues_after_a_position(self) -> None:
         with Node(BLOCKS).serving() as node:
-            steps = [step for step in open_feed(node, from_slot=1000, to_slot=1100).steps(None) if step]
+            steps = [step for step in open_reader(node, from_slot=1000, to_slot=1100).steps(None) if step]
             for step in steps[:3]:
-                rest = open_feed(node, from_slot=1000, to_slot=1100).steps(step.position)
+                rest = open_reader(node, from_slot=1000, to_slot=1100).steps(step.position)
                 stored = list(itertools.chain.from_iterable(map(signatures, steps[: steps.index(step) + 1])))
-                assert stored + [one for each in rest for one in signatures(each)] == nonvoting(BLOCKS)
+                assert stored + [signature for each in rest for signature in signatures(each)] == nonvoting(BLOCKS)
 
     def test_the_commitment(self) -> None:
         with Node(BLOCKS).serving() as node:
-            next(open_feed(node, commitment="confirmed").steps(None))
+            next(open_reader(node, commitment="confirmed").steps(None))
         assert {params[-1]["commitment"] for _, params in node.params} == {"confirmed"}
 
 
@@ -172,10 +176,10 @@ class TestFaults:
     FAULTS = {"429": 0.1, "503": 0.1, "cut": 0.1, "nonsense": 0.05, "behind": 0.3}
 
     def test_nothing_is_lost_or_duplicated(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("headwater.ingest.jsonrpc.retry_after_s", lambda response: 0.001)
+        monkeypatch.setattr("headwater.ingest.jsonrpc.parse_retry_after", lambda response: 0.001)
         with Node(BLOCKS, faults=self.FAULTS).serving() as node:
-            steps = resumed(open_feed(node, from_slot=1000, to_slot=1100))
-            assert [one for step in steps for one in signatures(step)] == nonvoting(BLOCKS)
+            steps = resumed(open_reader(node, from_slot=1000, to_slot=1100))
+            assert [signature for step in steps for signature in signatures(step)] == nonvoting(BLOCKS)
         assert set(node.met) == set(self.FAULTS)
 
     @settings(max_examples=examples(30), suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -192,59 +196,59 @@ class TestFaults:
     ) -> None:
         """A kill loses the last step, which is not stored, and the state of the process."""
         blocks = Chain(number, skipped).blocks(500, 530)
-        found: list[str] = []
+        received: list[str] = []
         position: bytes | None = None
         with Node(blocks, faults=faults).serving() as node:
-            feed = open_feed(node, from_slot=500, to_slot=530, parallel=parallel)
-            steps = resumed(feed)
+            reader = open_reader(node, from_slot=500, to_slot=530, parallel=parallel)
+            steps = resumed(reader)
             for taken, step in enumerate(steps):
                 if taken == kill:
                     steps.close()
                     break
-                found += signatures(step)
+                received += signatures(step)
                 position = step.position if step else position
-            found += [one for step in resumed(feed, position) for one in signatures(step)]
-        assert found == nonvoting(blocks)
+            received += [signature for step in resumed(reader, position) for signature in signatures(step)]
+        assert received == nonvoting(blocks)
 
     def test_a_block_that_the_node_omits(self) -> None:
         slots = sorted(BLOCKS)
         with Node(BLOCKS).serving() as node:
             node.hidden.add(slots[20])
-            steps = open_feed(node, from_slot=1000, to_slot=1100).steps(None)
-            found: list[str] = []
+            steps = open_reader(node, from_slot=1000, to_slot=1100).steps(None)
+            received: list[str] = []
             with pytest.raises(NodeUnavailable, match=f"omitted the block of slot {slots[20]}, the parent"):  # noqa: PT012
                 for step in steps:
-                    found += signatures(step)
+                    received += signatures(step)
                     position = step.position if step else b""
-            assert found == nonvoting({slot: BLOCKS[slot] for slot in slots[:20]})
+            assert received == nonvoting({slot: BLOCKS[slot] for slot in slots[:20]})
             node.hidden.clear()
-            found += [
-                one
-                for step in open_feed(node, to_slot=1100, from_slot=1000).steps(position)
-                for one in signatures(step)
+            received += [
+                signature
+                for step in open_reader(node, to_slot=1100, from_slot=1000).steps(position)
+                for signature in signatures(step)
             ]
-        assert found == nonvoting(BLOCKS)
+        assert received == nonvoting(BLOCKS)
 
     def test_the_last_block_of_a_range_that_the_node_omits(self) -> None:
         slots = sorted(BLOCKS)
         with Node(BLOCKS).serving() as node:
             node.hidden.add(slots[20])
             with pytest.raises(NodeUnavailable, match=f"omitted the block of slot {slots[20]}"):
-                list(open_feed(node, from_slot=1000, to_slot=slots[20]).steps(None))
+                list(open_reader(node, from_slot=1000, to_slot=slots[20]).steps(None))
 
     def test_a_chain_that_lacks_the_last_block(self) -> None:
         with Node(BLOCKS).serving() as node:
             position = b'{"next_slot":1051,"block":1050}'
             node.blocks = {1060: {**BLOCKS[1100], "parentSlot": 1048}}
             with pytest.raises(NodeUnavailable, match="slot 1050, whose records are stored, is not on its chain"):
-                list(open_feed(node, from_slot=1000, to_slot=1100).steps(position))
+                list(open_reader(node, from_slot=1000, to_slot=1100).steps(position))
 
     def test_a_node_without_the_history(self) -> None:
         with Node(BLOCKS).serving() as node:
             node.blocks[900] = {}
             node.cleaned_below = 1000
             with pytest.raises(IngestStopped, match="no longer stores blocks that old"):
-                list(open_feed(node, from_slot=900, to_slot=1100).steps(None))
+                list(open_reader(node, from_slot=900, to_slot=1100).steps(None))
 
     def test_unreadable_blocks_are_never_skipped(self) -> None:
         blocks = dict(BLOCKS)
@@ -256,7 +260,7 @@ class TestFaults:
             Node(blocks).serving() as node,
             pytest.raises(NodeUnavailable, match=f"slot {slot} can't be read: the node"),
         ):
-            list(open_feed(node, from_slot=1000, to_slot=1100).steps(None))
+            list(open_reader(node, from_slot=1000, to_slot=1100).steps(None))
 
     def test_a_parent_that_is_missing_in_long_term_storage(self) -> None:
         """getBlocks lists the parent, but getBlock fails until the node has it again."""
@@ -264,30 +268,30 @@ class TestFaults:
         parent = slots[2]
         with Node({slot: BLOCKS[slot] for slot in slots}).serving() as node:
             node.refused[parent] = (-32009, f"Slot {parent} was skipped, or missing in long-term storage")
-            feed = open_feed(node, from_slot=slots[0], to_slot=slots[2])
-            steps, found = feed.steps(None), list[str]()
+            reader = open_reader(node, from_slot=slots[0], to_slot=slots[2])
+            steps, received = reader.steps(None), list[str]()
             position = b""
             with pytest.raises(NodeUnavailable, match=rf"refuses getBlock of slot {parent}: it lacks this block"):  # noqa: PT012
                 for step in steps:
-                    found += signatures(step)
+                    received += signatures(step)
                     position = step.position if step else position
-            assert found == nonvoting({slot: BLOCKS[slot] for slot in slots[:2]})
+            assert received == nonvoting({slot: BLOCKS[slot] for slot in slots[:2]})
             assert json.loads(position)["block"] == slots[1]
             node.refused.clear()
-            found += [one for step in feed.steps(position) for one in signatures(step)]
-        assert found == nonvoting({slot: BLOCKS[slot] for slot in slots[:3]})
+            received += [signature for step in reader.steps(position) for signature in signatures(step)]
+        assert received == nonvoting({slot: BLOCKS[slot] for slot in slots[:3]})
 
     @pytest.mark.parametrize("status", ["401", "301"])
     def test_a_refused_key_or_another_address(self, status: str) -> None:
         with Node(BLOCKS, faults={status: 1.0}).serving() as node:
             with pytest.raises(NodeUnavailable, match=rf"HTTP {status}.*check the URL"):
-                next(open_feed(node).steps(None))
+                next(open_reader(node).steps(None))
             assert node.calls["getSlot"] == 1
 
     def test_retry_after(self) -> None:
         with Node(BLOCKS, faults={"429": 1.0}).serving() as node:
             with pytest.raises(NodeUnavailable, match="HTTP 429") as caught:
-                next(open_feed(node).steps(None))
+                next(open_reader(node).steps(None))
             assert caught.value.retry_after_s == 1
 
 
@@ -296,19 +300,19 @@ class TestFaults:
 def test_the_key_is_never_in_messages(faults: dict[str, float], caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG, "headwater")
     with Node(BLOCKS, faults=faults).serving() as node:
-        feed = open_feed(node)
+        reader = open_reader(node)
         with pytest.raises(NodeUnavailable) as caught:
-            next(feed.steps(None))
+            next(reader.steps(None))
     chain: BaseException | None = caught.value
     while chain is not None:
         assert KEY not in f"{chain} {chain!r}"
         chain = chain.__cause__
-    assert KEY not in repr(feed._options)
+    assert KEY not in repr(reader._options)
     assert KEY not in caplog.text
 
 
 def test_a_rate() -> None:
     with Node(BLOCKS).serving() as node:
         started = time.monotonic()
-        list(open_feed(node, from_slot=1000, to_slot=1010, rate=50, parallel=8).steps(None))
+        list(open_reader(node, from_slot=1000, to_slot=1010, rate=50, parallel=8).steps(None))
         assert time.monotonic() - started >= (sum(node.calls.values()) - 1) / 50

@@ -1,4 +1,6 @@
-"""The price recipe for Orca on recorded swaps, compared with the balance changes of the pools' vaults.
+"""The price recipe for Orca gives the correct prices of recorded swaps.
+
+The prices are compared with the balance changes of the pools' vaults.
 
 The recipe reads amounts from the transfers, so the balances are an independent source.
 """
@@ -13,7 +15,7 @@ import pytest
 
 from headwater.ingest.solana.blocks import BLOCK
 from headwater.ingest.solana.records import records
-from headwater.services.recipes import RECIPES
+from headwater.recipes import RECIPES
 from tests.support.solana_blocks import FOLDER, Json
 from tests.support.v8 import Bench
 

@@ -1,11 +1,11 @@
-"""An ingest writes records and its position to Kafka in one transaction, although it is killed."""
+"""An ingest writes records and its position in one transaction, although it is killed."""
 
 from threading import Event
 
 import pytest
 from confluent_kafka import Producer
 
-from headwater.app.run_ingest import IngestTarget
+from headwater.app.ingest_target import IngestTarget
 from headwater.brokers.base import INGEST_TOPIC_CONFIG
 from headwater.brokers.client_errors import ClientErrors
 from headwater.brokers.client_settings import producer_settings
@@ -28,7 +28,7 @@ def block(number: int) -> Step:
 
 
 def values(kafka: KafkaServer, streams: IngestTarget, count: int) -> list[bytes]:
-    found = kafka.consume(streams.targets["log"].topic, count)
+    found = kafka.consume(streams.topics["log"].topic, count)
     return sorted(value for value in (message.value() for message in found) if isinstance(value, bytes))
 
 
@@ -46,7 +46,7 @@ def test_records_and_position(kafka: KafkaServer, streams: IngestTarget) -> None
 def test_an_open_transaction_of_a_killed_ingest_is_ignored(kafka: KafkaServer, streams: IngestTarget) -> None:
     with streams.open() as (writer, _):
         writer.write(block(1))
-    topic = streams.targets["log"].topic
+    topic = streams.topics["log"].topic
     dead = Producer(
         producer_settings(streams.access, ClientErrors(streams.access), 0)
         | {"transactional.id": transactional_id(streams.name), "delivery.timeout.ms": 10_000}

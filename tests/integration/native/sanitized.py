@@ -1,4 +1,4 @@
-"""A pytest plugin that runs the tests of a process with a library that gcc has built with sanitizers.
+"""A pytest plugin that runs tests with a library that gcc has built with sanitizers.
 
 `-p tests.integration.native.sanitized` loads it; HEADWATER_SANITIZED_LIBRARY names the library.
 """

@@ -1,4 +1,6 @@
-"""Runs the tests of the compiled loops under gcc's address and undefined-behaviour sanitizers.
+"""Runs the tests of the compiled loops under sanitizers.
+
+They are gcc's address and undefined-behaviour sanitizers.
 
 Python's allocator would hide writes beyond a buffer, so these runs use malloc.
 """
@@ -66,7 +68,10 @@ def build(gcc: str, sources: Path, target: Path) -> Path:
 
 
 def run(gcc: str, built: Path, tests: Sequence[str]) -> "subprocess.CompletedProcess[str]":
-    """Run tests with a library. An error ends the process, and the sanitizers write it to stderr."""
+    """Run tests with a library.
+
+    An error ends the process, and the sanitizers write it to stderr.
+    """
     paths = [subprocess.check_output([gcc, f"-print-file-name={name}"], text=True).strip() for name in PRELOADED]
     environment = {
         sanitized.LIBRARY: str(built),

@@ -1,4 +1,4 @@
-"""Hostile scripts: each makes one bad call between good ones, and has the allowed outcomes of the bad call."""
+"""Hostile scripts, each with the allowed outcomes of one bad call between good calls."""
 
 from typing import NamedTuple
 

@@ -1,4 +1,4 @@
-/* Runs under the sandbox's lock in place of the engine, before hello: only Landlock keeps it from files now.
+/* Runs under the sandbox's lock in place of Deno, before HELLO: only Landlock keeps it from files now.
    Says hello and then answers one frame: a line "name=errno" per attempt, 0 = it worked. */
 #define _GNU_SOURCE
 #include <errno.h>

@@ -1,4 +1,4 @@
-/* Runs under the sandbox's lock in place of the engine: says hello, then tries what a taken-over engine would try,
+/* Runs under the sandbox's lock in place of Deno: sends HELLO, then tries what a taken-over Deno would try,
    from the main thread and from a second one. Answers one frame: a line "name=errno" per attempt, 0 = it worked. */
 #define _GNU_SOURCE
 #include <errno.h>

@@ -1,4 +1,7 @@
-"""One worker survives all hostile scripts, delivers all other records in order, and frees its memory."""
+"""One worker survives all hostile scripts, delivers other records, and frees its memory.
+
+The records stay in order.
+"""
 
 import json
 from collections.abc import Sequence
@@ -30,7 +33,10 @@ def script(cases: Sequence[Case]) -> str:
 
 
 def records(cases: Sequence[Case]) -> list[dict[str, int]]:
-    """Return good records to warm up, then a bad record after every BETWEEN good ones, equally for each partition."""
+    """Return good records to warm up, then a bad record after every BETWEEN good records.
+
+    All partitions get equally many.
+    """
     good_records = [{"n": n} for n in range(WARM)]
     for bad in range(len(cases)):
         good_records += [{"n": len(good_records) + i} for i in range(BETWEEN)]
@@ -39,7 +45,10 @@ def records(cases: Sequence[Case]) -> list[dict[str, int]]:
 
 
 def by_record(found: Sequence[Message], fed: Sequence[Any]) -> list[tuple[int, Message]]:
-    """Return each output with its source record's number: n has offset n // PARTITIONS in n % PARTITIONS."""
+    """Return each output with the number of its source record.
+
+    Record n has offset n // PARTITIONS in partition n % PARTITIONS.
+    """
     sources = [headers(message)["headwater-src"].split("/") for message in found]
     numbers = [int(offset) * PARTITIONS + int(partition) for _, partition, offset, _ in sources]
     assert all(number < len(fed) for number in numbers)
@@ -47,7 +56,10 @@ def by_record(found: Sequence[Message], fed: Sequence[Any]) -> list[tuple[int, M
 
 
 def check(pipeline: Pipeline, fed: Sequence[dict[str, int]], cases: Sequence[Case]) -> int:
-    """Assert that good records are unchanged and bad ones have allowed outcomes. Return the dead letters."""
+    """Assert that good records are unchanged and bad ones have allowed outcomes.
+
+    Return the dead letters.
+    """
     results = by_record(pipeline.records(), fed)
     good = [(number, json.loads(message.value() or b"")) for number, message in results if "n" in fed[number]]
     assert sorted(good) == [(number, record) for number, record in enumerate(fed) if "n" in record]
@@ -63,7 +75,9 @@ def check(pipeline: Pipeline, fed: Sequence[dict[str, int]], cases: Sequence[Cas
 
 
 def wait_for_memory(pipeline: Pipeline, worker: WorkerProcess, fed: list[dict[str, int]], before: int) -> None:
-    """Wait until all children are below the replacement limit, and the worker's memory is as before.
+    """Wait until the memory of the worker and of its children is low again.
+
+    Children must be below the replacement limit, and the worker's memory as before.
 
     Good records are fed meanwhile, since a child is replaced between batches.
     """

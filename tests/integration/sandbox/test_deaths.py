@@ -1,4 +1,7 @@
-"""Children that die or grow at any time: no record is lost or wrongly rejected, and nothing is left behind."""
+"""No record is lost or wrongly rejected when children die or grow at any time.
+
+Nothing is left behind.
+"""
 
 import contextlib
 import os
@@ -15,13 +18,13 @@ import msgspec
 import psutil
 import pytest
 
-from headwater.errors import SandboxFailed, SetStoreUnavailable
+from headwater.errors import RedisUnavailable, SandboxFailed
 from headwater.sandbox import Sandbox
 from headwater.sandbox import sandbox as sandbox_module
 from headwater.sandbox.child import SandboxedChild
 from headwater.sandbox.deno_command import DenoCommand
-from headwater.sandbox.results import ScriptError
-from headwater.sandbox.sandbox import MembershipQuery, MembershipResult
+from headwater.sandbox.membership import MembershipQuery, MembershipResult
+from headwater.sandbox.results import ScriptFailure
 from headwater.sandbox.script_batch import ScriptBatch
 from tests.support.processes import alive
 from tests.support.sandbox import batch, lines, lookup
@@ -79,7 +82,7 @@ def test_kills_at_random_times_neither_lose_nor_reject_records() -> None:
             job = sandbox.submit(number, batch(lines(*RECORDS)))
             finish(job, sandbox)
             assert outputs(job) == EXPECTED
-            assert not job.errors
+            assert not job.failures
             batches += 1
         killer.join()
         assert killer.killed == 12
@@ -128,7 +131,7 @@ class TestBatchesSideBySide:
             for at, job in enumerate(jobs):
                 finish(job, sandbox)
                 blamed = [7] if at == 1 else []
-                assert [*job.errors] == blamed
+                assert [*job.failures] == blamed
                 assert [line for row, line in enumerate(job.outputs) if row not in blamed] == lines(
                     *({"n": n} for n in range(50) if n not in blamed)
                 )
@@ -168,7 +171,7 @@ class TestBatchesSideBySide:
             for done, job in enumerate(jobs, 1):
                 sandbox.wait(job)
                 assert all(each.finished for each in jobs[:done])
-            assert [[*job.errors] for job in jobs] == [[1], [], []]
+            assert [[*job.failures] for job in jobs] == [[1], [], []]
             assert jobs[1].outputs == jobs[2].outputs == lines({"n": 1}, {"n": 2}, {"n": 3})
 
     def test_an_unavailable_store_delays_both_batches(self) -> None:
@@ -176,7 +179,7 @@ class TestBatchesSideBySide:
 
         def check() -> None:
             if next(away, False):
-                raise SetStoreUnavailable("The set store does not answer.")
+                raise RedisUnavailable("Valkey or Redis does not answer.")
 
         with Sandbox() as sandbox:
             number = sandbox.add(SCRIPT, asked(check))
@@ -185,7 +188,7 @@ class TestBatchesSideBySide:
             while not jobs[-1].finished:
                 try:
                     sandbox.wait(jobs[-1])
-                except SetStoreUnavailable:
+                except RedisUnavailable:
                     refusals += 1
             assert refusals == 2
             assert [outputs(job) for job in jobs] == [EXPECTED] * 3
@@ -203,24 +206,27 @@ def test_a_stopped_child_is_killed_and_no_record_is_rejected(monkeypatch: pytest
 
 
 def test_no_record_is_rejected_if_reloading_a_script_is_too_slow(monkeypatch: pytest.MonkeyPatch) -> None:
-    """After a record was rejected, its script is reloaded. A child that is too slow is replaced."""
+    """After a record was rejected, its script is reloaded.
+
+    A child that is too slow is replaced.
+    """
     script = "function process(d) { if (d.bad) for (;;); return d }"
     with Sandbox() as sandbox:
         number = sandbox.add(script, lookup({}))
         before, load = sandbox.pid, SandboxedChild.load
-        late = iter([ScriptError("Timeout", "the top level of the script ran for more than 1 s")])
+        late = iter([ScriptFailure("Timeout", "the top level of the script ran for more than 1 s")])
         monkeypatch.setattr(SandboxedChild, "load", lambda *args: next(late, None) or load(*args))
         job = sandbox.submit(number, batch(lines({"n": 1}, {"bad": 1}, {"n": 2})))
         finish(job, sandbox)
-        assert ([*job.outputs], [*job.errors]) == ([b'{"n":1}', b"", b'{"n":2}'], [1])
+        assert ([*job.outputs], [*job.failures]) == ([b'{"n":1}', b"", b'{"n":2}'], [1])
         after = sandbox.submit(number, batch(lines(*RECORDS[:3])))
         finish(after, sandbox)
-        assert (outputs(after), after.errors) == (RECORDS[:3], {})
+        assert (outputs(after), after.failures) == (RECORDS[:3], {})
         assert sandbox.pid != before
 
 
 def test_a_batch_waits_for_an_unavailable_store() -> None:
-    answers = iter([SetStoreUnavailable("away"), SetStoreUnavailable("away")])
+    answers = iter([RedisUnavailable("away"), RedisUnavailable("away")])
 
     def away(question: MembershipQuery) -> MembershipResult:
         error = next(answers, None)
@@ -232,7 +238,7 @@ def test_a_batch_waits_for_an_unavailable_store() -> None:
         number = sandbox.add(SCRIPT, away)
         first, second = (sandbox.submit(number, batch(lines(*RECORDS))) for _ in range(2))
         for _ in range(2):
-            with pytest.raises(SetStoreUnavailable):
+            with pytest.raises(RedisUnavailable):
                 sandbox.wait(first)
         sandbox.wait(second)
         assert first.finished
@@ -266,7 +272,7 @@ def test_promises_that_are_never_freed_do_not_stop_the_batches(monkeypatch: pyte
         while len(pids) < 3:
             job = sandbox.submit(number, batch(lines(*RECORDS)))
             finish(job, sandbox)
-            assert (outputs(job), job.errors) == (RECORDS, {})
+            assert (outputs(job), job.failures) == (RECORDS, {})
             pids.add(sandbox.pid)
 
 
@@ -296,7 +302,10 @@ def children() -> set[int]:
     [pytest.param(8, marks=pytest.mark.long), pytest.param(1_000, marks=[pytest.mark.slow, pytest.mark.timeout(900)])],
 )
 def test_nothing_is_left_behind(times: int) -> None:
-    """The test runs in its own process, since threads of other tests open and close descriptors."""
+    """The test runs in its own process.
+
+    Threads of other tests open and close descriptors.
+    """
     program = f"from {__name__} import check_left_behind; check_left_behind({times})"
     subprocess.run([sys.executable, "-c", program], check=True, cwd=Path(__file__).parents[3])
 
@@ -346,5 +355,5 @@ def test_sandboxes_side_by_side() -> None:
 
 
 def test_an_engine_that_does_not_start() -> None:
-    with Sandbox(engine=DenoCommand(("/bin/true",), 320 << 20, jit=False)) as sandbox, pytest.raises(SandboxFailed):
+    with Sandbox(command=DenoCommand(("/bin/true",), 320 << 20, jit=False)) as sandbox, pytest.raises(SandboxFailed):
         sandbox.add(SCRIPT, lookup(MEMBERS))

@@ -1,11 +1,11 @@
-"""Scripts that try to escape from their realm, to access the harness, or to affect other records."""
+"""Scripts try to leave their realm, to access the harness, or to affect other records."""
 
 from typing import Any
 
 import msgspec
 import pytest
 
-from headwater.errors import ScriptRefused
+from headwater.errors import InvalidScript
 from headwater.sandbox import Sandbox
 from tests.support.sandbox import batch, lines, lookup, result, run
 
@@ -28,7 +28,10 @@ REPLACE_EVERYTHING = """
 
 
 def between(sandbox: Sandbox, body: str, top_level: str = "") -> Any:
-    """Return the outcome of a bad record. The good records around it and the next batch must be unaffected."""
+    """Return the outcome of a bad record.
+
+    The good records around it and the next batch must be unaffected.
+    """
     script = f"{top_level}\nfunction process(d) {{ if (!d.bad) return d;\n{body}\n}}"
     number = sandbox.add(script, lookup({"x": {"member"}}))
     job = sandbox.submit(number, batch(lines({"a": 1}, {"bad": 1}, {"a": 3})))
@@ -37,8 +40,8 @@ def between(sandbox: Sandbox, body: str, top_level: str = "") -> Any:
     after = sandbox.submit(number, batch(lines({"a": 4})))
     sandbox.wait(after)
     assert after.outputs == [b'{"a":4}']
-    if job.errors:
-        return job.errors[1].error
+    if job.failures:
+        return job.failures[1].error
     return msgspec.json.decode(job.outputs[1]) if job.outputs[1] else None
 
 
@@ -167,7 +170,7 @@ class TestImports:
 
     @pytest.mark.parametrize("line", ['import fs from "node:fs"', "export default 1", "await 1"])
     def test_modules_are_refused(self, shared_sandbox: Sandbox, line: str) -> None:
-        with pytest.raises(ScriptRefused) as refused:
+        with pytest.raises(InvalidScript) as refused:
             shared_sandbox.add(f"{line}; function process(d) {{ return d }}", lookup({}))
         assert refused.value.line == 1
 
@@ -231,7 +234,7 @@ class TestResults:
 
     def test_a_lone_surrogate_in_an_error(self, shared_sandbox: Sandbox) -> None:
         job = run(shared_sandbox, "function process() { console.log('\\udfff'); throw new Error('\\ud800') }", [b"{}"])
-        assert (job.errors[0].message, job.logs) == ("?", ["?"])
+        assert (job.failures[0].message, job.logs) == ("?", ["?"])
 
 
 class TestOtherRecords:
@@ -296,7 +299,7 @@ class TestOtherRecords:
         )
         script = f"{script} function process(d) {{ if (d.bad) {{ try {{ {deed} }} catch {{}} }} return view(d) }}"
         job = run(shared_sandbox, script, lines({}, {"bad": 1}, {}), {"x": {"member"}})
-        assert not clean.errors
+        assert not clean.failures
         assert (job.outputs[0], job.outputs[2]) == (clean.outputs[0], clean.outputs[2])
         seen = msgspec.json.decode(job.outputs[2] or b"")
         assert (seen["leak"], seen["member"], seen["other"], seen["caught"]) == (
@@ -343,7 +346,7 @@ class TestOtherRecords:
         script = (
             f"Object.defineProperty({prototype}.prototype, '0', {{ set() {{}} }}); function process(d) {{ return d }}"
         )
-        with pytest.raises(ScriptRefused):
+        with pytest.raises(InvalidScript):
             shared_sandbox.add(script, lookup({}))
 
     def test_species_and_subclasses(self, shared_sandbox: Sandbox) -> None:
@@ -403,9 +406,9 @@ class TestContains:
         assert between(shared_sandbox, body) == "UnknownDataset"
 
     def test_not_at_the_top_level(self, shared_sandbox: Sandbox) -> None:
-        with pytest.raises(ScriptRefused, match="while a record is processed"):
+        with pytest.raises(InvalidScript, match="while a record is processed"):
             shared_sandbox.add("flow.contains('x', ['a']); function process(d) { return d }", lookup({}))
 
     def test_the_name_flow_is_taken(self, shared_sandbox: Sandbox) -> None:
-        with pytest.raises(ScriptRefused, match="flow"):
+        with pytest.raises(InvalidScript, match="flow"):
             shared_sandbox.add("let flow = 1; function process(d) { return d }", lookup({}))

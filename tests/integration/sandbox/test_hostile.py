@@ -1,12 +1,14 @@
-"""Scripts that try to exhaust, to escape or to kill their process, as single records between good ones.
+"""Scripts try to exhaust, to escape or to kill their process.
+
+They are single records between good ones.
 
 CI runs the fast scripts together in one worker. `make test-all` runs each script alone, so that failures are specific.
 """
 
 import pytest
 
-from headwater.errors import ScriptRefused
-from headwater.sandbox import Sandbox, validate
+from headwater.errors import InvalidScript
+from headwater.sandbox import Sandbox, validate_script
 from tests.integration.sandbox.corpus import CASES, Case
 from tests.support.sandbox import batch, lookup, run
 
@@ -18,8 +20,8 @@ def test_only_the_bad_record_suffers(sandbox: Sandbox, case: Case) -> None:
     number = sandbox.add(script, lookup({"x": set()}))
     job = sandbox.submit(number, batch([b'{"a":1}', b'{"a":2,"bad":1}', b'{"a":3}']))
     sandbox.wait(job)
-    assert (job.outputs[0], job.outputs[2], [*job.errors]) == (b'{"a":1}', b'{"a":3}', [1] if job.errors else [])
-    outcome = job.errors[1].error if job.errors else (job.outputs[1] or b"").decode()
+    assert (job.outputs[0], job.outputs[2], [*job.failures]) == (b'{"a":1}', b'{"a":3}', [1] if job.failures else [])
+    outcome = job.failures[1].error if job.failures else (job.outputs[1] or b"").decode()
     assert outcome in case.outcomes
     assert sandbox.crash_events <= 1
 
@@ -38,7 +40,7 @@ def test_with_the_jit() -> None:
         for body in bodies:
             job = run(sandbox, f"function process(d) {{ if (!d.bad) return d; {body} }}", [b'{"bad":1}', b"{}"])
             assert job.outputs == [b"", b"{}"]
-            assert [*job.errors] == [0]
+            assert [*job.failures] == [0]
 
 
 def test_several_bad_records_of_one_batch_are_one_crash_event() -> None:
@@ -46,7 +48,7 @@ def test_several_bad_records_of_one_batch_are_one_crash_event() -> None:
     values = [b'{"bad":1}' if row in (3, 4, 40) else b'{"n":%d}' % row for row in range(50)]
     with Sandbox() as sandbox:
         job = run(sandbox, script, values)
-        assert {row: error.error for row, error in job.errors.items()} == dict.fromkeys((3, 4, 40), "SandboxCrash")
+        assert {row: error.error for row, error in job.failures.items()} == dict.fromkeys((3, 4, 40), "SandboxCrash")
         assert [row for row in range(50) if not job.outputs[row]] == [3, 4, 40]
         assert sandbox.crash_events == 1
 
@@ -59,5 +61,5 @@ def test_several_bad_records_of_one_batch_are_one_crash_event() -> None:
     ],
 )
 def test_a_hostile_top_level_is_refused(script: str) -> None:
-    with pytest.raises(ScriptRefused):
-        validate(script, "{}")
+    with pytest.raises(InvalidScript):
+        validate_script(script, "{}")

@@ -1,4 +1,7 @@
-"""Native code in the sandboxed child can do nothing, and Headwater does not start without the sandbox."""
+"""Native code in the sandboxed child can do nothing.
+
+Headwater does not start without the sandbox.
+"""
 
 import errno
 import os
@@ -12,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from headwater.errors import SandboxFailed, SetupError
-from headwater.sandbox import check
+from headwater.sandbox import check_machine
 from headwater.sandbox.child import SandboxedChild
 from headwater.sandbox.deno_command import DenoCommand, deno_command
 from headwater.sandbox.frames import Kind
@@ -24,7 +27,10 @@ REFUSED = {errno.EPERM, errno.ENOSYS}
 
 
 def compiled(source: str, directory: Path) -> str:
-    """Compile a C file, and return the program. Skip the test without a compiler, but not in CI."""
+    """Compile a C file, and return the program.
+
+    Skip the test without a compiler, but not in CI.
+    """
     compiler = shutil.which("gcc")
     if compiler is None:
         if os.environ.get("CI") == "true":
@@ -105,26 +111,26 @@ def test_an_unexpected_system_call_is_named(tmp_path: Path) -> None:
         SandboxedChild.start(DenoCommand((program,), DATA_BYTES, jit=False))
 
 
-def test_an_engine_that_sends_nothing_is_killed() -> None:
-    engine = DenoCommand(("/bin/cat",), DATA_BYTES, jit=False)
-    with pytest.raises(SandboxFailed, match="no answer in time"):
-        SandboxedChild.start(engine, timeout_s=1.0)
+def test_a_program_that_sends_nothing_is_killed() -> None:
+    command = DenoCommand(("/bin/cat",), DATA_BYTES, jit=False)
+    with pytest.raises(SandboxFailed, match="sent no frame in time"):
+        SandboxedChild.start(command, timeout_s=1.0)
 
 
 def test_a_missing_program() -> None:
     with pytest.raises(SandboxFailed, match=r"Landlock: .*No such file"):
-        SandboxedChild.start(DenoCommand(("/nonexistent/engine",), DATA_BYTES, jit=False))
+        SandboxedChild.start(DenoCommand(("/nonexistent/program",), DATA_BYTES, jit=False))
 
 
 class TestCheck:
     @pytest.mark.parametrize("jit", [False, True])
     def test_this_machine_passes(self, jit: bool) -> None:
-        check(jit=jit)
+        check_machine(jit=jit)
 
     def test_another_platform(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(sys, "platform", "darwin")
         with pytest.raises(SetupError, match="Linux"):
-            check()
+            check_machine()
 
     def test_without_landlock(self, monkeypatch: pytest.MonkeyPatch) -> None:
         def absent() -> int:
@@ -132,23 +138,26 @@ class TestCheck:
 
         monkeypatch.setattr(landlock, "version", absent)
         with pytest.raises(SetupError, match=r"Landlock .*Linux 5\.13"):
-            check()
+            check_machine()
 
     def test_without_glibc(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(landlock, "_DIRECTORIES", (Path("/nonexistent"),))
         with pytest.raises(SetupError, match="musl"):
-            check()
+            check_machine()
 
     def test_under_a_filter_that_has_a_listener(self) -> None:
-        """The kernel allows one listener per process, which a container's seccomp profile may already use."""
+        """The kernel allows one listener per process.
+
+        A container's seccomp profile may already use it.
+        """
         program = (
             "from headwater.sandbox.launcher import seccomp, syscalls\n"
             "from headwater.sandbox.launcher.bpf import ALLOW, return_action\n"
-            "from headwater.sandbox import check\n"
+            "from headwater.sandbox import check_machine\n"
             "from headwater.errors import SetupError\n"
             "syscalls.prctl(38, 1)\n"
             "seccomp.install([return_action(ALLOW)])\n"
-            "try: check()\n"
+            "try: check_machine()\n"
             "except SetupError as error: print(error)\n"
         )
         done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)

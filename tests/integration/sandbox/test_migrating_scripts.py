@@ -1,4 +1,7 @@
-"""The scripts on the page about migrating scripts give the documented results for the streams' example records."""
+"""The scripts on the page about migrating scripts give the documented results.
+
+They get the streams' example records.
+"""
 
 import json
 import re
@@ -7,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from headwater.model.stream import find_chain
-from headwater.sandbox import Sandbox, validate
+from headwater.sandbox import Sandbox, validate_script
 from tests.support.sandbox import lines, run
 
 PAGE = Path(__file__).parents[3] / "docs" / "migrating_scripts.md"
@@ -28,7 +31,7 @@ def test_examples(shared_sandbox: Sandbox, chain: str, entity: str, script: str,
     found = find_chain(chain)
     stream = found.entity(entity) if found else None
     assert stream is not None
-    checked = validate(script, json.dumps(stream.example))
+    checked = validate_script(script, json.dumps(stream.example))
     assert checked.warnings == []
     program = checked.javascript or script
     output = run(shared_sandbox, program, lines(stream.example), {"exchanges": set()}).outputs[0]

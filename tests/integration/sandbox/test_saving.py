@@ -7,7 +7,7 @@ import pytest
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from headwater.model.transforms.v8 import V8Transform
-from headwater.sandbox import validate, validation_sandbox
+from headwater.sandbox import validate_script, validation_sandbox
 from tests.unit.api.installation import FLOW, Installation, User, flow_body
 
 POINTER = "/pipeline_config/transforms/0/script"
@@ -23,7 +23,7 @@ def portal() -> Iterator[BlockingPortal]:
 
 @pytest.fixture
 def headwater(portal: BlockingPortal) -> Iterator[Installation]:
-    with Installation(portal, validate=validate, open_sandbox=validation_sandbox).serving() as headwater:
+    with Installation(portal, validate=validate_script, open_sandbox=validation_sandbox).serving() as headwater:
         yield headwater
 
 
@@ -41,7 +41,7 @@ def body(*scripts: str) -> dict[str, Any]:
 
 
 def stored(headwater: Installation, config_id: str) -> list[tuple[str, str | None]]:
-    """Return the stored scripts of a configuration, each with the JavaScript that was generated from it."""
+    """Return the stored scripts of a configuration, each with the generated JavaScript."""
     transforms = headwater.database.flows.get("alice", config_id).pipeline_config.transforms
     return [(t.script, t.javascript) for t in transforms if isinstance(t, V8Transform)]
 

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 import msgspec
 import pytest
 
-from headwater.errors import SetStoreUnavailable
+from headwater.errors import RedisUnavailable
 from headwater.sandbox import Sandbox
-from headwater.sandbox.sandbox import MembershipQuery, MembershipResult
+from headwater.sandbox.membership import MembershipQuery, MembershipResult
 from headwater.sandbox.script_batch import ScriptBatch
 from tests.integration.sandbox.test_deaths import Killer, finish
 from tests.support.sandbox import batch, lines, lookup
@@ -32,7 +32,7 @@ MEMBERS = {"x": {f"v{n}" for n in range(0, 37, 3)}, "y": {"v1"}}
 
 
 def outputs_of(job: ScriptBatch) -> list[dict[str, object]]:
-    assert not job.errors
+    assert not job.failures
     return [msgspec.json.decode(line or b"") for line in job.outputs]
 
 
@@ -117,14 +117,17 @@ def test_a_query_of_many_values_in_several_datasets() -> None:
     with Sandbox() as sandbox:
         job = sandbox.submit(sandbox.add(script, lookup(MEMBERS)), batch(lines(*records)))
         finish(job, sandbox)
-        assert {row: error.error for row, error in job.errors.items()} == {2: "UnknownDataset", 6: "UnknownDataset"}
+        assert {row: error.error for row, error in job.failures.items()} == {2: "UnknownDataset", 6: "UnknownDataset"}
         outputs = [msgspec.json.decode(line) for line in job.outputs if line]
         assert [output["member"] for output in outputs] == [True, False, True] * 2
         assert [output["asked"] for output in outputs] == [1, 2, 4, 5, 6, 8]
 
 
 def test_a_store_that_fails_during_a_batch() -> None:
-    """The state is reset each time. Earlier results are cached, so that the batch makes progress."""
+    """The state is reset each time.
+
+    Earlier results are cached, so that the batch makes progress.
+    """
     script = """
       let calls = 0, hits = 0;
       function process(r) {
@@ -137,7 +140,7 @@ def test_a_store_that_fails_during_a_batch() -> None:
 
     def answer(question: MembershipQuery) -> MembershipResult:
         if rng.random() < 0.5:
-            raise SetStoreUnavailable("away")
+            raise RedisUnavailable("away")
         return lookup(MEMBERS)(question)
 
     records = RECORDS[:12]
@@ -146,7 +149,7 @@ def test_a_store_that_fails_during_a_batch() -> None:
         while not job.finished:
             try:
                 finish(job, sandbox)
-            except SetStoreUnavailable:
+            except RedisUnavailable:
                 refusals += 1
         assert refusals
         assert [output["calls"] for output in outputs_of(job)] == list(range(1, 13))

@@ -1,4 +1,7 @@
-"""Modules and TypeScript: the generated scripts run, errors keep their positions, and hostile sources are rejected."""
+"""Modules and TypeScript work in scripts.
+
+The generated scripts run, errors keep their positions, and hostile sources are rejected.
+"""
 
 import contextlib
 import json
@@ -10,11 +13,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headwater.errors import ScriptRefused
+from headwater.errors import InvalidScript
 from headwater.model.transforms.v8 import MAX_SCRIPT_BYTES
-from headwater.sandbox import Sandbox, validate
+from headwater.sandbox import Sandbox, validate_script
 from headwater.sandbox.deno_command import deno_command
-from headwater.sandbox.results import ScriptError
+from headwater.sandbox.results import ScriptFailure
 from headwater.sandbox.validation.lint import MAX_WARNINGS
 from tests.integration.sandbox.corpus import ANY_BLAME, CASES, Case
 from tests.support.examples import examples
@@ -95,7 +98,7 @@ TYPESCRIPT = [
 
 @pytest.mark.parametrize("text", [*MODULES, *COMMON_JS, *TYPESCRIPT])
 def test_the_generated_script_runs(shared_sandbox: Sandbox, text: str) -> None:
-    checked = validate(text, EXAMPLE)
+    checked = validate_script(text, EXAMPLE)
     assert checked.warnings == []
     assert checked.javascript is not None
     assert run(shared_sandbox, checked.javascript, lines(RECORD)).outputs[0] == b'{"b":2}'
@@ -113,12 +116,12 @@ def test_the_generated_script_runs(shared_sandbox: Sandbox, text: str) -> None:
     ],
 )
 def test_scripts_run_as_they_are(text: str) -> None:
-    assert validate(text, EXAMPLE).javascript is None
+    assert validate_script(text, EXAMPLE).javascript is None
 
 
 def test_a_javascript_module_keeps_code_that_looks_like_types(shared_sandbox: Sandbox) -> None:
     text = "const f = (x, y) => [x, y]; export function process(r) { return { t: f(r.a < 5, r.a > (1)) } }"
-    javascript = validate(text, EXAMPLE).javascript
+    javascript = validate_script(text, EXAMPLE).javascript
     assert javascript is not None
     assert run(shared_sandbox, javascript, lines(RECORD)).outputs[0] == b'{"t":[true,false]}'
 
@@ -136,7 +139,7 @@ class TestStrictness:
         ],
     )
     def test_only_modules_are_strict(self, shared_sandbox: Sandbox, text: str, strict: bool) -> None:
-        javascript = validate(text, EXAMPLE).javascript or text
+        javascript = validate_script(text, EXAMPLE).javascript or text
         output = run(shared_sandbox, javascript, lines(RECORD)).outputs[0]
         assert json.loads(output or b"") == {"strict": strict}
 
@@ -184,8 +187,8 @@ class TestRefused:
         ],
     )
     def test_the_error_names_the_fix(self, text: str, line: int, column: int, advice: str) -> None:
-        with pytest.raises(ScriptRefused, match=re.escape(advice)) as refused:
-            validate(text, EXAMPLE)
+        with pytest.raises(InvalidScript, match=re.escape(advice)) as refused:
+            validate_script(text, EXAMPLE)
         assert (refused.value.line, refused.value.column) == (line, column)
 
     @pytest.mark.parametrize(
@@ -199,17 +202,17 @@ class TestRefused:
         ],
     )
     def test_two_candidate_functions(self, text: str) -> None:
-        with pytest.raises(ScriptRefused, match="keep one of them"):
-            validate(text, EXAMPLE)
+        with pytest.raises(InvalidScript, match="keep one of them"):
+            validate_script(text, EXAMPLE)
 
     @pytest.mark.parametrize("text", ["export const a = 1", "module.exports = { a: 1 }", "const a: number = 1"])
     def test_without_a_function(self, text: str) -> None:
-        with pytest.raises(ScriptRefused, match=r"no function `process\(record\)`"):
-            validate(text, EXAMPLE)
+        with pytest.raises(InvalidScript, match=r"no function `process\(record\)`"):
+            validate_script(text, EXAMPLE)
 
     def test_a_script_that_throws_a_syntax_error_is_not_typescript(self) -> None:
-        with pytest.raises(ScriptRefused, match="SyntaxError: own in line 2, column 7"):
-            validate("const t = (f) => f(1 < 2, 3 > (1));\nthrow new SyntaxError('own')", EXAMPLE)
+        with pytest.raises(InvalidScript, match="SyntaxError: own in line 2, column 7"):
+            validate_script("const t = (f) => f(1 < 2, 3 > (1));\nthrow new SyntaxError('own')", EXAMPLE)
 
 
 TYPES = st.sampled_from(
@@ -233,7 +236,7 @@ FORMS = st.sampled_from([
 @settings(max_examples=examples(30))
 def test_error_positions_refer_to_the_source(form: str, type_: str, before: str, inside: str) -> None:
     text = before + form.format(type=type_, space=inside)
-    (warning,) = validate(text, EXAMPLE).warnings
+    (warning,) = validate_script(text, EXAMPLE).warnings
     head = text[: text.index("x.y") + 2]
     line, column = head.count("\n") + 1, len(head.rpartition("\n")[2].encode("utf-16-le")) // 2 + 1
     assert f"(reading 'y') in line {line}, column {column}." in warning
@@ -259,8 +262,8 @@ DEEP = {
 @pytest.mark.parametrize("text", DEEP.values(), ids=DEEP.keys())
 def test_hostile_sources_are_rejected_in_time(text: str) -> None:
     began_s = time.monotonic()
-    with pytest.raises(ScriptRefused):
-        validate(text, EXAMPLE)
+    with pytest.raises(InvalidScript):
+        validate_script(text, EXAMPLE)
     assert time.monotonic() - began_s < 10
 
 
@@ -277,21 +280,21 @@ LONG = {
 @pytest.mark.parametrize("text", LONG.values(), ids=LONG.keys())
 def test_long_scripts_are_analysed_in_time(text: str) -> None:
     began_s = time.monotonic()
-    assert len(validate(text, EXAMPLE).warnings) <= MAX_WARNINGS
+    assert len(validate_script(text, EXAMPLE).warnings) <= MAX_WARNINGS
     assert time.monotonic() - began_s < 10
 
 
 def test_a_stack_overflow_during_compilation_has_no_position() -> None:
-    with pytest.raises(ScriptRefused, match=r"Maximum call stack size exceeded|nested too deeply") as refused:
-        validate(PROCESS + "const a = " + "(()=>" * 1_000 + "1" + ")" * 1_000, EXAMPLE)
+    with pytest.raises(InvalidScript, match=r"Maximum call stack size exceeded|nested too deeply") as refused:
+        validate_script(PROCESS + "const a = " + "(()=>" * 1_000 + "1" + ")" * 1_000, EXAMPLE)
     assert refused.value.line is None
 
 
 def test_concurrent_hostile_sources_do_not_affect_other_saves() -> None:
     def outcome(text: str) -> object:
         try:
-            return validate(text, EXAMPLE).warnings
-        except ScriptRefused:
+            return validate_script(text, EXAMPLE).warnings
+        except InvalidScript:
             return "refused"
 
     good = "export const process = (r: any) => ({ b: r.a })"
@@ -302,11 +305,14 @@ def test_concurrent_hostile_sources_do_not_affect_other_saves() -> None:
 
 def test_ordinary_nesting_is_accepted() -> None:
     deep = "if (x) { " * 500 + "}" * 500 + " const a: any = " + "[" * 500 + "]" * 500
-    assert validate(f"let x: any; {deep}\nfunction process(r: any) {{ return r }}", EXAMPLE).warnings == []
+    assert validate_script(f"let x: any; {deep}\nfunction process(r: any) {{ return r }}", EXAMPLE).warnings == []
 
 
 class TestCheckingChild:
-    """Only the child that checks scripts has the type stripper, and it is sandboxed like the others."""
+    """Only the child that checks scripts has the type stripper.
+
+    It is sandboxed like the other children.
+    """
 
     def test_workers_have_no_stripper(self) -> None:
         assert "stripTypeScriptTypes }" not in json.dumps(deno_command(jit=False).argv)
@@ -320,24 +326,24 @@ class TestCheckingChild:
         ],
     )
     def test_scripts_do_not_see_it(self, body: str) -> None:
-        with Sandbox(spare=False, engine=deno_command(jit=False, validates=True)) as sandbox:
+        with Sandbox(spare=False, command=deno_command(jit=False, validates=True)) as sandbox:
             assert result(sandbox, body) == {"t": "undefined"}
 
     def test_the_checking_child_strips_types_after_its_hello(self) -> None:
-        with Sandbox(spare=False, engine=deno_command(jit=False, validates=True)) as sandbox:
+        with Sandbox(spare=False, command=deno_command(jit=False, validates=True)) as sandbox:
             assert sandbox.strip_types("if (a) { let b: string }") == "if (a) { let b         }"
             assert sandbox.strip_types("let a = 1") == ""
 
     def test_saves_continue_after_a_source_that_kills_the_child(self) -> None:
-        with Sandbox(spare=False, engine=deno_command(jit=False, validates=True)) as sandbox:
-            assert isinstance(sandbox.strip_types("let a: any = " + "[" * 100_000), ScriptError)
+        with Sandbox(spare=False, command=deno_command(jit=False, validates=True)) as sandbox:
+            assert isinstance(sandbox.strip_types("let a: any = " + "[" * 100_000), ScriptFailure)
             assert sandbox.strip_types("let a: any") == "let a     "
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if not case.slow], ids=lambda case: case.name)
 def test_hostile_typescript_is_saved_with_a_warning_or_rejected(case: Case) -> None:
-    with contextlib.suppress(ScriptRefused):
-        checked = validate(f"export default function (d: any): any {{\n{case.body}\n}}", EXAMPLE)
+    with contextlib.suppress(InvalidScript):
+        checked = validate_script(f"export default function (d: any): any {{\n{case.body}\n}}", EXAMPLE)
         assert checked.javascript is not None
         assert checked.warnings or case.outcomes - ANY_BLAME
 
@@ -373,8 +379,8 @@ def test_sources_with_errors_are_rejected_or_keep_their_lines(text: str, data: s
     start = data.draw(st.integers(0, len(text)))
     end = data.draw(st.integers(start, min(len(text), start + 10)))
     changed = text[:start] + data.draw(PIECES) + text[end:]
-    with contextlib.suppress(ScriptRefused):
-        javascript = validate(changed, EXAMPLE).javascript
+    with contextlib.suppress(InvalidScript):
+        javascript = validate_script(changed, EXAMPLE).javascript
         if javascript is not None:
             generated = javascript.removeprefix(
                 javascript[: javascript.index("\n") + 1] if javascript[:2] == "/*" else ""
@@ -383,7 +389,10 @@ def test_sources_with_errors_are_rejected_or_keep_their_lines(text: str, data: s
 
 
 def _is_from(generated: str, sent: str) -> bool:
-    """Return whether a generated line has the source's characters at each position, or blanks, or a replaced export."""
+    """Return whether a generated line matches the source line.
+
+    At each position it must have the source's character, a blank, or a replaced export.
+    """
     pairs = zip(_units(generated), _units(sent), strict=False)
     return sum(one not in (other, *_BLANKS) for one, other in pairs) <= len("function process")
 

@@ -5,9 +5,9 @@ from concurrent.futures import ThreadPoolExecutor
 import msgspec
 import pytest
 
-from headwater.errors import ScriptRefused
+from headwater.errors import InvalidScript
 from headwater.model.transforms.v8 import CheckedScript
-from headwater.sandbox import Sandbox, validate
+from headwater.sandbox import Sandbox, validate_script
 from headwater.sandbox.validation.script_globals import GLOBALS
 from tests.support.sandbox import lines, run
 
@@ -32,25 +32,28 @@ class TestRefused:
         ],
     )
     def test_with_line_and_column(self, script: str, line: int, column: int) -> None:
-        with pytest.raises(ScriptRefused) as refused:
-            validate(script, "{}")
+        with pytest.raises(InvalidScript) as refused:
+            validate_script(script, "{}")
         assert (refused.value.line, refused.value.column) == (line, column)
         assert f"in line {line}, column {column}" in refused.value.detail
 
     @pytest.mark.parametrize("script", ["", "const x = 1", "const process = {}", "function proces(d) { return d }"])
     def test_without_a_function(self, script: str) -> None:
-        with pytest.raises(ScriptRefused, match=r"no function `process\(record\)`") as refused:
-            validate(script, "{}")
+        with pytest.raises(InvalidScript, match=r"no function `process\(record\)`") as refused:
+            validate_script(script, "{}")
         assert (refused.value.line, refused.value.column) == (None, None)
 
     @pytest.mark.parametrize("script", ["for (;;);", "Array(1e9).fill(1);"])
     def test_a_top_level_that_does_not_end(self, script: str) -> None:
-        with pytest.raises(ScriptRefused, match="the top level of the script ran for more than 1 s"):
-            validate(f"{script} function process(d) {{ return d }}", "{}")
+        with pytest.raises(InvalidScript, match="the top level of the script ran for more than 1 s"):
+            validate_script(f"{script} function process(d) {{ return d }}", "{}")
 
 
 class TestTopLevel:
-    """Time and random numbers depend on the record. At the top level they would differ between workers."""
+    """Time and random numbers depend on the record.
+
+    At the top level they would differ between workers.
+    """
 
     @pytest.mark.parametrize(
         ("script", "what", "column"),
@@ -68,8 +71,8 @@ class TestTopLevel:
         ],
     )
     def test_the_top_level_must_not_use_time_or_random_numbers(self, script: str, what: str, column: int) -> None:
-        with pytest.raises(ScriptRefused, match=rf"asks for (the|a) {what} outside of `process\(record\)`") as refused:
-            validate(f"{script}\nfunction process(d) {{ return d }}", "{}")
+        with pytest.raises(InvalidScript, match=rf"asks for (the|a) {what} outside of `process\(record\)`") as refused:
+            validate_script(f"{script}\nfunction process(d) {{ return d }}", "{}")
         assert (refused.value.line, refused.value.column) == (1, column)
 
     @pytest.mark.parametrize(
@@ -82,7 +85,10 @@ class TestTopLevel:
         ],
     )
     def test_the_top_level_may_parse_times(self, script: str) -> None:
-        assert validate(f"{script} function process(d) {{ return {{ t: Date.now(), r: Math.random() }} }}", "{}") == OK
+        assert (
+            validate_script(f"{script} function process(d) {{ return {{ t: Date.now(), r: Math.random() }} }}", "{}")
+            == OK
+        )
 
     @pytest.mark.parametrize("script", ["const now = Date.now();", "const r = Math.random();"])
     def test_stored_scripts_load_as_before(self, sandbox: Sandbox, script: str) -> None:
@@ -100,39 +106,41 @@ class TestWarnings:
         ],
     )
     def test_none(self, script: str) -> None:
-        assert validate(script, '{"a":1}') == OK
+        assert validate_script(script, '{"a":1}') == OK
 
     def test_an_exception_on_the_example(self) -> None:
-        (warning,) = validate("function process(d) {\n  return d.a.b.c }", '{"a":1}').warnings
+        (warning,) = validate_script("function process(d) {\n  return d.a.b.c }", '{"a":1}').warnings
         assert "TypeError" in warning
         assert "in line 2, column 16" in warning
 
     def test_the_warning_shows_the_record(self) -> None:
-        (warning,) = validate("function process(d) { return d.logs.map((log) => log) }", '{"address":"0x1"}').warnings
+        (warning,) = validate_script(
+            "function process(d) { return d.logs.map((log) => log) }", '{"address":"0x1"}'
+        ).warnings
         assert "is one object, not a block and not a list, with the members `address`" in warning
 
     def test_warnings_of_other_errors_do_not_show_the_record(self) -> None:
-        (warning,) = validate("function process(d) { throw new TypeError('no') }", '{"a":1}').warnings
+        (warning,) = validate_script("function process(d) { throw new TypeError('no') }", '{"a":1}').warnings
         assert warning == "The script fails on the stream's example record: TypeError: no in line 1, column 29."
 
     def test_a_call_that_takes_too_long(self) -> None:
-        (warning,) = validate("function process(d) { for (;;); }", "{}").warnings
+        (warning,) = validate_script("function process(d) { for (;;); }", "{}").warnings
         assert "50 ms" in warning
 
     @pytest.mark.parametrize("returned", ["{ error: String(d.a) }", "[{ error: 'x', stack: '' }, { error: 'y' }]"])
     def test_nothing_but_an_error(self, returned: str) -> None:
-        (warning,) = validate(f"function process(d) {{ return {returned} }}", "{}").warnings
+        (warning,) = validate_script(f"function process(d) {{ return {returned} }}", "{}").warnings
         assert warning.startswith("The script turns the stream's example record into nothing but an error: {")
 
     @pytest.mark.parametrize("returned", ["{ error: 'x', a: 1 }", "[{ error: 'x' }, { a: 1 }]", "[]", "{}"])
     def test_more_than_an_error(self, returned: str) -> None:
-        assert validate(f"function process(d) {{ return {returned} }}", "{}") == OK
+        assert validate_script(f"function process(d) {{ return {returned} }}", "{}") == OK
 
     def test_an_error_that_the_script_catches(self) -> None:
         script = (
             "function process(r) { try { return { n: Buffer.from(r.a) } } catch (e) { return { error: e.message } } }"
         )
-        trial, undefined = validate(script, '{"a":"00"}').warnings
+        trial, undefined = validate_script(script, '{"a":"00"}').warnings
         assert "nothing but an error" in trial
         assert undefined.startswith(
             "The script uses `Buffer` (line 1, column 41), which is not defined: use Uint8Array"
@@ -155,26 +163,26 @@ class TestPromises:
         ],
     )
     def test_are_refused_as_results(self, script: str) -> None:
-        with pytest.raises(ScriptRefused, match=r"nothing waits for a Promise.*ake out `async` and `await`"):
-            validate(script, "{}")
+        with pytest.raises(InvalidScript, match=r"nothing waits for a Promise.*ake out `async` and `await`"):
+            validate_script(script, "{}")
 
     def test_await_in_a_function_that_is_not_async(self) -> None:
-        with pytest.raises(ScriptRefused, match="Nothing waits for a Promise: take out `async` and `await`"):
-            validate("function process(d) { const x = await f(d); return x }", "{}")
+        with pytest.raises(InvalidScript, match="Nothing waits for a Promise: take out `async` and `await`"):
+            validate_script("function process(d) { const x = await f(d); return x }", "{}")
 
 
 class TestNames:
     def test_main(self) -> None:
-        with pytest.raises(ScriptRefused, match="It defines `main`: rename it to `process`"):
-            validate("function help() {} function main(stream) { return stream }", "{}")
+        with pytest.raises(InvalidScript, match="It defines `main`: rename it to `process`"):
+            validate_script("function help() {} function main(stream) { return stream }", "{}")
 
     def test_the_only_function(self) -> None:
-        with pytest.raises(ScriptRefused, match="It defines `handle`: rename it to `process`"):
-            validate("export const handle = (record: object) => record", "{}")
+        with pytest.raises(InvalidScript, match="It defines `handle`: rename it to `process`"):
+            validate_script("export const handle = (record: object) => record", "{}")
 
     def test_several_functions(self) -> None:
-        with pytest.raises(ScriptRefused, match="It defines `a`, `b`: rename the one that takes a record to `process`"):
-            validate("function a() {} const b = () => 1", "{}")
+        with pytest.raises(InvalidScript, match="It defines `a`, `b`: rename the one that takes a record to `process`"):
+            validate_script("function a() {} const b = () => 1", "{}")
 
     @pytest.mark.parametrize(
         ("script", "advice"),
@@ -186,8 +194,8 @@ class TestNames:
         ],
     )
     def test_unknown_names_are_reported_with_the_fix(self, script: str, advice: str) -> None:
-        with pytest.raises(ScriptRefused, match=advice):
-            validate(f"{script} function process(d) {{ return d }}", "{}")
+        with pytest.raises(InvalidScript, match=advice):
+            validate_script(f"{script} function process(d) {{ return d }}", "{}")
 
     def test_global_names_are_known(self, sandbox: Sandbox) -> None:
         script = "function process() { return { names: Object.getOwnPropertyNames(globalThis) } }"
@@ -199,7 +207,7 @@ class TestNames:
 def test_many_unknown_names() -> None:
     with ThreadPoolExecutor(12) as pool:
         scripts = [f"function process(d) {{ return d.a{number}.b }}" for number in range(12)]
-        warnings = list(pool.map(lambda script: validate(script, "{}").warnings, scripts))
+        warnings = list(pool.map(lambda script: validate_script(script, "{}").warnings, scripts))
     assert all(len(found) == 1 and "TypeError" in found[0] for found in warnings)
 
 
@@ -207,5 +215,5 @@ def test_many_unknown_names() -> None:
     "value", ["123456789012345678901234567890n", "JSON.rawJSON('1e400')", "JSON.rawJSON('9'.repeat(5000))"]
 )
 def test_thrown_values_of_any_type_are_reported(value: str) -> None:
-    (warning,) = validate(f"function process(r) {{ return {{ error: {value} }} }}", "{}").warnings
+    (warning,) = validate_script(f"function process(r) {{ return {{ error: {value} }} }}", "{}").warnings
     assert warning.startswith("The script turns the stream's example record into nothing but an error: {")

@@ -11,7 +11,9 @@ from headwater.errors import BrokerUnavailable, DeployFailed
 
 
 class MemoryClusterAdmin:
-    """Implements base.ClusterAdmin, and passes its contract tests. Tests may read its attributes.
+    """Implements base.ClusterAdmin, and passes its contract tests.
+
+    Tests may read its attributes.
 
     Attributes:
         away: While this is true, every call raises BrokerUnavailable.
@@ -139,10 +141,10 @@ class MemoryClusterAdmin:
             return Inventory(
                 topics=frozenset(self.topics),
                 users=frozenset(self.users if self.manages_users else ()),
-                rules={user: frozenset(topics) for user, topics in topics_of.items()},
+                topics_by_rule_user={user: frozenset(topics) for user, topics in topics_of.items()},
                 groups=frozenset(self._groups()),
                 busy_groups=frozenset(+self.members),
-                lists_users=self.manages_users,
+                has_users_and_rules=self.manages_users,
             )
 
     def append(self, topic: str, partition: int, timestamp_ms: int) -> None:
@@ -168,12 +170,14 @@ def _offset(timestamps: Sequence[int], start_at: str) -> int:
         case "latest":
             return len(timestamps)
         case _:
-            first_ms = base.start_time_ms(start_at)
+            first_ms = base.start_at_ms(start_at)
             return next((i for i, stamp in enumerate(timestamps) if stamp >= first_ms), len(timestamps))
 
 
 class MemorySubscriptions:
-    """Implements base.Subscriptions, and passes its contract tests. Tests may read its attributes.
+    """Implements base.Subscriptions, and passes its contract tests.
+
+    Tests may read its attributes.
 
     Attributes:
         away: While this is true, every call raises BrokerUnavailable.
@@ -203,7 +207,7 @@ class MemorySubscriptions:
         if self.made.setdefault(name, (topic, start_at))[0] != topic:
             raise DeployFailed(f"The subscription {self.path(name)} belongs to the topic of another stream.")
 
-    def require(self, path: str) -> None:
+    def require_exists(self, path: str) -> None:
         """See base.Subscriptions."""
         self._check()
         if path.rpartition("/")[2] not in self.names():

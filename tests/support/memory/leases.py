@@ -26,7 +26,7 @@ class MemoryLeases:
         with self._lock:
             lease = claim_lease(self._leases.get(name), candidate, self._now(), timedelta(seconds=ttl_s))
             self._leases[name] = lease
-            return lease.fencing if lease.holder == candidate.holder else None
+            return lease.fencing_token if lease.holder == candidate.holder else None
 
     def release(self, name: str, holder: str) -> None:
         with self._lock:
@@ -39,12 +39,12 @@ class MemoryLeases:
             lease = self._leases.get(name)
             if lease is None or lease.holder is None or lease.expires_at <= self._now():
                 return None
-            return Leader(lease.holder, lease.failing)
+            return Leader(lease.holder, lease.current_failure)
 
     def check(self, fence: Fence) -> None:
         with self._lock:
             lease = self._leases.get(fence.lease)
-            if lease is None or lease.fencing != fence.number:
+            if lease is None or lease.fencing_token != fence.fencing_token:
                 raise LeaseLost(fence.lease)
 
     @contextmanager

@@ -89,7 +89,10 @@ class MemoryQueue:
                 message.lease_ends_at = self._clock() + seconds
 
     def acknowledge(self, ack_ids: list[str]) -> None:
-        """Remove acknowledged messages. The ack id of an earlier delivery of a redelivered message is ignored."""
+        """Remove acknowledged messages.
+
+        The ack id of an earlier delivery of a redelivered message is ignored.
+        """
         for message in self._of(ack_ids):
             self._acknowledged.append(self._unacked.pop(message.id))
 
@@ -106,7 +109,10 @@ class MemoryQueue:
 
 
 class MemoryQueueSource:
-    """Implements sources.base.Source. It renews its leases in `poll`, so a reader that does not poll loses them."""
+    """Implements sources.base.Source.
+
+    It renews its leases in `poll`, so a reader that does not poll loses them.
+    """
 
     def __init__(
         self,
@@ -128,7 +134,7 @@ class MemoryQueueSource:
             return RecordBatch.empty(self._queue.name)
         if not self._joined:
             self._joined = True
-            self._listener.assigned([*PARTITIONS])
+            self._listener.on_assigned([*PARTITIONS])
         self._queue.renew(self._unacked.ack_ids(), LEASE_S)
         repeats = [message.ack_id for message in self._queue.deliver(self) if not self._unacked.add(message)]
         self._queue.acknowledge(repeats)
@@ -139,7 +145,7 @@ class MemoryQueueSource:
             self._sleep(timeout_s)
         return batch
 
-    def gaps(self) -> list[Gap]:
+    def take_gaps(self) -> list[Gap]:
         return []
 
     def unreadable(self) -> Mapping[int, str]:

@@ -13,13 +13,13 @@ class _Deployment:
     """The metrics of one deployment.
 
     Attributes:
-        owners: The owner by group and partition.
-        marks: The end of the counted offsets by group and partition.
+        writers: The writer by group and partition.
+        counted_offsets: The counted offset by group and partition.
         intervals: The intervals by resolution and start.
     """
 
-    owners: dict[tuple[str, int], str] = field(default_factory=dict)
-    marks: dict[tuple[str, int], int] = field(default_factory=dict)
+    writers: dict[tuple[str, int], str] = field(default_factory=dict)
+    counted_offsets: dict[tuple[str, int], int] = field(default_factory=dict)
     intervals: dict[tuple[int, int], Interval] = field(default_factory=lambda: defaultdict(Interval))
     last_progress: float | None = None
 
@@ -37,31 +37,33 @@ class MemoryMetrics:
         self._deployments: dict[str, _Deployment] = defaultdict(_Deployment)
 
     def acquire_partitions(
-        self, deployment_id: str, group: str, owner: str, partitions: Collection[int]
+        self, deployment_id: str, group: str, writer: str, partitions: Collection[int]
     ) -> Mapping[int, int]:
         """See MetricStore."""
         with self._lock:
-            found = self._deployments[deployment_id]
-            found.owners.update({(group, partition): owner for partition in partitions})
-            return {p: found.marks[group, p] for p in partitions if (group, p) in found.marks}
+            deployment = self._deployments[deployment_id]
+            deployment.writers.update({(group, partition): writer for partition in partitions})
+            return {
+                p: deployment.counted_offsets[group, p] for p in partitions if (group, p) in deployment.counted_offsets
+            }
 
-    def write(self, deployment_id: str, group: str, owner: str, delta: MetricsDelta) -> frozenset[int]:
+    def write(self, deployment_id: str, group: str, writer: str, delta: MetricsDelta) -> frozenset[int]:
         """See MetricStore."""
         with self._lock:
-            found = self._deployments[deployment_id]
-            refused = frozenset(p for p in delta.partitions if found.owners.get((group, p), owner) != owner)
+            deployment = self._deployments[deployment_id]
+            rejected = frozenset(p for p in delta.partitions if deployment.writers.get((group, p), writer) != writer)
             new = [
-                (p, span)
-                for p, span in delta.partitions.items()
-                if p not in refused and found.marks.get((group, p), -1) < span.end
+                (p, counts)
+                for p, counts in delta.partitions.items()
+                if p not in rejected and deployment.counted_offsets.get((group, p), -1) < counts.end
             ]
-            for partition, span in new:
-                found.owners[group, partition], found.marks[group, partition] = owner, span.end
-                found.last_progress = float(delta.minute)
-                found.add(delta.minute, span.counts, {})
+            for partition, counts in new:
+                deployment.writers[group, partition], deployment.counted_offsets[group, partition] = writer, counts.end
+                deployment.last_progress = float(delta.minute)
+                deployment.add(delta.minute, counts.counts, {})
             if new or not delta.partitions:
-                found.add(delta.minute, {}, delta.times)
-            return refused
+                deployment.add(delta.minute, {}, delta.times)
+            return rejected
 
     def read(self, deployment_id: str, time_range: TimeRange, now_s: float) -> Mapping[int, Interval]:
         """See MetricStore."""

@@ -6,11 +6,14 @@ from datetime import UTC, datetime
 
 from headwater.errors import OrchestratorUnavailable
 from headwater.model.deployment import LogLine, Status, WorkerStatus
-from headwater.model.worker_spec import Heartbeat, WorkerSet, WorkerSnapshot
+from headwater.model.worker_protocol import Heartbeat, WorkerSnapshot
+from headwater.model.worker_spec import WorkerSet
 
 
 class MemoryOrchestrator:
-    """Implements orchestrators.base.Orchestrator. With auto=False, workers become ready only by `make_ready`.
+    """Implements orchestrators.base.Orchestrator.
+
+    With auto=False, workers become ready only by `make_ready`.
 
     Attributes:
         heartbeats: Heartbeats of ready workers by name. Other ready workers have a default heartbeat.
@@ -24,7 +27,7 @@ class MemoryOrchestrator:
         self._next: dict[str, WorkerSet] = {}
         self._ready: set[str] = set()
         self._closed = False
-        self.failing = ""
+        self.current_failure = ""
         self._shown: dict[tuple[str, str, bool, int], tuple[WorkerStatus, ...]] = {}
         self._started_at: dict[tuple[str, str], datetime] = {}
         self.heartbeats: dict[str, Heartbeat] = {}

@@ -13,22 +13,22 @@ class MemoryPrices:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._owners: dict[int, tuple[str, str]] = {}
+        self._writers: dict[int, tuple[str, str]] = {}
         self._positions: dict[int, tuple[str, int]] = {}
-        self._position_seen_by_owner: dict[tuple[str, int], tuple[str, int] | None] = {}
+        self._position_seen_by_writer: dict[tuple[str, int], tuple[str, int] | None] = {}
         self._states: dict[tuple[int, bytes], bytes] = {}
         self._tails: dict[tuple[int, bytes], bytes] = {}
         self._archived: dict[ArchiveKey, bytes] = {}
         self._unsettled: dict[int, set[bytes]] = {}
         self._chains: set[str] = set()
 
-    def acquire_partitions(self, owner: str, topic_id: str, partitions: Collection[int]) -> Mapping[int, int]:
+    def acquire_partitions(self, writer: str, topic_id: str, partitions: Collection[int]) -> Mapping[int, int]:
         """See PriceStore."""
         with self._lock:
-            self._owners.update(dict.fromkeys(partitions, (owner, topic_id)))
-            self._position_seen_by_owner.update({(owner, p): self._positions.get(p) for p in partitions})
+            self._writers.update(dict.fromkeys(partitions, (writer, topic_id)))
+            self._position_seen_by_writer.update({(writer, p): self._positions.get(p) for p in partitions})
             ends = {p: self._positions[p] for p in partitions if p in self._positions}
-            return {p: end for p, (of, end) in ends.items() if of == topic_id}
+            return {p: end for p, (stored_topic_id, end) in ends.items() if stored_topic_id == topic_id}
 
     def read(self, partition: int, tokens: Sequence[bytes]) -> list[tuple[bytes | None, bytes | None]]:
         """See PriceStore."""
@@ -40,13 +40,13 @@ class MemoryPrices:
         with self._lock:
             return [self._archived.get(key) for key in archive_keys]
 
-    def write(self, partition: int, owner: str, written: PriceWrite) -> Mapping[bytes, int] | None:
+    def write(self, partition: int, writer: str, written: PriceWrite) -> Mapping[bytes, int] | None:
         """See PriceStore."""
         with self._lock:
-            ownership = self._owners.get(partition, ("", ""))
-            if ownership[0] != owner or self._position_seen_by_owner[owner, partition] != self._positions.get(
-                partition
-            ):
+            writer_and_topic_id = self._writers.get(partition, ("", ""))
+            if writer_and_topic_id[0] != writer or self._position_seen_by_writer[
+                writer, partition
+            ] != self._positions.get(partition):
                 return None
             self._archived |= written.archived
             self._unsettled.setdefault(partition, set()).update(written.unsettled)
@@ -56,7 +56,10 @@ class MemoryPrices:
             for token, tail in written.tails.items():
                 self._tails[partition, token] = self._tails.get((partition, token), b"") + tail
             self._unsettled[partition].difference_update(written.settled)
-            self._positions[partition] = self._position_seen_by_owner[owner, partition] = ownership[1], written.end
+            self._positions[partition] = self._position_seen_by_writer[writer, partition] = (
+                writer_and_topic_id[1],
+                written.end,
+            )
             return {token: len(self._tails[partition, token]) for token in written.tails}
 
     def unsettled(self, partition: int) -> Collection[bytes]:
@@ -64,7 +67,7 @@ class MemoryPrices:
         with self._lock:
             return frozenset(self._unsettled.get(partition, ()))
 
-    def note_chains(self, chains: Collection[str]) -> None:
+    def add_chains(self, chains: Collection[str]) -> None:
         """See PriceStore."""
         with self._lock:
             self._chains.update(chains)

@@ -1,4 +1,7 @@
-"""Sets, reservations and dataset names in memory, with the same order and paging of values as stores/redis."""
+"""Sets, reservations and dataset names in memory.
+
+The order and the paging of values are the same as in stores/redis.
+"""
 
 import secrets
 import threading
@@ -9,20 +12,24 @@ from datetime import datetime
 
 from headwater.model.quota import Reservation
 from headwater.model.value_sets import SetId
-from headwater.stores.protocols.sets import SetWriteResult, ValuePage
+from headwater.stores.protocols.sets import SetCount, SetWriteResult, ValuePage
 from headwater.stores.redis.sets import value_encoding
 
 
 @dataclass(slots=True)
 class _Set:
-    """A set: the position of each value. hash_key and version are kept when the values are replaced."""
+    """A set with the position of each value.
+
+    hash_key and version are kept when the values are replaced.
+    """
 
     values: dict[str, int] = field(default_factory=dict)
     version: int = 0
     hash_key: int = field(default_factory=lambda: secrets.randbits(64))
 
     def position(self, value: str) -> int:
-        return value_encoding.position(value_encoding.hash_of(value_encoding.encode(value), self.hash_key))
+        [hash_] = value_encoding.hashes([value_encoding.encode(value)], self.hash_key)
+        return hash_ >> (value_encoding.HASH_BITS - value_encoding.POSITION_BITS)
 
     def written(self, changed: int) -> SetWriteResult:
         self.version += changed > 0
@@ -36,42 +43,42 @@ class MemorySetStore:
         self._lock = threading.Lock()
         self._sets: dict[SetId, _Set] = defaultdict(_Set)
 
-    def add(self, target: SetId, values: Sequence[str]) -> SetWriteResult:
+    def add(self, set_id: SetId, values: Sequence[str]) -> SetWriteResult:
         """See SetStore."""
         with self._lock:
-            found = self._sets[target]
+            found = self._sets[set_id]
             new = set(values) - found.values.keys()
             found.values.update((value, found.position(value)) for value in new)
             return found.written(len(new))
 
-    def remove(self, target: SetId, values: Sequence[str]) -> SetWriteResult:
+    def remove(self, set_id: SetId, values: Sequence[str]) -> SetWriteResult:
         """See SetStore."""
         with self._lock:
-            found = self._sets[target]
+            found = self._sets[set_id]
             gone = found.values.keys() & set(values)
             for value in gone:
                 del found.values[value]
             return found.written(len(gone))
 
-    def replace(self, target: SetId, values: Iterable[str]) -> SetWriteResult:
+    def replace(self, set_id: SetId, values: Iterable[str]) -> SetWriteResult:
         """See SetStore."""
         new = set(values)
         with self._lock:
-            found = self._sets[target]
+            found = self._sets[set_id]
             found.values = {value: found.position(value) for value in new}
             found.version += 1
             return SetWriteResult(len(new), found.version, len(new))
 
-    def contains_many(self, target: SetId, values: Sequence[str]) -> list[bool]:
+    def contains_many(self, set_id: SetId, values: Sequence[str]) -> list[bool]:
         """See SetStore."""
         with self._lock:
-            known = self._sets[target].values
+            known = self._sets[set_id].values
             return [value in known for value in values]
 
-    def page(self, target: SetId, cursor: int | None, count: int) -> ValuePage:
+    def page(self, set_id: SetId, cursor: int | None, count: int) -> ValuePage:
         """See SetStore."""
         with self._lock:
-            known = self._sets[target].values
+            known = self._sets[set_id].values
             after = sorted((p, value) for value, p in known.items() if cursor is None or p > cursor)
             total = len(known)
         end = min(count, len(after))
@@ -79,20 +86,20 @@ class MemorySetStore:
             end += 1
         return ValuePage([value for _, value in after[:end]], after[end - 1][0] if end < len(after) else None, total)
 
-    def count(self, target: SetId) -> tuple[int, int]:
+    def count(self, set_id: SetId) -> SetCount:
         """See SetStore."""
         with self._lock:
-            found = self._sets[target]
-            return len(found.values), found.version
+            found = self._sets[set_id]
+            return SetCount(len(found.values), found.version)
 
-    def counts(self, targets: Sequence[SetId]) -> Sequence[int]:
+    def counts(self, set_ids: Sequence[SetId]) -> Sequence[int]:
         """See SetCounts."""
-        return [self.count(target)[0] for target in targets]
+        return [self.count(set_id).values for set_id in set_ids]
 
-    def drop(self, target: SetId) -> None:
+    def drop(self, set_id: SetId) -> None:
         """See SetStore."""
         with self._lock:
-            self._sets.pop(target, None)
+            self._sets.pop(set_id, None)
 
     def sweep(self) -> None:
         """Do nothing: an interrupted replacement leaves nothing behind."""
@@ -102,20 +109,20 @@ class MemoryUnsavedSets:
     """UnsavedSets of one process."""
 
     def __init__(self) -> None:
-        self._begun: dict[SetId, datetime] = {}
+        self._added_at: dict[SetId, datetime] = {}
 
-    def begin(self, targets: Iterable[SetId], now: datetime) -> None:
+    def add(self, set_ids: Iterable[SetId], now: datetime) -> None:
         """See UnsavedSets."""
-        self._begun |= dict.fromkeys(targets, now)
+        self._added_at |= dict.fromkeys(set_ids, now)
 
-    def end(self, targets: Iterable[SetId]) -> None:
+    def remove(self, set_ids: Iterable[SetId]) -> None:
         """See UnsavedSets."""
-        for target in targets:
-            self._begun.pop(target, None)
+        for set_id in set_ids:
+            self._added_at.pop(set_id, None)
 
-    def begun_before(self, time: datetime) -> Sequence[SetId]:
+    def added_before(self, time: datetime) -> Sequence[SetId]:
         """See UnsavedSets."""
-        return [target for target, begun in self._begun.items() if begun < time]
+        return [set_id for set_id, added_at in self._added_at.items() if added_at < time]
 
 
 class MemoryReservations:

@@ -1,13 +1,16 @@
-"""In-memory implementations of both producers, for tests. Records reach their topic on flush or on commit."""
+"""In-memory implementations of both producers, for tests.
+
+Records reach their topic on flush or on commit.
+"""
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol, cast
 
 from headwater.errors import BrokerUnavailable, DeliveryFailed
 from headwater.model.record import Headers
-from headwater.sinks.base import RecordRejection
-from headwater.sinks.outputs import OutputBatch, size_error
+from headwater.sinks.base import Rejection
+from headwater.sinks.outputs import OutputBatch, size_error, values_bytes
 
 MAX_QUEUED_RECORDS = 100_000
 
@@ -58,7 +61,7 @@ class MemoryProducer:
         self._needed = needed
         self._max_queued = max_queued
         self._queue: deque[Produced] = deque()
-        self._failed: list[RecordRejection] = []
+        self._failed: list[Rejection] = []
 
     def connect(self, timeout_s: float) -> None:
         self._topics.require(self._needed)
@@ -88,9 +91,9 @@ class MemoryProducer:
             if record.topic in self._topics.records:
                 self._topics.records[record.topic].append(record)
             else:
-                self._failed.append(RecordRejection(f"The topic {record.topic} does not exist."))
+                self._failed.append(Rejection(f"The topic {record.topic} does not exist."))
 
-    def failures(self) -> list[RecordRejection]:
+    def take_rejections(self) -> list[Rejection]:
         failed, self._failed = self._failed, []
         return failed
 
@@ -102,7 +105,10 @@ class MemoryGroupMember(Protocol):
     """A member of a MemoryGroup."""
 
     def store(self, positions: Mapping[int, int]) -> bool:
-        """Commit positions. Return False, and commit nothing, when the member does not own one of the partitions."""
+        """Commit positions.
+
+        Return False, and commit nothing, when the member does not own one of the partitions.
+        """
 
 
 class MemoryTransactionalProducer:
@@ -128,12 +134,14 @@ class MemoryTransactionalProducer:
     def pending_records(self) -> int:
         return sum(map(len, self._pending))
 
-    def failures(self) -> list[RecordRejection]:
+    def pending_bytes(self) -> int:
+        return values_bytes(self._pending)
+
+    def take_rejections(self) -> list[Rejection]:
         return []
 
-    def forget(self, partitions: Iterable[int]) -> None:
-        dropped = set(partitions)
-        self._pending = [outputs.without(dropped) for outputs in self._pending]
+    def drop_partitions(self, partitions: Collection[int]) -> None:
+        self._pending = [outputs.without_sources(partitions) for outputs in self._pending]
 
     def commit(self, positions: Mapping[int, int], group_metadata: Callable[[], object]) -> None:
         rows, self._pending = [row for outputs in self._pending for row in _produced(outputs)], []

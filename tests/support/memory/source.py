@@ -1,4 +1,7 @@
-"""In-memory implementation of the Kafka source, for tests: a topic, a consumer group, and its members."""
+"""The Kafka source in memory, for tests.
+
+It has a topic, a consumer group, and the members of the group.
+"""
 
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -11,9 +14,9 @@ from headwater.sources.base import (
     Gap,
     Positions,
     RebalanceListener,
-    no_committed_offset,
-    offset_beyond_end,
-    topic_recreated,
+    no_committed_offset_error,
+    offset_beyond_end_error,
+    topic_recreated_error,
 )
 
 
@@ -126,7 +129,10 @@ class MemoryGroup:
         self.targets = targets
 
     def start(self, partition: int) -> int:
-        """Return where a new owner starts: at the committed position, or at the first record without one."""
+        """Return where a new owner starts.
+
+        That is the committed position, or the first record if there is none.
+        """
         if partition in self.committed:
             return self.committed[partition]
         return self.topic.first(partition)
@@ -134,9 +140,9 @@ class MemoryGroup:
     def check_topic(self) -> None:
         """Raise SourceGap when no position is committed, or one on another topic of the same name."""
         if not self.committed:
-            raise no_committed_offset(self.topic.name)
+            raise no_committed_offset_error(self.topic.name)
         if not {self.topic.id} >= set(self.topic_ids.values()):
-            raise topic_recreated(self.topic.name)
+            raise topic_recreated_error(self.topic.name)
 
     def commit(self, positions: Positions, topic_id: int) -> None:
         """Commit positions on the topic with this id."""
@@ -171,7 +177,7 @@ class MemorySource:
         self._serve_group()
         topic = self._group.topic
         if self._joined and self._topic_id != topic.id:
-            raise topic_recreated(topic.name)
+            raise topic_recreated_error(topic.name)
         rows: list[SourceRecord] = []
         if not self._paused:
             unreadable, read = self.unreadable(), self._read_partitions()
@@ -200,12 +206,12 @@ class MemorySource:
     def _pass_gap(self, partition: int) -> None:
         topic, position = self._group.topic, self._positions[partition]
         if position > topic.ends[partition]:
-            raise offset_beyond_end(topic.name, partition, position, topic.ends[partition])
+            raise offset_beyond_end_error(topic.name, partition, position, topic.ends[partition])
         if position < topic.first(partition):
             self._positions[partition] = topic.first(partition)
             self._gaps.append(Gap(topic.name, partition, position, topic.first(partition)))
 
-    def gaps(self) -> list[Gap]:
+    def take_gaps(self) -> list[Gap]:
         gaps, self._gaps = self._gaps, []
         return gaps
 
@@ -218,11 +224,11 @@ class MemorySource:
         if listener is None:
             return
         if self not in group.members and self._joined:
-            self._drop(self._positions, listener.lost)
+            self._drop(self._positions, listener.on_lost)
             self._joined = False
             group.add(self)
-        self._drop([p for p in self._positions if group.owners.get(p) is not self], listener.lost)
-        self._drop([p for p in self._positions if group.targets.get(p) is not self], listener.revoked)
+        self._drop([p for p in self._positions if group.owners.get(p) is not self], listener.on_lost)
+        self._drop([p for p in self._positions if group.targets.get(p) is not self], listener.on_revoked)
         free = [p for p, member in group.targets.items() if member is self and p not in group.owners]
         if free or not self._joined:
             if free:
@@ -230,7 +236,7 @@ class MemorySource:
             self._joined, self._topic_id = True, self._topic_id or group.topic.id
             self._positions.update({p: group.start(p) for p in free})
             group.owners.update(dict.fromkeys(free, self))
-            listener.assigned(sorted(free))
+            listener.on_assigned(sorted(free))
 
     def _drop(self, partitions: Iterable[int], callback: Callable[[list[int]], None]) -> None:
         dropped = sorted(partitions)
@@ -267,7 +273,7 @@ class MemorySource:
         return True
 
     def _fenced(self, positions: Iterable[int]) -> list[int]:
-        """Return those of the partitions that this member does not own."""
+        """Return the partitions among these that this member does not own."""
         return [p for p in positions if self._group.owners.get(p) is not self]
 
     def committed(self) -> Positions:

@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Callable
 
-from headwater.stores.protocols.control import TokenResult
+from headwater.stores.protocols.token_buckets import TokenResult
 
 
 class MemoryBuckets:

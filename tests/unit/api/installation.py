@@ -16,26 +16,26 @@ from fastapi import FastAPI
 
 from headwater.api.app import create_api
 from headwater.api.dependencies import ReadinessProbe, Services
-from headwater.errors import ScriptRefused
+from headwater.errors import InvalidScript
 from headwater.model.binding import Bindings, KafkaTopic
-from headwater.model.deployment import Condition, Deployment, Observation, Phase, Progress
+from headwater.model.deployment import Condition, Deployment, DeploymentProgress, Observation, Phase
 from headwater.model.key import DEFAULT_SCOPES
-from headwater.model.record import Failure, Outcome, RecordBatch
+from headwater.model.record import Failure, RecordBatch, TransformResult
 from headwater.model.transforms.v8 import CheckedScript, V8Transform
 from headwater.native import BytesColumn
 from headwater.sandbox import Sandbox
 from headwater.services.audit import AuditedSets
 from headwater.services.datasets import Datasets
+from headwater.services.deployment_metrics import DeploymentMetrics
 from headwater.services.deployments import Deployments, KafkaEndpoint
 from headwater.services.filters import Filters
 from headwater.services.flows import Flows, FlowStores
 from headwater.services.idempotency import IdempotencyService
 from headwater.services.ids import new_id
 from headwater.services.keys import Keys
-from headwater.services.metrics import DeploymentMetrics
 from headwater.services.pipeline_checker import PipelineChecker
 from headwater.services.prices import Prices
-from headwater.services.quotas import QuotaSets, QuotaStores
+from headwater.services.quotas import QuotaEnforcingSets, QuotaStores
 from headwater.services.trials import Trials
 from headwater.stores.protocols.deployments import DeploymentStore
 from headwater.stores.protocols.sets import SetLookup
@@ -54,7 +54,10 @@ TOKEN = "0x9f47c0de13b5a8264e7fd09c31b6a5e80d24f7c1"
 
 
 def flow_body(**pipeline: Any) -> dict[str, Any]:
-    """Return a body that creates a configuration. `pipeline` replaces members of its pipeline_config."""
+    """Return a body that creates a configuration.
+
+    `pipeline` replaces members of its pipeline_config.
+    """
     config = {
         "source": {"chain": "base", "entity": "erc20_token_transfer"},
         "transforms": [
@@ -77,14 +80,17 @@ def validate_script(script: str, example: str) -> CheckedScript:
     """Replaces the sandbox: the text of a script says what the sandbox would find."""
     assert example.startswith("{")
     if "syntax error" in script:
-        raise ScriptRefused("Unexpected token in line 2, column 7.", line=2, column=7)
+        raise InvalidScript("Unexpected token in line 2, column 7.", line=2, column=7)
     if "process" not in script:
-        raise ScriptRefused("The script defines no function process.")
+        raise InvalidScript("The script defines no function process.")
     return CheckedScript(["TypeError: x is undefined"] if "throws" in script else [])
 
 
 class Script:
-    """Replaces a v8 transform: it adds a member to each record and logs a line, or fails, or takes half a minute."""
+    """Replaces a v8 transform.
+
+    It adds a member to each record and logs a line, or fails, or takes half a minute.
+    """
 
     uid = ""
 
@@ -100,12 +106,12 @@ class Script:
 
     def wait(self, timeout_s: float) -> None: ...
 
-    def result(self) -> Outcome:
+    def result(self) -> TransformResult:
         if "fails" in self._script:
             failures = [Failure(i, "TypeError", "x is undefined", "", 2, 7) for i in range(len(self._batch))]
-            return Outcome(self._batch.select([False] * len(self._batch)), failures, ["before it failed"])
+            return TransformResult(self._batch.select([False] * len(self._batch)), failures, ["before it failed"])
         values = [value[:-1] + b',"seen":true}' for value in self._batch.values if value]
-        return Outcome(replace(self._batch, values=BytesColumn.of(values)), [], [f"saw {len(values)}"])
+        return TransformResult(replace(self._batch, values=BytesColumn.of(values)), [], [f"saw {len(values)}"])
 
     def close(self) -> None: ...
 
@@ -127,7 +133,9 @@ class Clock:
 
 
 class Controller:
-    """A DeploymentStore that acts as the controller: each read returns the state after the controller has acted.
+    """A DeploymentStore that acts as the controller.
+
+    Each read returns the state after the controller has acted.
 
     Attributes:
         reasons: The reasons for which the next rollouts fail, in order.
@@ -142,7 +150,7 @@ class Controller:
         self.asleep = False
         self.request_deploy = store.request_deploy
         self.request_teardown = store.request_teardown
-        self.unfinished = store.unfinished
+        self.list_active = store.list_active
         self.ended_among = store.ended_among
         self.delete_ended = store.delete_ended
         self.observe = store.observe
@@ -150,20 +158,22 @@ class Controller:
         self.request_credential_rotation = store.request_credential_rotation
         self.undeployed_among = store.undeployed_among
         self.obsolete_topics = store.obsolete_topics
-        self.versions = store.versions
+        self.active_versions = store.active_versions
         self.record_as_ended = store.record_as_ended
         self.write_logs = store.write_logs
         self.read_logs = store.read_logs
 
-    def progress(self, config_ids: Collection[str]) -> Mapping[str, Progress]:
+    def progress(self, config_ids: Collection[str]) -> Mapping[str, DeploymentProgress]:
         active = (self.active(config_id) for config_id in config_ids)
-        return {deployment.config_id: Progress.of(deployment) for deployment in active if deployment is not None}
+        return {
+            deployment.config_id: DeploymentProgress.of(deployment) for deployment in active if deployment is not None
+        }
 
     def active(self, config_id: str) -> Deployment | None:
         deployment = self._store.active(config_id)
         if deployment is None or self.asleep:
             return deployment
-        if deployment.is_reconciled and deployment.observed_credentials == deployment.credentials:
+        if deployment.is_reconciled and deployment.observed_credentials_version == deployment.credentials_version:
             return deployment
         self._store.observe([self._act(deployment)])
         return self._store.active(config_id)
@@ -185,7 +195,7 @@ class Controller:
             deployment.desired_revision,
             generation,
             Condition.STABLE,
-            observed_credentials=deployment.credentials,
+            observed_credentials_version=deployment.credentials_version,
         )
 
 
@@ -273,7 +283,7 @@ class Installation:
         """Return the services that the application would pass."""
         numbers = itertools.count(1)
         quotas = QuotaStores(self.database.quotas, self.sets, self.reservations, self.clock.monotonic)
-        flows, sets = self.database.flows, QuotaSets(quotas)
+        flows, sets = self.database.flows, QuotaEnforcingSets(quotas)
         audited = AuditedSets(sets, self.database.audit)
         checker = PipelineChecker(
             bindings=self.bindings, transform_types=TRANSFORMS, validate_script=self.validate, new_id=new_id
@@ -301,7 +311,9 @@ class Installation:
                 new_id=new_id,
                 new_password=lambda: f"secret{next(numbers)}",
             ),
-            metrics=DeploymentMetrics(self.metrics, lambda _, group: self.broker.lag([group]).get(group), self.clock),
+            deployment_metrics=DeploymentMetrics(
+                self.metrics, lambda _, group: self.broker.lag([group]).get(group), self.clock
+            ),
             filters=Filters(flows, self.controller, audited),
             datasets=Datasets(
                 store=self.database.datasets, names=self.names, sets=audited, now=self.clock, new_id=new_id

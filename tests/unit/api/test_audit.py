@@ -5,7 +5,7 @@ from dataclasses import asdict
 
 import pytest
 
-from headwater.errors import SetStoreUnavailable, StoreUnavailable
+from headwater.errors import DatabaseUnavailable, RedisUnavailable
 from headwater.model.audit import AuditEntry, AuditQuery
 from headwater.stores.protocols.sets import SetWriteResult
 from tests.unit.api.installation import FLOW, TOKEN, Installation, User
@@ -79,7 +79,7 @@ class TestSets:
         path = values_path(alice.create(), headwater)
 
         def away(*_: object) -> SetWriteResult:
-            raise SetStoreUnavailable("Valkey is away.")
+            raise RedisUnavailable("Valkey is away.")
 
         monkeypatch.setattr(headwater.sets, "add", away)
         assert alice.post(path, {"values": ["a"]}).status_code == 503
@@ -91,7 +91,7 @@ class TestSets:
         path = values_path(alice.create(), headwater)
 
         def away(*_: object) -> int:
-            raise StoreUnavailable("The database is away.")
+            raise DatabaseUnavailable("The database is away.")
 
         monkeypatch.setattr(headwater.database.audit, "begin", away)
         assert alice.post(path, {"values": ["a"]}).status_code == 503
@@ -103,7 +103,7 @@ class TestSets:
         path = values_path(alice.create(), headwater)
 
         def away(*_: object) -> None:
-            raise StoreUnavailable("The database is away.")
+            raise DatabaseUnavailable("The database is away.")
 
         monkeypatch.setattr(headwater.database.audit, "close", away)
         assert alice.post(path, {"values": ["a"]}).status_code == 200

@@ -9,7 +9,7 @@ import pytest
 from headwater.model.sink import MAX_SINKS
 from headwater.model.transforms import MAX_TRANSFORMS
 from headwater.model.transforms.v8 import MAX_SCRIPT_BYTES
-from headwater.model.value_sets import filter_set
+from headwater.model.value_sets import filter_set_id
 from tests.unit.api.installation import FLOW, TOKEN, Installation, User, flow_body, installation
 
 V8 = {"type": "v8", "script": "function process(record) { return record; }"}
@@ -76,9 +76,9 @@ class TestCreate:
         response = alice.post(FLOW, flow_body(transforms=[transform]))
         assert "set_values" not in response.text
         body = response.json()
-        target = filter_set(body["id"], body["pipeline_config"]["transforms"][0]["uid"])
+        target = filter_set_id(body["id"], body["pipeline_config"]["transforms"][0]["uid"])
         assert headwater.sets.contains_many(target, ["0xab", "0xcd", " 0xAB "]) == [True, True, False]
-        assert headwater.sets.count(target)[0] == 2
+        assert headwater.sets.count(target).values == 2
 
     def test_what_a_script_throws_on_the_example_is_a_warning(self, alice: User) -> None:
         flow = alice.create(transforms=[V8, V8 | {"script": "function process() { throws }"}])
@@ -378,7 +378,7 @@ class TestDelete:
         assert response.status_code == 200
         assert response.json() == {"message": f"Pipeline {flow['id']} successfully deleted"}
         alice.problem(alice.get(f"{FLOW}/{flow['id']}"), 404, "not-found")
-        assert headwater.sets.count(filter_set(flow["id"], uid)) == (0, 0)
+        assert headwater.sets.count(filter_set_id(flow["id"], uid)) == (0, 0)
         assert headwater.database.flows.deleted() == []
 
     def test_tears_the_deployment_down(self, headwater: Installation, alice: User) -> None:

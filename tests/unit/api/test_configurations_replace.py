@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from headwater.model.value_sets import filter_set
+from headwater.model.value_sets import filter_set_id
 from tests.unit.api.installation import FLOW, TOKEN, Installation, User, flow_body
 
 V8 = {"type": "v8", "script": "function process(record) { return record; }"}
@@ -130,7 +130,7 @@ class TestReplace:
         alice.post(f"{FLOW}/{flow['id']}/transforms/{uid}/filter-values", {"values": [TOKEN]})
         answer = self.put(alice, flow, flow_body()).json()
         assert answer["pipeline_config"] == flow["pipeline_config"]
-        assert headwater.sets.count(filter_set(flow["id"], uid))[0] == 1
+        assert headwater.sets.count(filter_set_id(flow["id"], uid)).values == 1
 
     def test_a_transform_of_another_type_at_a_position_is_new(self, alice: User) -> None:
         flow = alice.create()
@@ -145,7 +145,7 @@ class TestReplace:
         response = self.put(alice, flow, flow_body(transforms=[new]))
         uid = response.json()["pipeline_config"]["transforms"][0]["uid"]
         assert "set_values" not in response.text
-        assert headwater.sets.contains_many(filter_set(flow["id"], uid), ["x", "y"]) == [True, True]
+        assert headwater.sets.contains_many(filter_set_id(flow["id"], uid), ["x", "y"]) == [True, True]
 
     def test_a_sink_keeps_its_uid_while_its_name_stays(self, alice: User) -> None:
         flow = alice.create(sinks=[{"type": "kafka", "name": "a"}, {"type": "kafka", "name": "b"}])

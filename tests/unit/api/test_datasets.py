@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from headwater.errors import SetStoreUnavailable
-from headwater.model.value_sets import MAX_VALUES_PER_REQUEST, dataset_set
+from headwater.errors import RedisUnavailable
+from headwater.model.value_sets import MAX_VALUES_PER_REQUEST, dataset_set_id
 from tests.unit.api.installation import FLOW, Installation, User
 
 DATASETS = f"{FLOW}/datasets"
@@ -78,7 +78,7 @@ class TestCreate:
         self, headwater: Installation, alice: User, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def away(*_: object) -> None:
-            raise SetStoreUnavailable("away")
+            raise RedisUnavailable("away")
 
         with monkeypatch.context() as patch:
             patch.setattr(headwater.names, "put", away)
@@ -123,7 +123,7 @@ class TestDelete:
         alice.problem(alice.get(f"{DATASETS}/{dataset_id}"), 404, "not-found")
         alice.problem(alice.delete(f"{DATASETS}/{dataset_id}"), 404, "not-found")
         assert headwater.names.resolve("alice", ["watched"]) == [None]
-        assert headwater.sets.count(dataset_set(dataset_id)) == (0, 0)
+        assert headwater.sets.count(dataset_set_id(dataset_id)) == (0, 0)
         create_dataset(alice)
 
     @pytest.mark.parametrize(("part", "method"), [("names", "discard"), ("datasets", "remove")])
@@ -131,7 +131,7 @@ class TestDelete:
         self, headwater: Installation, alice: User, bob: User, monkeypatch: pytest.MonkeyPatch, part: str, method: str
     ) -> None:
         def away(*_: object) -> None:
-            raise SetStoreUnavailable("away")
+            raise RedisUnavailable("away")
 
         path = f"{DATASETS}/{create_dataset(alice)}"
         alice.post(f"{path}/entries", {"values": ["a"]})
@@ -145,7 +145,7 @@ class TestDelete:
         bob.problem(bob.delete(path), 404, "not-found")
         assert alice.delete(path).status_code == 204
         alice.problem(alice.delete(path), 404, "not-found")
-        assert headwater.sets.count(dataset_set(path.rsplit("/", 1)[1])) == (0, 0)
+        assert headwater.sets.count(dataset_set_id(path.rsplit("/", 1)[1])) == (0, 0)
         assert headwater.database.datasets.incomplete() == []
 
     def test_another_owners_resource_is_not_found(self, alice: User, bob: User) -> None:
@@ -185,7 +185,7 @@ class TestAddEntries:
 
         monkeypatch.setattr(headwater.sets, "add", add_after_delete)
         alice.problem(alice.post(entries, {"values": ["a"]}), 404, "not-found")
-        assert headwater.sets.count(dataset_set(dataset_id)) == (0, 0)
+        assert headwater.sets.count(dataset_set_id(dataset_id)) == (0, 0)
 
 
 class TestAddEntriesByName:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from headwater.errors import SetStoreUnavailable
+from headwater.errors import RedisUnavailable
 from headwater.model.metric import METRIC_TYPES, Histogram, MetricsDelta, PartitionCounts
 from tests.unit.api.installation import FLOW, Installation, User
 
@@ -185,7 +185,7 @@ class TestRefusals:
 
     def test_while_the_store_is_unavailable(self, scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
         def away(*_: object) -> None:
-            raise SetStoreUnavailable("The set store does not answer.")
+            raise RedisUnavailable("Valkey or Redis does not answer.")
 
         monkeypatch.setattr(scene.headwater.metrics, "read", away)
         for aggregated in ("true", "false", "True"):

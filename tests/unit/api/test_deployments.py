@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from anyio.from_thread import BlockingPortal
 
+from headwater.api import deployments
 from headwater.brokers.base import DeploymentResources, TopicSpec
-from headwater.errors import SetStoreUnavailable
+from headwater.errors import RedisUnavailable
 from headwater.model.deployment import Condition, LogLine, Observation, Phase, Status, WorkerStatus
 from headwater.model.metric import MetricsDelta, PartitionCounts
 from headwater.services.deployments import Deployments
@@ -73,7 +74,7 @@ class TestDeploy:
         answers = [response.result() for response in sent]
         assert {answer.status_code for answer in answers} == {200}
         assert len({answer.text for answer in answers}) == 1
-        assert len(headwater.database.deployments.unfinished()) == 1
+        assert len(headwater.database.deployments.list_active()) == 1
 
     def test_after_a_teardown_has_new_credentials(self, alice: User, config_id: str) -> None:
         first = alice.post(f"{FLOW}/{config_id}/deploy").json()["sinks"][0]
@@ -139,7 +140,7 @@ class TestDeploy:
             path = f"{FLOW}/{alice.create()['id']}/deploy"
             alice.post(path)
             headwater.controller.asleep = True
-            (deployment,) = headwater.database.deployments.unfinished()
+            (deployment,) = headwater.database.deployments.list_active()
             headwater.database.deployments.request_teardown(deployment.config_id)
             began = time.monotonic()
             again = alice.start("POST", path)
@@ -157,7 +158,7 @@ class TestDeploy:
         headwater.controller.asleep = True
         ids = [alice.create(transforms=[])["id"] for _ in range(60)]
         deploys = [alice.start("POST", f"{FLOW}/{config_id}/deploy") for config_id in ids]
-        while len(headwater.database.deployments.unfinished()) < len(ids):
+        while len(headwater.database.deployments.list_active()) < len(ids):
             pass
         assert len(alice.get(FLOW).json()) == len(ids), "60 waiting deploys must not use up the 40 threads"
         headwater.controller.asleep = False
@@ -186,7 +187,7 @@ class TestCredentials:
         alice.post(f"{FLOW}/{config_id}/deploy")
         headwater.controller.asleep = True
         rotation = alice.start("POST", f"{FLOW}/{config_id}/deploy/credentials")
-        while (active := headwater.database.deployments.active(config_id)) and active.credentials == 1:
+        while (active := headwater.database.deployments.active(config_id)) and active.credentials_version == 1:
             pass
         teardown = alice.start("POST", f"{FLOW}/{config_id}/teardown")
         alice.problem(rotation.result(), 409, "conflict")
@@ -341,7 +342,7 @@ class TestStats:
         self, headwater: Installation, alice: User, config_id: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def away(_: str) -> None:
-            raise SetStoreUnavailable("The set store does not answer.")
+            raise RedisUnavailable("Valkey or Redis does not answer.")
 
         alice.post(f"{FLOW}/{config_id}/deploy")
         headwater.broker.away = True
@@ -367,6 +368,22 @@ class TestStats:
             answers = [response.result(10) for response in asked]
             assert {answer.status_code for answer in answers} == {200}
             assert {answer.json()["lag"] for answer in answers} == {None}
+        finally:
+            answered.set()
+
+    def test_lag_and_last_progress_are_waited_for_at_the_same_time(
+        self, headwater: Installation, alice: User, config_id: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        answered = threading.Event()
+        alice.post(f"{FLOW}/{config_id}/deploy")
+        monkeypatch.setattr(deployments, "OPTIONAL_READ_TIMEOUT_S", 2.0)
+        monkeypatch.setattr(headwater.broker, "lag", lambda _: answered.wait(20) or {})
+        monkeypatch.setattr(headwater.metrics, "last_progress", lambda _: answered.wait(20) or None)
+        started_at = time.monotonic()
+        try:
+            stats = alice.get(f"{FLOW}/{config_id}/deploy/stats").json()
+            assert time.monotonic() - started_at < 3.9
+            assert (stats["lag"], stats["last_progress_at"]) == (None, None)
         finally:
             answered.set()
 

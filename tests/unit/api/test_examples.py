@@ -8,7 +8,7 @@ import pytest
 
 from headwater.api import examples
 from headwater.model.metric import Histogram, MetricsDelta, PartitionCounts
-from headwater.model.price.codec import encode
+from headwater.model.price.codec import encode_state
 from headwater.model.price.state import TokenState
 from headwater.model.price.tick import partition_of, token_key
 from headwater.stores.protocols.prices import PriceWrite
@@ -58,7 +58,7 @@ class World:
         now = int(self._clock.monotonic() * 1000)
         state.fold((now, 0, 99.0, 18, b""), now)
         headwater.prices.acquire_partitions("", "", [partition_of(key)])
-        headwater.prices.write(partition_of(key), "", PriceWrite(1, {key: encode(state)}, {}, {}))
+        headwater.prices.write(partition_of(key), "", PriceWrite(1, {key: encode_state(state)}, {}, {}))
 
     def _write(self, deployments: list[str]) -> None:
         """Write the metrics that workers would write."""
@@ -77,7 +77,7 @@ class World:
     def send(self, method: str, path: str, operation: dict[str, Any], body: Any) -> httpx2.Response:
         if operation["operationId"] in NEED_A_DEPLOYMENT:
             self.user.post(f"{FLOW}/{self.ids['config_id']}/deploy")
-            self._write([deployment.id for deployment in self._deployments.unfinished()])
+            self._write([deployment.id for deployment in self._deployments.list_active()])
         if operation["operationId"] == "createDataset":
             self.user.delete(f"{FLOW}/datasets/{self.ids['dataset_id']}")
         required = [p for p in operation.get("parameters", []) if p["in"] == "query" and p["required"]]
@@ -86,7 +86,10 @@ class World:
 
 
 def shape(value: Any) -> Any:
-    """Return the members of a JSON value without their values; for an array, those of its first item."""
+    """Return the members of a JSON value without their values.
+
+    For an array, return the members of its first item.
+    """
     if isinstance(value, dict):
         return {name: shape(member) for name, member in value.items()}
     if isinstance(value, list):

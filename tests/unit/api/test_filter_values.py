@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from headwater.errors import SetStoreUnavailable
-from headwater.model.value_sets import MAX_VALUES_PER_REQUEST, filter_set
+from headwater.errors import RedisUnavailable
+from headwater.model.value_sets import MAX_VALUES_PER_REQUEST, filter_set_id
 from tests.unit.api.installation import FLOW, Installation, Unread, User
 
 
@@ -122,7 +122,7 @@ class TestAdd:
         self, headwater: Installation, alice: User, path: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def away(*_: object) -> None:
-            raise SetStoreUnavailable("valkey at 10.0.0.7 does not answer")
+            raise RedisUnavailable("valkey at 10.0.0.7 does not answer")
 
         monkeypatch.setattr(headwater.sets, "add", away)
         body = alice.problem(alice.post(path, {"values": ["a"]}), 503, "set-store-unavailable")
@@ -139,7 +139,7 @@ class TestAdd:
 
         monkeypatch.setattr(headwater.sets, "add", add_after_delete)
         alice.problem(alice.post(path, {"values": ["a"]}), 404, "not-found")
-        target = filter_set(flow["id"], flow["pipeline_config"]["transforms"][0]["uid"])
+        target = filter_set_id(flow["id"], flow["pipeline_config"]["transforms"][0]["uid"])
         assert headwater.sets.count(target) == (0, 0)
 
 
@@ -193,7 +193,7 @@ class TestReplace:
 
         monkeypatch.setattr(headwater.sets, "replace", replace_after_delete)
         alice.problem(alice.put(path, {"values": ["a"]}), 404, "not-found")
-        target = filter_set(flow["id"], flow["pipeline_config"]["transforms"][0]["uid"])
+        target = filter_set_id(flow["id"], flow["pipeline_config"]["transforms"][0]["uid"])
         assert headwater.sets.count(target) == (0, 0)
 
 

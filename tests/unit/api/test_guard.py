@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
 from headwater.api.guard import MAX_BODY_BYTES
-from headwater.errors import StoreUnavailable
-from headwater.model.key import ALPHABET, DEFAULT_SCOPES, SCOPES, ApiKey, generate_key
-from headwater.services.keys import CACHE_S
+from headwater.errors import DatabaseUnavailable
+from headwater.model.key import ALPHABET, DEFAULT_SCOPES, KEY_CACHE_S, SCOPES, ApiKey, generate_key
 from tests.support.examples import examples
 from tests.unit.api.installation import FLOW, Installation, Unread, User, flow_body
 
@@ -53,7 +52,7 @@ class Away:
     """A key store that does not answer."""
 
     def find(self, key_id: str) -> ApiKey | None:
-        raise StoreUnavailable(f"db-7.internal:5432 does not answer for {key_id}")
+        raise DatabaseUnavailable(f"db-7.internal:5432 does not answer for {key_id}")
 
 
 class TestKey:
@@ -95,7 +94,7 @@ class TestKey:
     ) -> None:
         assert alice.get(FLOW).status_code == 200
         headwater.database.keys.revoke(alice.key[8:20], headwater.clock.now)
-        headwater.clock.forward(CACHE_S)
+        headwater.clock.forward(KEY_CACHE_S)
         assert alice.get(FLOW).status_code == 200
         headwater.clock.forward(0.001)
         assert alice.get(FLOW).status_code == 401
@@ -108,7 +107,7 @@ class TestKey:
         assert alice.get(FLOW).status_code == 200, "a key that was checked works until the cache ends"
         body = bob.problem(bob.get(FLOW), 503, "store-unavailable")
         assert "db-7" not in str(body)
-        headwater.clock.forward(CACHE_S + 1)
+        headwater.clock.forward(KEY_CACHE_S + 1)
         alice.problem(alice.get(FLOW), 503, "store-unavailable")
         headwater.nobody().problem(headwater.nobody("x").get(FLOW), 401, "unauthenticated")
 

@@ -9,7 +9,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from headwater.api import health
 from headwater.api.app import create_api
-from headwater.api.metrics import OPENMETRICS, PrometheusMetrics
+from headwater.api.prometheus import OPENMETRICS, PrometheusMetrics
 from headwater.errors import BrokerUnavailable, SetupError
 from tests.unit.api.installation import FLOW, Installation, installation
 
@@ -51,14 +51,14 @@ class TestReadyz:
     def test_a_loop_that_fails_is_named_until_it_works(self) -> None:
         with installation(probes={"database": lambda: None}) as headwater:
             loop = headwater.api.state.watcher.loop
-            loop.failed(ZeroDivisionError())
+            loop.on_error(ZeroDivisionError())
             body = headwater.nobody().problem(headwater.nobody().get("/readyz"), 503, "not-ready")
             assert body["dependencies"] == {"database": "ok", "watching deployments": "unavailable"}
             assert (
                 body["detail"]
                 == "Not ready: watching deployments. The log of the API has the reasons. Send the same request again."
             )
-            loop.succeeded()
+            loop.on_success()
             assert headwater.nobody().get("/readyz").status_code == 200
 
     def test_a_hanging_probe_means_unavailable_and_is_not_repeated(self, monkeypatch: pytest.MonkeyPatch) -> None:

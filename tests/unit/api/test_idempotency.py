@@ -13,8 +13,8 @@ import pytest
 from headwater.api.app import ROUTES
 from headwater.api.guarded_routes import GuardedRoute
 from headwater.api.schemas import DeploymentBody
-from headwater.errors import StoreUnavailable
-from headwater.model.idempotency import CLAIM_TTL, REMEMBERED_FOR
+from headwater.errors import DatabaseUnavailable
+from headwater.model.idempotency import CLAIM_TTL, RESPONSE_TTL
 from headwater.model.value_sets import Dataset
 from tests.unit.api.installation import FLOW, TOKEN, Installation, Unread, User, flow_body
 
@@ -88,7 +88,7 @@ class TestReplay:
 
     def test_for_24_hours(self, headwater: Installation, send: Sender) -> None:
         send(DATASETS, {"name": "a"})
-        headwater.clock.forward(REMEMBERED_FOR.total_seconds() - 1)
+        headwater.clock.forward(RESPONSE_TTL.total_seconds() - 1)
         assert is_replay(send(DATASETS, {"name": "a"}))
         headwater.clock.forward(1)
         assert send(DATASETS, {"name": "a"}).status_code == 409
@@ -159,7 +159,7 @@ class TestNotRemembered:
         self, headwater: Installation, send: Sender, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def away(_: Dataset) -> None:
-            raise StoreUnavailable("It is away.")
+            raise DatabaseUnavailable("It is away.")
 
         with monkeypatch.context() as broken:
             broken.setattr(headwater.database.datasets, "create", away)
@@ -190,7 +190,7 @@ class TestNotRemembered:
         self, headwater: Installation, send: Sender, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def away(*_: object) -> None:
-            raise StoreUnavailable("It is away.")
+            raise DatabaseUnavailable("It is away.")
 
         monkeypatch.setattr(headwater.database.idempotency, "finish", away)
         assert send(DATASETS, {"name": "a"}).status_code == 201

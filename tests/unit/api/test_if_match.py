@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from headwater.api.parsing import revisions
+from headwater.api.if_match import parse_if_match
 from headwater.services.flows import IfMatch
 from tests.unit.api.installation import FLOW, User, flow_body
 
@@ -30,7 +30,7 @@ from tests.unit.api.installation import FLOW, User, flow_body
     ],
 )
 def test_reading(lines: list[str], wanted: IfMatch) -> None:
-    assert revisions(lines) == wanted
+    assert parse_if_match(lines) == wanted
 
 
 def change(user: User, verb: str, flow: dict[str, Any], if_match: str | None) -> Any:

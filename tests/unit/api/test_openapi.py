@@ -8,7 +8,7 @@ import pytest
 
 from headwater.api.app import ROUTES
 from headwater.api.guarded_routes import GuardedRoute
-from headwater.api.metrics import OPENMETRICS
+from headwater.api.prometheus import OPENMETRICS
 from tests.unit.api.installation import FLOW, Installation, User
 
 
@@ -63,6 +63,26 @@ class TestDescription:
                 assert operation["x-scope"], path
             else:
                 assert "security" not in operation, path
+
+    @pytest.mark.parametrize(
+        ("operation_id", "sentence"),
+        [
+            ("listConfigurations", "Needs the scope `flow:read`."),
+            (
+                "deployConfiguration",
+                "Needs the scope `flow:deploy`, and `prices:write` when the configuration has a prices sink.",
+            ),
+            (
+                "deleteConfiguration",
+                "Needs the scope `flow:write`, and `flow:deploy` while the configuration is deployed.",
+            ),
+        ],
+    )
+    def test_descriptions_say_which_scopes_are_needed(
+        self, schema: dict[str, Any], operation_id: str, sentence: str
+    ) -> None:
+        [operation] = [each for _, _, each in operations(schema) if each["operationId"] == operation_id]
+        assert operation["description"].endswith(f"\n\n{sentence}")
 
     def test_errors_are_problem_documents(self, schema: dict[str, Any]) -> None:
         for _, path, operation in operations(schema):

@@ -6,7 +6,7 @@ import anyio
 from anyio import to_thread
 from anyio.from_thread import BlockingPortal
 
-from headwater.api.concurrency import MAX_CONCURRENT_CHECKS, MAX_CONCURRENT_CHECKS_PER_OWNER, OwnerLimiter
+from headwater.api.owner_limiter import MAX_CONCURRENT_CHECKS, MAX_CONCURRENT_CHECKS_PER_OWNER, OwnerLimiter
 
 
 class Slow:
@@ -46,4 +46,4 @@ async def owners_share(limiter: OwnerLimiter) -> None:
 def test_one_owner_gets_only_a_share_of_the_threads(portal: BlockingPortal) -> None:
     limiter = OwnerLimiter(MAX_CONCURRENT_CHECKS, MAX_CONCURRENT_CHECKS_PER_OWNER)
     portal.call(owners_share, limiter)
-    assert not limiter._owners
+    assert not limiter._limiters

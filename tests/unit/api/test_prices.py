@@ -1,8 +1,8 @@
 """Requests for token prices."""
 
-from headwater.model.price.codec import encode
+from headwater.model.price.codec import encode_state
 from headwater.model.price.state import TokenState
-from headwater.model.price.tick import PARTITIONS, partition_of, token_key
+from headwater.model.price.tick import TICKS_PARTITIONS, partition_of, token_key
 from headwater.stores.protocols.prices import PriceWrite
 from tests.unit.api.installation import Installation
 
@@ -13,9 +13,9 @@ def test_a_truncated_stored_state_does_not_fail_the_request(headwater: Installat
     now = int(headwater.clock.now.timestamp() * 1000)
     state = TokenState()
     state.fold_all([(now, 0, 1.5, 6, b"")], now)
-    whole, store = encode(state), headwater.prices
-    store.acquire_partitions("one", "topic", range(PARTITIONS))
-    store.note_chains({"base"})
+    whole, store = encode_state(state), headwater.prices
+    store.acquire_partitions("one", "topic", range(TICKS_PARTITIONS))
+    store.add_chains({"base"})
     for address, data in (("0xaa", whole), ("0xbb", whole[:-9])):
         key = token_key("base", address).encode()
         store.write(partition_of(key), "one", PriceWrite(1, {key: data}, {}, {}))

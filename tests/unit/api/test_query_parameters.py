@@ -1,4 +1,7 @@
-"""Query parameters: unknown ones are rejected by name, and the words for a default are accepted."""
+"""Query parameters are checked.
+
+Unknown ones are rejected by name, and the words for a default are accepted.
+"""
 
 import pytest
 

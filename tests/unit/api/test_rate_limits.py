@@ -50,6 +50,13 @@ class TestLimited:
         assert alice.get(FLOW).status_code == 200
         assert alice.get(FLOW).status_code == 429
 
+    def test_head_has_the_headers_too(self, limited: Installation) -> None:
+        alice = limited.user("alice")
+        for left in (2, 1, 0):
+            assert alice.request("HEAD", FLOW).headers["ratelimit"].startswith(f'"key";r={left};')
+        refused = alice.request("HEAD", FLOW)
+        assert (refused.status_code, refused.headers["ratelimit"]) == (429, '"key";r=0;t=6')
+
     def test_each_key_has_its_own(self, limited: Installation) -> None:
         first, second = (limited.user("alice") for _ in range(2))
         for _ in range(BURST):
@@ -113,5 +120,5 @@ class TestStoreAway:
 
 
 def test_headers_of_a_bucket_that_fills() -> None:
-    rate = RateDecision(allowed=True, remaining=5, size=20, window_s=2, retry_after_s=1)
-    assert rate_headers(rate) == {"RateLimit-Policy": '"key";q=20;w=2', "RateLimit": '"key";r=5;t=2'}
+    decision = RateDecision(allowed=True, remaining=5, limit=20, window_s=2, retry_after_s=1)
+    assert rate_headers(decision) == {"RateLimit-Policy": '"key";q=20;w=2', "RateLimit": '"key";r=5;t=2'}

@@ -160,4 +160,4 @@ class TestGivenCredentials:
             bob.problem(bob.post(url), 404, "not-found")
             deployment = store.deployments.active(flow["id"])
             assert deployment is not None
-            assert deployment.credentials == 1
+            assert deployment.credentials_version == 1

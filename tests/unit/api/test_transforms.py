@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
+from headwater.errors import StoredDataUnreadable
 from headwater.model.transforms import MAX_TRANSFORMS
-from headwater.model.value_sets import filter_set
+from headwater.model.value_sets import filter_set_id
 from tests.unit.api.installation import FLOW, TOKEN, Installation, Unread, User, installation
 
 V8 = {"type": "v8", "script": "function process(record) { return record; }"}
@@ -78,7 +79,7 @@ class TestPatch:
         uid = client.filter["uid"]
         client.user.post(f"{client.path}/transforms/{uid}/filter-values", {"values": [TOKEN]})
         assert client.patch(FILTER, uid).json()["filter_expr"] == "root = this.a"
-        assert headwater.sets.count(filter_set(client.id, uid))[0] == 1
+        assert headwater.sets.count(filter_set_id(client.id, uid)).values == 1
 
     @pytest.mark.parametrize(
         ("body", "pointer", "says"),
@@ -149,8 +150,8 @@ class TestPut:
         assert client.saved == answer
         assert answer[:2] == [second, OTHER | {"uid": script["uid"]}]
         assert answer[2]["uid"] not in {t["uid"] for t in (filter_, script, removed, second)}
-        assert headwater.sets.count(filter_set(client.id, second["uid"]))[0] == 1
-        assert headwater.sets.contains_many(filter_set(client.id, answer[2]["uid"]), ["a", "b"]) == [True, True]
+        assert headwater.sets.count(filter_set_id(client.id, second["uid"])).values == 1
+        assert headwater.sets.contains_many(filter_set_id(client.id, answer[2]["uid"]), ["a", "b"]) == [True, True]
 
     def test_without_a_uid_all_are_new(self, client: TransformsClient) -> None:
         answer = client.put([FILTER, V8]).json()
@@ -244,6 +245,30 @@ class TestDeployed:
         assert body["detail"] == "Revision 2 is saved but does not run: w-0: ran out of memory"
         assert client.revision == 2
         assert client.deployment["revision"] == 1
+
+    def test_an_exceeded_quota_says_that_the_save_stays(
+        self, headwater: Installation, client: TransformsClient, verb: str
+    ) -> None:
+        client.deploy()
+        body = client.flow | {"pipeline_config": client.flow["pipeline_config"] | {"parallelism": 3}}
+        client.user.request("PUT", client.path, json=body)
+        headwater.database.quotas.set_limits("alice", {"workers": 2}, [])
+        problem = client.user.problem(self.send(client, verb), 403, "quota")
+        assert problem["detail"].startswith("Revision 3 is saved but does not run: You have 1 of 2 workers")
+        assert (client.revision, client.deployment["revision"]) == (3, 1)
+
+    def test_an_unreadable_configuration_says_that_the_save_stays(
+        self, headwater: Installation, client: TransformsClient, verb: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def request_deploy(*_: object) -> None:
+            raise StoredDataUnreadable("Another version has saved the configuration.")
+
+        client.deploy()
+        monkeypatch.setattr(headwater.controller, "request_deploy", request_deploy)
+        problem = client.user.problem(self.send(client, verb), 409, "unreadable")
+        assert problem["detail"] == (
+            "Revision 2 is saved but does not run: Another version has saved the configuration."
+        )
 
     def test_during_a_teardown_is_only_saved(
         self, headwater: Installation, client: TransformsClient, verb: str

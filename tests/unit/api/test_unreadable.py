@@ -1,4 +1,7 @@
-"""Configurations that this version can't read: they are shown as stored, and PUT repairs them."""
+"""Configurations that this version can't read are shown as stored.
+
+PUT repairs them.
+"""
 
 import json
 from dataclasses import replace
@@ -7,7 +10,7 @@ from typing import Any
 import pytest
 
 from headwater.model.stored_config import read_config, write_config
-from headwater.model.value_sets import filter_set
+from headwater.model.value_sets import filter_set_id
 from tests.unit.api.installation import FLOW, TOKEN, Installation, User, flow_body
 
 
@@ -76,11 +79,11 @@ def test_a_body_without_uids_repairs_it(damaged: Damaged) -> None:
 
 
 def test_delete_works(damaged: Damaged, headwater: Installation) -> None:
-    target = filter_set(damaged.path.rpartition("/")[2], damaged.transforms[0]["uid"])
+    target = filter_set_id(damaged.path.rpartition("/")[2], damaged.transforms[0]["uid"])
     headwater.sets.add(target, [TOKEN])
     assert damaged.user.delete(damaged.path).status_code == 200
     assert damaged.user.get(damaged.path).status_code == 404
-    assert headwater.sets.count(target)[0] == 0
+    assert headwater.sets.count(target).values == 0
 
 
 def test_all_others_are_unaffected(damaged: Damaged) -> None:

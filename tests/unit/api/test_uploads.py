@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Iterator
 import anyio
 import pytest
 
-from headwater.api import concurrency
+from headwater.api import owner_limiter
 from headwater.errors import UploadAborted
 from tests.unit.api.installation import FLOW, Installation, User
 
@@ -46,12 +46,12 @@ def test_uploads_of_one_owner_do_not_delay_others(alice: User, bob: User, stalle
     path = values_path(alice)
     sent = [
         alice.start("POST", path, content=stalled.body(), headers=JSON_TYPE)
-        for _ in range(concurrency.MAX_CONCURRENT_UPLOADS + 1)
+        for _ in range(owner_limiter.MAX_CONCURRENT_UPLOADS + 1)
     ]
-    while stalled.begun < concurrency.MAX_CONCURRENT_UPLOADS_PER_OWNER:
+    while stalled.begun < owner_limiter.MAX_CONCURRENT_UPLOADS_PER_OWNER:
         pass
     assert bob.post(values_path(bob), {"values": ["b"]}).json()["added"] == 1
-    assert stalled.begun == concurrency.MAX_CONCURRENT_UPLOADS_PER_OWNER
+    assert stalled.begun == owner_limiter.MAX_CONCURRENT_UPLOADS_PER_OWNER
     stalled.go_on()
     assert {answer.result().status_code for answer in sent} == {200}
 

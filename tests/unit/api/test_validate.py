@@ -1,4 +1,7 @@
-"""Validation with sample records: POST /api/v1/flow/validate. The V8 sandbox has its own tests."""
+"""Validation with sample records: POST /api/v1/flow/validate.
+
+The V8 sandbox has its own tests.
+"""
 
 import json
 from typing import Any

@@ -14,9 +14,9 @@ from headwater.errors import InvalidInput, MalformedRequest
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 
 
-def parse(body: bytes, cuts: list[int], *, named: bool = False) -> ValuesBody:
+def parse(body: bytes, cuts: list[int], *, has_name: bool = False) -> ValuesBody:
     edges = [0, *sorted(cut % (len(body) + 1) for cut in cuts), len(body)]
-    return read_values((body[start:end] for start, end in itertools.pairwise(edges)), named=named)
+    return read_values((body[start:end] for start, end in itertools.pairwise(edges)), has_name=has_name)
 
 
 class TestParse:
@@ -32,7 +32,7 @@ class TestParse:
     ) -> None:
         members = [("name", name), ("values", values)]
         body = json.dumps(dict(members if name_first else members[::-1]), ensure_ascii=ascii_only).encode()
-        assert parse(body, cuts, named=True) == ValuesBody(values, name)
+        assert parse(body, cuts, has_name=True) == ValuesBody(values, name)
 
     @given(
         before=texts,
@@ -77,7 +77,10 @@ def outcome(body: bytes, cuts: list[int]) -> object:
 
 
 class TestRuns:
-    """Compares _FastStrings with ijson: with an escape in the member's name, ijson parses everything."""
+    """Compares _FastStrings with ijson.
+
+    With an escape in the member's name, ijson parses everything.
+    """
 
     awkward = st.text(st.sampled_from('",\\ []{}xé\n\u2028'), max_size=6)
 

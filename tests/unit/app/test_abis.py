@@ -12,11 +12,11 @@ from headwater.app.abis import import_abis, load_abis, shipped_names
 from headwater.app.data_directory import DataDirectory
 from headwater.cli import app
 from headwater.errors import SetupError
-from headwater.ingest.evm.abi import parse_event
+from headwater.ingest.evm.abi import event_of_text
 from headwater.settings import Settings
 
 ADDRESS = "0x" + "Ab" * 20
-TOLD = parse_event("Told(address who, uint256 indexed much)")
+TOLD = event_of_text("Told(address who, uint256 indexed much)")
 FRAGMENT = {
     "type": "event",
     "name": "Told",
@@ -103,7 +103,7 @@ def test_a_contract_has_its_own_abi(settings: Settings, tmp_path: Path) -> None:
     assert candidates(settings, "0x" + "00" * 20) == []
 
 
-DEPOSIT = parse_event("Deposit(address indexed dst, uint256 wad)")
+DEPOSIT = event_of_text("Deposit(address indexed dst, uint256 wad)")
 RENAMED = {"type": "event", "name": "Deposit", "inputs": [
     {"name": "user", "type": "address", "indexed": True}, {"name": "amount", "type": "uint256"}]}  # fmt: skip
 

@@ -10,7 +10,7 @@ from headwater.model.audit import AuditQuery, Change
 from headwater.services.ids import utc_now
 from headwater.settings import Settings
 from headwater.stores.sql.database import open_database
-from headwater.stores.sql.encryption import Sealer
+from headwater.stores.sql.encryption import FieldCipher
 from tests.support.memory.sets import MemorySetStore
 
 
@@ -18,7 +18,7 @@ from tests.support.memory.sets import MemorySetStore
 def test_the_audit_log_is_kept_for_a_year_by_default(
     days: int, kept: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    database = open_database(f"sqlite:///{tmp_path / 'headwater.db'}", Sealer(bytes(32)))
+    database = open_database(f"sqlite:///{tmp_path / 'headwater.db'}", FieldCipher(bytes(32)))
     database.audit.begin(Change("flow.create", "owner", "f1"))
     monkeypatch.setattr(controller, "utc_now", lambda: utc_now() + timedelta(days=days))
     for purge in controller._purges(database, MemorySetStore(), Settings()):

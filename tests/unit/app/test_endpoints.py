@@ -23,14 +23,14 @@ class TestKafka:
         with pytest.raises(
             SetupError, match=r"Kafka at kafka\.example:9092: .* SCRAM-SHA-512 needs HEADWATER_KAFKA_PASSWORD"
         ):
-            nameless.kafka()
+            nameless.admin_kafka()
 
     def test_an_external_server(self, tmp_path: Path) -> None:
-        assert addresses(tmp_path, **OWN_KAFKA).kafka().password == "a password"
+        assert addresses(tmp_path, **OWN_KAFKA).admin_kafka().password == "a password"
 
     def test_without_an_external_server_a_data_directory_is_needed(self, tmp_path: Path) -> None:
         with pytest.raises(SetupError, match="HEADWATER_KAFKA_BOOTSTRAP_SERVERS"):
-            addresses(tmp_path / "mistyped").kafka()
+            addresses(tmp_path / "mistyped").admin_kafka()
 
 
 class TestEmbeddedKafka:
@@ -42,11 +42,11 @@ class TestEmbeddedKafka:
         ],
     )
     def test_its_users_are_headwaters(self, tmp_path: Path, settings: dict[str, str], message: str) -> None:
-        """Both `headwater up` and the single processes report the error before they connect to Kafka."""
+        """`headwater up` and the single processes report the error before they connect to Kafka."""
         with pytest.raises(SetupError, match=message):
             addresses(tmp_path, **settings).require_kafka_settings()
         with pytest.raises(SetupError, match=message):
-            addresses(tmp_path, **settings).kafka()
+            addresses(tmp_path, **settings).admin_kafka()
 
     def test_the_directory_need_not_exist(self, tmp_path: Path) -> None:
         addresses(tmp_path / "new").require_kafka_settings()
@@ -61,18 +61,7 @@ class TestHome:
     ) -> None:
         mistyped = tmp_path / "mistyped"
         with pytest.raises(SetupError, match=named):
-            addresses(mistyped, **own).create_data_directory()
-        assert not mistyped.exists()
+            addresses(mistyped, **own).require_embedded_data()
 
-    def test_the_directory_is_created_with_external_servers(self, tmp_path: Path) -> None:
-        addresses(tmp_path / "new", **OWN_KAFKA, **OWN_REDIS).create_data_directory()
-        assert (tmp_path / "new").is_dir()
-
-
-class TestSecretKey:
-    def test_the_secret_key_is_created_once(self, tmp_path: Path) -> None:
-        assert addresses(tmp_path).secret_key() == addresses(tmp_path).secret_key()
-
-    def test_without_a_data_directory_the_setting_is_needed(self, tmp_path: Path) -> None:
-        with pytest.raises(SetupError, match="Set HEADWATER_SECRET_KEY"):
-            addresses(tmp_path / "missing").secret_key()
+    def test_external_servers_need_no_existing_directory(self, tmp_path: Path) -> None:
+        addresses(tmp_path / "new", **OWN_KAFKA, **OWN_REDIS).require_embedded_data()

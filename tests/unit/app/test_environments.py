@@ -19,8 +19,8 @@ from headwater.app.environments import (
 )
 from headwater.app.ingest_kinds import load_ingest, variables_of
 from headwater.errors import SetupError
+from headwater.model.access import KafkaAccess, PubSubAccess
 from headwater.model.binding import Bindings, KafkaTopic, PubSubTopic
-from headwater.model.worker_spec import KafkaAccess, PubSubAccess
 from headwater.settings import SECRETS, Settings
 
 EVERY_SECRET = {
@@ -128,7 +128,7 @@ class TestChildren:
         path = tmp_path / "ingests.json"
         chain = {"type": "evm", "chain": "base"}
         path.write_text(json.dumps({"one": chain | {"rpc": "$NODE_URL"}, "two": chain | {"rpc": "$AWS_SECRET"}}))
-        environment = child_environment(Settings(), home, INGEST.also(*variables_of(path, "one")))
+        environment = child_environment(Settings(), home, INGEST.with_variables(*variables_of(path, "one")))
         assert environment["NODE_URL"] == "secret of NODE_URL"
         assert "AWS_SECRET_ACCESS_KEY" not in environment
 

@@ -15,14 +15,14 @@ from headwater.settings import Settings
 def load(folder: Path, **entry: Any) -> Any:
     path = folder / "ingests.json"
     path.write_text(json.dumps({"hl": {"type": "hyperliquid", **entry}}))
-    options, open_feed = load_ingests(path)["hl"]
-    return open_feed(options, Settings(data_dir=folder), Event())
+    options, open_reader = load_ingests(path)["hl"]
+    return open_reader(options, Settings(data_dir=folder), Event())
 
 
 def test_of_a_node(tmp_path: Path) -> None:
-    feed = load(tmp_path, node_data=str(tmp_path), entities=["trade", "fill"])
-    assert feed.streams == ("trade", "fill")
-    assert feed.streams != load(tmp_path, node_data=str(tmp_path)).streams
+    reader = load(tmp_path, node_data=str(tmp_path), entities=["trade", "fill"])
+    assert reader.streams == ("trade", "fill")
+    assert reader.streams != load(tmp_path, node_data=str(tmp_path)).streams
 
 
 def test_of_a_websocket_api(tmp_path: Path) -> None:

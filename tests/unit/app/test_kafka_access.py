@@ -1,4 +1,4 @@
-"""The credentials of Headwater, its workers and readers for an external Kafka, from the settings."""
+"""The settings give Headwater's, workers' and readers' credentials for an external Kafka."""
 
 from pathlib import Path
 from typing import Any
@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from headwater.app.data_directory import DataDirectory
 from headwater.app.endpoints import Endpoints
 from headwater.errors import SetupError
-from headwater.model.worker_spec import KafkaAccess
+from headwater.model.access import KafkaAccess
 from headwater.settings import Settings
 
 USER = {"password": "geheim"}
@@ -33,7 +33,7 @@ def place(access: KafkaAccess) -> tuple[str, str, str]:
 
 class TestHeadwaterItself:
     def test_oauth(self) -> None:
-        access = addresses(**OAUTH, oauth_scope="kafka").kafka()
+        access = addresses(**OAUTH, oauth_scope="kafka").admin_kafka()
         assert (access.sasl_mechanism, access.oauth_client_id, access.oauth_scope) == (
             "OAUTHBEARER",
             "headwater",
@@ -46,11 +46,11 @@ class TestHeadwaterItself:
             (tmp_path / name).touch()
         files = {"certificate_file": "cert.pem", "key_file": "key.pem", "ca_file": "ca.pem"}
         paths = {member: tmp_path / name for member, name in files.items()}
-        access = addresses(security_protocol="SSL", **paths, key_password="geheim").kafka()
+        access = addresses(security_protocol="SSL", **paths, key_password="geheim").admin_kafka()
         assert (access.certificate_file, access.key_password) == (str(tmp_path / "cert.pem"), "geheim")
 
     def test_a_brokers_without_authentication(self) -> None:
-        assert addresses(security_protocol="PLAINTEXT").kafka() == KafkaAccess(
+        assert addresses(security_protocol="PLAINTEXT").admin_kafka() == KafkaAccess(
             bootstrap_servers="kafka.example:9092", security_protocol="PLAINTEXT"
         )
 
@@ -77,7 +77,7 @@ class TestHeadwaterItself:
     )
     def test_refused(self, members: dict[str, str], sentence: str) -> None:
         with pytest.raises(SetupError, match=sentence) as raised:
-            addresses(**members).kafka()
+            addresses(**members).admin_kafka()
         assert "geheim" not in raised.value.detail
 
     def test_kerberos(self) -> None:
@@ -85,7 +85,7 @@ class TestHeadwaterItself:
             addresses(sasl_mechanism="GSSAPI")
 
     def test_an_empty_path_means_no_file(self) -> None:
-        assert addresses(**USER, ca_file="").kafka().ca_file == ""
+        assert addresses(**USER, ca_file="").admin_kafka().ca_file == ""
 
 
 class TestReadersAndWorkers:
@@ -128,7 +128,7 @@ class TestReadersAndWorkers:
     def test_a_ca_file_only_for_readers(self, tmp_path: Path) -> None:
         (tmp_path / "ca.pem").touch()
         own = addresses(security_protocol="PLAINTEXT", ca_file=tmp_path / "ca.pem", reader_security_protocol="SASL_SSL")
-        assert (own.kafka().ca_file, own.worker_kafka().ca_file) == ("", str(tmp_path / "ca.pem"))
+        assert (own.admin_kafka().ca_file, own.worker_kafka().ca_file) == ("", str(tmp_path / "ca.pem"))
 
     def test_a_mechanism_whose_users_headwater_can_not_create(self) -> None:
         own = addresses(**USER, reader_sasl_mechanism="PLAIN")
@@ -170,8 +170,8 @@ class TestGivenCredentials:
     )
     def test_workers_use_headwaters_credentials_and_readers_its_listener(self, admin: dict[str, str]) -> None:
         own = addresses(credentials="given", **admin)
-        assert own.worker_kafka() == own.kafka()
-        assert place(own.reader_kafka()) == place(own.kafka())
+        assert own.worker_kafka() == own.admin_kafka()
+        assert place(own.reader_kafka()) == place(own.admin_kafka())
         assert (own.reader_kafka().username, own.reader_kafka().password) == ("", "")
         own.require_kafka_settings()
 
@@ -180,7 +180,7 @@ class TestGivenCredentials:
         own = addresses(credentials="given", **OAUTH, **readers, reader_sasl_mechanism="PLAIN", **LOGIN)
         assert place(own.reader_kafka()) == ("public.example:9093", "SASL_SSL", "PLAIN")
         assert (own.reader_kafka().username, own.reader_kafka().password) == ("reader", "geheim")
-        assert own.worker_kafka() == own.kafka()
+        assert own.worker_kafka() == own.admin_kafka()
 
     def test_a_ca_file_only_for_readers(self, tmp_path: Path) -> None:
         (tmp_path / "ca.pem").touch()
@@ -190,7 +190,7 @@ class TestGivenCredentials:
             ca_file=tmp_path / "ca.pem",
             reader_security_protocol="SSL",
         )
-        assert (own.kafka().ca_file, own.reader_kafka().ca_file) == ("", str(tmp_path / "ca.pem"))
+        assert (own.admin_kafka().ca_file, own.reader_kafka().ca_file) == ("", str(tmp_path / "ca.pem"))
 
     @pytest.mark.parametrize(
         ("members", "sentence"),

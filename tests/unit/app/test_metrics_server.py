@@ -3,6 +3,7 @@
 import contextlib
 import socket
 from collections.abc import Iterator
+from socketserver import ThreadingMixIn
 
 import httpx2
 import pytest
@@ -65,6 +66,20 @@ def test_an_endless_head_is_read_only_up_to_the_limit(port: int) -> None:
         for _ in range(100_000):
             connection.sendall(b"X: " + b"a" * 1_000 + b"\r\n")
         raise AssertionError("100 megabytes of header fields were taken")
+
+
+def test_a_connection_that_gets_no_thread_is_closed_and_frees_its_place(
+    port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as without_threads:
+        without_threads.setattr(ThreadingMixIn, "process_request", fail)
+        for _ in range(CONNECTIONS + 1):
+            with socket.create_connection(("127.0.0.1", port), 10) as connection:
+                ends(connection)
+    assert scrape(port).status_code == 200
 
 
 def test_a_port_that_is_taken_is_named() -> None:

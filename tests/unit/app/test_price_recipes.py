@@ -37,7 +37,7 @@ class UnpricedApi(ApiClient):
     def __init__(self) -> None:
         """Connect to nothing."""
 
-    def priced(self, chain: str, addresses: Iterable[str]) -> set[str]:
+    def priced_addresses(self, chain: str, addresses: Iterable[str]) -> set[str]:
         return set()
 
 
@@ -64,7 +64,7 @@ def test_files_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
     assert [*read_table(tmp_path, "uniswap-v3", "base", TableSources(pools)).table] == ["0xaa"]
     logs = tmp_path / "logs.jsonl"
     logs.write_bytes(BOM_UTF8 + json.dumps(pair_created(UNISWAP)).encode())
-    assert len(read_table(tmp_path, "uniswap-v2", "base", TableSources(learn=[logs])).table) == 1
+    assert len(read_table(tmp_path, "uniswap-v2", "base", TableSources(logs=[logs])).table) == 1
     markets = tmp_path / "meta.json"
     markets.write_bytes(BOM_UTF8 + b'{"universe": [{"name": "BTC", "szDecimals": 5}]}')
     assert read_table(tmp_path, "hyperliquid", "hyperliquid", TableSources(markets=markets)).table == {"BTC": 5}
@@ -80,17 +80,17 @@ def test_pools_are_learned_only_from_known_factories(tmp_path: Path) -> None:
     import_tokens(tmp_path, 8453, (USDC, "USDC", 6), (WETH, "WETH", 18))
     logs = tmp_path / "logs.jsonl"
     logs.write_text("\n".join(json.dumps(pair_created(factory)) for factory in (UNISWAP, STRANGER, STRANGER)))
-    found = read_table(tmp_path, "uniswap-v2", "base", TableSources(learn=[logs]))
+    found = read_table(tmp_path, "uniswap-v2", "base", TableSources(logs=[logs]))
     assert [*found.table] == [UNISWAP]
     assert f"2 pools of 1 contracts that are not known factories are left out: {STRANGER} (2)." in found.note
-    trusting = read_table(tmp_path, "uniswap-v2", "base", TableSources(learn=[logs], factories=[STRANGER.upper()]))
+    trusting = read_table(tmp_path, "uniswap-v2", "base", TableSources(logs=[logs], factories=[STRANGER.upper()]))
     assert [*trusting.table] == [UNISWAP, STRANGER]
     with pytest.raises(SetupError, match=f"There are no pools: .* 3 pools of .*{UNISWAP}"):
-        read_table(tmp_path, "uniswap-v3", "base", TableSources(learn=[logs]))  # the factory belongs to another recipe
+        read_table(tmp_path, "uniswap-v3", "base", TableSources(logs=[logs]))  # the factory belongs to another recipe
     with pytest.raises(SetupError, match="0x1 is not an address"):
-        read_table(tmp_path, "uniswap-v2", "base", TableSources(learn=[logs], factories=["0x1"]))
+        read_table(tmp_path, "uniswap-v2", "base", TableSources(logs=[logs], factories=["0x1"]))
     with pytest.raises(SetupError, match="orca has no pool factories"):
-        read_table(tmp_path, "orca", "solana", TableSources(learn=[logs]))
+        read_table(tmp_path, "orca", "solana", TableSources(logs=[logs]))
 
 
 def test_a_symbol_does_not_make_a_stablecoin(tmp_path: Path) -> None:
@@ -98,11 +98,11 @@ def test_a_symbol_does_not_make_a_stablecoin(tmp_path: Path) -> None:
     import_tokens(tmp_path, 101, (SOL, "SOL", 9), (SOL_USDC, "USDC", 6), (dark, "DAI", 0))
     pools = pool_file(tmp_path, ("real", SOL, SOL_USDC), ("fake", SOL, dark))
     found = read_table(tmp_path, "orca", "solana", TableSources(pools))
-    assert found.table == {"real": [SOL, 9, 6, 1, None], "fake": [dark, 0, 9, 0, SOL]}
-    assert found.dollars == {SOL_USDC: "USDC"}
+    assert found.table == {"real": (SOL, 9, 6, 1, None), "fake": (dark, 0, 9, 0, SOL)}
+    assert found.usd_tokens == {SOL_USDC: "USDC"}
     named = read_table(tmp_path, "orca", "solana", TableSources(pools, stablecoins=[dark]))
-    assert named.table["fake"] == [SOL, 9, 0, 1, None]
-    assert named.dollars.keys() == {SOL_USDC, dark}
+    assert named.table["fake"] == (SOL, 9, 0, 1, None)
+    assert named.usd_tokens.keys() == {SOL_USDC, dark}
 
 
 def test_pools_may_be_quoted_in_other_tokens(tmp_path: Path) -> None:
@@ -110,10 +110,11 @@ def test_pools_may_be_quoted_in_other_tokens(tmp_path: Path) -> None:
     import_tokens(tmp_path, 8453, (WETH, "WETH", 18), (STRANGER, "TOKEN", 9), (other, "OTHER", 6))
     pools = pool_file(tmp_path, ("0xaa", WETH, STRANGER), ("0xbb", STRANGER, other))
     found = read_table(tmp_path, "uniswap-v3", "base", TableSources(pools))
-    assert found.table == {"0xaa": [STRANGER, 9, 18, 0, WETH]}
-    assert f"1 pools quoted in WETH ({WETH}), which has no price yet: feed WETH too." in found.note
+    assert found.table == {"0xaa": (STRANGER, 9, 18, 0, WETH)}
+    assert f"1 pools quoted in WETH ({WETH}), which has no price yet: also enable a recipe" in found.note
+    assert "with pools that trade WETH against a stablecoin." in found.note
     named = read_table(tmp_path, "uniswap-v3", "base", TableSources(pools, quotes=[other]))
-    assert named.table["0xbb"] == [STRANGER, 9, 6, 1, other]
+    assert named.table["0xbb"] == (STRANGER, 9, 6, 1, other)
 
 
 @pytest.mark.parametrize("sources", [TableSources(stablecoins=["USDC"]), TableSources(quotes=[SOL])])

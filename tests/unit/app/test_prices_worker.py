@@ -1,4 +1,7 @@
-"""A prices worker ends with a status on which its supervisor restarts it, and logs the reason."""
+"""A prices worker ends with a status on which its supervisor restarts it.
+
+It logs the reason.
+"""
 
 from typing import Any
 
@@ -6,7 +9,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from headwater.app.prices_worker import run_until_end
-from headwater.errors import HeadwaterError, SetStoreUnavailable, WorkerError
+from headwater.errors import HeadwaterError, RedisUnavailable, WorkerError
 
 
 class Ending:
@@ -28,7 +31,7 @@ def ended(end: bool | Exception) -> tuple[object, list[Any]]:
     return caught.value.code, list(lines)
 
 
-@pytest.mark.parametrize("error", [WorkerError("x"), SetStoreUnavailable("x"), ZeroDivisionError("x")])
+@pytest.mark.parametrize("error", [WorkerError("x"), RedisUnavailable("x"), ZeroDivisionError("x")])
 def test_every_error_ends_the_process_with_a_line_in_the_log(error: Exception) -> None:
     status, (line,) = ended(error)
     assert (status, line["event"], line["log_level"]) == (1, "the prices worker ends", "error")

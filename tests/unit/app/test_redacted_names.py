@@ -5,8 +5,8 @@ from pathlib import Path
 from headwater.app.data_directory import DataDirectory
 from headwater.app.endpoints import Endpoints
 from headwater.app.redacted_names import names_to_redact
+from headwater.model.access import KafkaAccess, PubSubAccess
 from headwater.model.binding import Bindings, KafkaTopic, PubSubSubscription
-from headwater.model.worker_spec import KafkaAccess, PubSubAccess
 from headwater.settings import Settings
 
 

@@ -24,7 +24,7 @@ def settings(folder: Path, document: Any) -> Settings:
 def test_a_password_in_a_separate_file(tmp_path: Path) -> None:
     (tmp_path / "password").write_text("secret\n")
     given = settings(tmp_path, {"base.log": {"kafka": KAFKA | {"password_file": "password"}}})
-    binding = load_bindings(given).of("base", "log")
+    binding = load_bindings(given).find("base", "log")
     assert isinstance(binding, KafkaTopic)
     assert binding.access is not None
     assert binding.access.password == "secret"
@@ -49,7 +49,7 @@ def test_secrets_and_files_are_relative_to_the_bindings_file(tmp_path: Path) -> 
         "key_file": "key.pem",
         "key_password_file": "key-password",
     }
-    (access,) = load_bindings(settings(tmp_path, {"base.log": {"kafka": kafka}})).clusters()
+    (access,) = load_bindings(settings(tmp_path, {"base.log": {"kafka": kafka}})).kafka_accesses()
     assert (access.oauth_client_secret, access.key_password) == ("geheim-1", "geheim-2")
     files = (access.ca_file, access.certificate_file, access.key_file, access.oauth_ca_file)
     assert files == tuple(str(tmp_path / name) for name in ("ca.pem", "cert.pem", "key.pem", "idp.pem"))
@@ -59,7 +59,7 @@ def test_secrets_and_files_are_relative_to_the_bindings_file(tmp_path: Path) -> 
 def test_credentials_in_a_separate_file(tmp_path: Path) -> None:
     (tmp_path / "key.json").write_text("{}")
     pubsub = {"project": "project-1", "topic": "logs", "credentials_file": "key.json"}
-    binding = load_bindings(settings(tmp_path, {"base.log": {"pubsub": pubsub}})).of("base", "log")
+    binding = load_bindings(settings(tmp_path, {"base.log": {"pubsub": pubsub}})).find("base", "log")
     assert isinstance(binding, PubSubTopic)
     assert binding.access.credentials_file == str(tmp_path / "key.json")
 

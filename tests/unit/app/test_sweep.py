@@ -3,7 +3,7 @@
 import pytest
 
 from headwater.app import sweep
-from headwater.app.sweep import Sweep
+from headwater.app.sweep import UnknownResources
 from headwater.controller.deployment_resources import resources
 from headwater.controller.sources import Sources
 from headwater.errors import SetupError
@@ -19,18 +19,20 @@ class World:
     def __init__(self) -> None:
         self.broker, self.database = MemoryClusterAdmin(), fresh_database()
         known = deployment()
-        self.broker.ensure(resources(known, known.requested_revision, KafkaTopic(TOPIC), 4))
+        self.broker.ensure(resources(known, known.desired_revision_record, KafkaTopic(TOPIC), 4))
 
-    def look(self) -> Sweep:
-        sources = Sources(bindings=Bindings(), broker=self.broker, unfinished=self.database.deployments.unfinished)
-        return Sweep(self.broker, sources, self.database.deployments)
+    def look(self) -> UnknownResources:
+        sources = Sources(
+            bindings=Bindings(), broker=self.broker, active_deployments=self.database.deployments.list_active
+        )
+        return UnknownResources(self.broker, sources, self.database.deployments)
 
 
 def test_listing_changes_nothing() -> None:
     world = World()
     before = world.broker.inventory()
-    found = world.look()
-    assert found.unknown.deployments | found.unknown.flows == {DEPLOYMENT, FLOW}
+    unknown = world.look()
+    assert unknown.names.deployment_ids | unknown.names.config_ids == {DEPLOYMENT, FLOW}
     assert world.broker.inventory() == before
     assert list(world.database.deployments.ended_among([DEPLOYMENT])) == []
 
@@ -41,7 +43,7 @@ def test_abandoned_deployments_are_recorded_as_ended(named: list[str]) -> None:
     assert world.look().record_as_ended(named) == {DEPLOYMENT, FLOW}
     assert list(world.database.deployments.ended_among([DEPLOYMENT])) == [DEPLOYMENT]
     assert list(world.database.deployments.undeployed_among([FLOW])) == [FLOW]
-    assert not world.look().unknown
+    assert not world.look().names
 
 
 def test_an_unlisted_id_is_rejected() -> None:
@@ -68,9 +70,9 @@ def test_waiting_for_the_controller(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sweep, "REMOVED_WITHIN_S", 0.05)
     monkeypatch.setattr(sweep, "POLL_S", 0.01)
     world = World()
-    found = world.look()
-    assert not found.wait_until_removed(frozenset({DEPLOYMENT}))
+    unknown = world.look()
+    assert not unknown.wait_until_removed(frozenset({DEPLOYMENT}))
     world.broker.topics.clear()
     world.broker.users.clear()
     world.broker.rules.clear()
-    assert found.wait_until_removed(frozenset({DEPLOYMENT}))
+    assert unknown.wait_until_removed(frozenset({DEPLOYMENT}))

@@ -16,6 +16,6 @@ def test_the_start_fails_if_an_essential_child_exits() -> None:
     refuser = [sys.executable, "-c", "raise SystemExit(2)"]
     with supervised() as supervisor:
         for name, essential in (("ingest live", False), ("controller", True)):
-            supervisor.add(SupervisedProcess(name, lambda: spawn(refuser), essential=essential)).wait(10)
+            supervisor.start(SupervisedProcess(name, lambda: spawn(refuser), essential=essential)).wait(10)
         with pytest.raises(SetupError, match="The controller process"):
             wait_until_serving(Settings(), supervisor, threading.Event())

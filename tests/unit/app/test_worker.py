@@ -10,7 +10,7 @@ import pytest
 from headwater.app import worker
 from headwater.engine.heartbeat import HeartbeatReporter
 from headwater.errors import Fenced, HeadwaterError, SourceGap
-from headwater.model.worker_spec import FENCED_STATUS, Heartbeat
+from headwater.model.worker_protocol import FENCED_STATUS, Heartbeat
 from tests.contract.test_orchestrator import worker_set
 
 
@@ -38,8 +38,8 @@ def test_a_worker_that_hangs_in_the_kafka_client_reports_it_and_exits() -> None:
     script = f"""
 import threading
 from headwater.app.worker import _end_hung
-from headwater.engine.heartbeat import SupervisorChannel, HeartbeatReporter
-threading.Thread(target=_end_hung, args=[HeartbeatReporter(SupervisorChannel({write_fd}))]).start()
+from headwater.engine.heartbeat import OrchestratorChannel, HeartbeatReporter
+threading.Thread(target=_end_hung, args=[HeartbeatReporter(OrchestratorChannel({write_fd}))]).start()
 threading.Event().wait()
 """
     ended = subprocess.run([sys.executable, "-c", script], check=False, pass_fds=[write_fd], timeout=60)

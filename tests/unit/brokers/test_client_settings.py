@@ -10,7 +10,7 @@ from headwater.brokers.client_settings import (
     producer_settings,
 )
 from headwater.errors import BrokerUnavailable
-from headwater.model.worker_spec import KafkaAccess
+from headwater.model.access import KafkaAccess
 from tests.support.ports import free_port
 
 ACCESS = KafkaAccess(bootstrap_servers="kafka:9092", username="somebody", password="a password")

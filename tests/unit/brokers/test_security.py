@@ -1,4 +1,4 @@
-"""librdkafka's settings for SASL and TLS, tokens of AWS, and the messages of authentication errors."""
+"""librdkafka's settings for SASL and TLS, AWS tokens, and authentication errors."""
 
 import base64
 import hashlib
@@ -15,7 +15,7 @@ from headwater.brokers.client_errors import ClientErrors
 from headwater.brokers.client_settings import admin_settings, consumer_settings, producer_settings
 from headwater.brokers.security import is_security_error, security_error_message, security_settings
 from headwater.errors import BrokerUnavailable, SetupError
-from headwater.model.worker_spec import KafkaAccess
+from headwater.model.access import KafkaAccess
 from tests.support.ports import free_port
 
 OAUTH = KafkaAccess(
@@ -106,7 +106,10 @@ class TestTokensOfAws:
 
 
 def signature(host: str, query: dict[str, str]) -> str:
-    """Return the AWS Signature Version 4 of a presigned GET. The user agent is added after signing."""
+    """Return the AWS Signature Version 4 of a presigned GET.
+
+    The user agent is added after signing.
+    """
     signed = {name: value for name, value in query.items() if name not in {"X-Amz-Signature", "User-Agent"}}
     pairs = sorted((quote(name, safe="-_.~"), quote(value, safe="-_.~")) for name, value in signed.items())
     canonical_query = "&".join(f"{name}={value}" for name, value in pairs)

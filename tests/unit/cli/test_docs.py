@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from headwater.cli import app
 from headwater.cli.docs import REFERENCE
 from headwater.cli.docs.pages import PAGES
-from headwater.errors import ExpressionRefused
+from headwater.errors import InvalidExpression
 from headwater.model.outputs import MAX_OUTPUT_BYTES, MAX_OUTPUTS_BYTES, MAX_OUTPUTS_PER_RECORD
 from headwater.model.transforms.redis_set_filter import MAX_EXPRESSION_CHARS
 from headwater.model.value_sets import MAX_VALUE_CHARS
@@ -34,7 +34,10 @@ def page_rows(name: str) -> list[list[str]]:
 
 
 def cells(name: str, count: int) -> list[list[str]]:
-    """Return the first cells of rows that start with this number of code cells, without backticks."""
+    """Return the first cells of rows that start with this number of code cells.
+
+    They are without backticks.
+    """
     rows = [row[:count] for row in page_rows(name) if len(row) > count]
     return [[cell[1:-1] for cell in row] for row in rows if all(re.fullmatch("`.+`", cell) for cell in row)]
 
@@ -101,7 +104,7 @@ class TestWritten:
 
     @pytest.mark.parametrize(("expression", "answer"), ways_out())
     def test_documented_invalid_expressions_are_rejected(self, expression: str, answer: str) -> None:
-        with pytest.raises(ExpressionRefused) as caught:
+        with pytest.raises(InvalidExpression) as caught:
             parse(expression)
         assert caught.value.detail == answer
 

@@ -7,7 +7,9 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from headwater.cli import app
-from headwater.model.key import SCOPES, parse_key
+from headwater.model.key import KEY_CACHE_S, SCOPES, parse_key
+
+PAGE = Path(__file__).parents[3] / "docs/multi_tenancy.md"
 
 
 @pytest.fixture
@@ -35,9 +37,14 @@ def test_help_explains_the_scopes() -> None:
     assert "admin is reserved" in shown
 
 
+def test_help_and_page_say_how_long_a_revoked_key_is_accepted() -> None:
+    shown = " ".join(CliRunner().invoke(app, ["keys", "revoke", "--help"], env={"COLUMNS": "400"}).stdout.split())
+    assert f"after {KEY_CACHE_S:.0f} s at the latest" in shown
+    assert f"refuses a revoked key within {KEY_CACHE_S:.0f} s" in " ".join(PAGE.read_text().split())
+
+
 def test_every_scope_is_explained() -> None:
-    page = (Path(__file__).parents[3] / "docs/multi_tenancy.md").read_text()
-    assert all(f"| `{scope}` |" in page for scope in SCOPES)
+    assert all(f"| `{scope}` |" in PAGE.read_text() for scope in SCOPES)
 
 
 def test_states(data_dir: Path) -> None:
@@ -94,7 +101,7 @@ class TestRotateSecret:
     def test_needs_the_old_key(self, data_dir: Path) -> None:
         done = run(data_dir, "rotate-secret")
         assert done.exit_code == 2
-        assert "Set HEADWATER_OLD_SECRET_KEY to the key until now" in done.stderr
+        assert "Set HEADWATER_OLD_SECRET_KEY to the current key" in done.stderr
 
     def test_needs_another_key(self, data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         assert run(data_dir, "list").exit_code == 0

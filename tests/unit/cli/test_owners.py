@@ -25,12 +25,12 @@ def test_set_numbers_none_and_default(data_dir: Path) -> None:
     assert run(data_dir, "set", "ann", "--max-workers", "10", "--max-set-values", "none").exit_code == 0
     settings = Settings(data_dir=data_dir, quota_workers=3, quota_set_values=5, quota_datasets=7)
     with opened_quotas(settings) as quotas:
-        allowed = quotas.allowed("ann")
+        allowed = quotas.limits("ann")
         assert (allowed["workers"], allowed["set_values"], allowed["datasets"]) == (10, None, 7)
-        assert quotas.allowed("bob")["workers"] == 3
+        assert quotas.limits("bob")["workers"] == 3
     assert run(data_dir, "set", "ann", "--max-workers", "default").exit_code == 0
     with opened_quotas(settings) as quotas:
-        assert quotas.allowed("ann")["workers"] == 3
+        assert quotas.limits("ann")["workers"] == 3
 
 
 def test_set_prints_the_quotas_and_whether_the_owner_has_a_key(data_dir: Path) -> None:

@@ -1,4 +1,7 @@
-"""The controller with dependencies in memory: deploys, teardowns, outages, kills between steps, and a test clock."""
+"""The controller with dependencies in memory and a test clock.
+
+It is tested with deploys, teardowns, outages, and kills between steps.
+"""
 
 import contextlib
 import threading
@@ -11,11 +14,11 @@ import pytest
 from headwater.controller.controller import RENEW_EVERY_S, SWEEP_EVERY_S
 from headwater.controller.leadership import CONTROLLER_LEASE, LEASE_TTL_S
 from headwater.controller.plan import READY_WITHIN_S
-from headwater.errors import LeaseLost, SetStoreUnavailable, StoreUnavailable
+from headwater.errors import DatabaseUnavailable, LeaseLost, RedisUnavailable
 from headwater.model.deployment import Condition, Phase
 from headwater.model.lease import Candidate
 from headwater.model.metric import MetricsDelta, PartitionCounts
-from headwater.model.value_sets import Dataset, SetId, dataset_set, filter_set
+from headwater.model.value_sets import Dataset, SetId, dataset_set_id, filter_set_id
 from tests.unit.controller.world import DEPLOYMENT, FLOW, LOCK, TOPIC, World, flow
 
 
@@ -124,7 +127,7 @@ class TestCredentials:
         world.database.deployments.request_credential_rotation("owner", FLOW, "newer")
         world.run()
         assert world.active is not None
-        assert world.active.observed_credentials == 2
+        assert world.active.observed_credentials_version == 2
         assert world.broker.users == {f"dep-{DEPLOYMENT}": "newer", f"wrk-{DEPLOYMENT}": "works"}
         assert world.active.condition is Condition.ROLLING_OUT
 
@@ -133,7 +136,7 @@ class TestDown:
     def test_teardown_leaves_nothing_but_the_configuration(self, world: World) -> None:
         world.deploy()
         world.run()
-        world.sets.add(filter_set(FLOW, "t1"), ["x"])
+        world.sets.add(filter_set_id(FLOW, "t1"), ["x"])
         world.database.deployments.request_teardown(FLOW)
         world.run(ticks=100)
         assert world.active is None
@@ -144,7 +147,7 @@ class TestDown:
             frozenset(),
         )
         assert world.broker.inventory().groups == frozenset()
-        assert world.sets.count(filter_set(FLOW, "t1"))[0] == 1
+        assert world.sets.count(filter_set_id(FLOW, "t1"))[0] == 1
         assert world.database.flows.get("owner", FLOW)
 
     @pytest.mark.parametrize("away", [False, True])
@@ -152,7 +155,7 @@ class TestDown:
         self, world: World, away: bool, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def fail(_: str) -> None:
-            raise SetStoreUnavailable("The set store does not answer.")
+            raise RedisUnavailable("Valkey or Redis does not answer.")
 
         world.deploy()
         world.run()
@@ -187,19 +190,19 @@ class TestDown:
     def test_delete_removes_filter_values_and_the_configuration(self, world: World) -> None:
         world.deploy()
         world.run()
-        world.sets.add(filter_set(FLOW, "t1"), ["x"])
+        world.sets.add(filter_set_id(FLOW, "t1"), ["x"])
         assert world.database.flows.delete("owner", FLOW)
         world.run(ticks=100)
-        assert world.sets.count(filter_set(FLOW, "t1"))[0] == 0
+        assert world.sets.count(filter_set_id(FLOW, "t1"))[0] == 0
         assert world.database.flows.deleted() == []
         assert set(world.broker.topics) == {TOPIC}
 
     def test_deleting_an_undeployed_configuration(self, world: World) -> None:
         world.database.flows.create(flow())
-        world.sets.add(filter_set(FLOW, "t1"), ["x"])
+        world.sets.add(filter_set_id(FLOW, "t1"), ["x"])
         assert not world.database.flows.delete("owner", FLOW)
         world.run(ticks=20)
-        assert world.sets.count(filter_set(FLOW, "t1"))[0] == 0
+        assert world.sets.count(filter_set_id(FLOW, "t1"))[0] == 0
         assert world.database.flows.deleted() == []
 
     def test_a_hanging_set_store_does_not_delay_other_configurations(
@@ -210,7 +213,7 @@ class TestDown:
         def hang(_: object) -> None:
             asked.set()
             assert answered.wait(30)
-            raise SetStoreUnavailable("It does not answer.")
+            raise RedisUnavailable("It does not answer.")
 
         with monkeypatch.context() as patched:
             patched.setattr(world.sets, "drop", hang)
@@ -245,11 +248,11 @@ class TestDatasets:
         created_at = datetime(2025, 12, 31, tzinfo=UTC)
         world.database.datasets.create(Dataset("d1", "owner", "name", "pending", created_at, created_at))
         world.names.put("owner", "name", "d1")
-        world.sets.add(dataset_set("d1"), ["x"])
+        world.sets.add(dataset_set_id("d1"), ["x"])
         world.run(ticks=5)
         assert world.database.datasets.incomplete() == []
         assert world.names.resolve("owner", ["name"]) == [None]
-        assert world.sets.count(dataset_set("d1"))[0] == 0
+        assert world.sets.count(dataset_set_id("d1"))[0] == 0
 
 
 class TestLeadership:
@@ -271,7 +274,7 @@ class TestLeadership:
         self, world: World, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def away(*_: object) -> None:
-            raise StoreUnavailable("The database does not answer.")
+            raise DatabaseUnavailable("The database does not answer.")
 
         world.deploy()
         world.run()
@@ -279,7 +282,7 @@ class TestLeadership:
         with monkeypatch.context() as patch:
             patch.setattr(world.database.leases, "acquire", away)
             world.now += LEASE_TTL_S
-            with pytest.raises(StoreUnavailable):
+            with pytest.raises(DatabaseUnavailable):
                 world.controller.tick()
             times_led = len(world.orchestrator.led_for_s)
             world.database.deployments.request_teardown(FLOW)
@@ -298,16 +301,16 @@ class TestUnexpectedErrors:
 
         def broken(*_: object) -> None:
             leader = world.database.leases.leader(CONTROLLER_LEASE)
-            seen.append("" if leader is None else leader.failing)
+            seen.append("" if leader is None else leader.current_failure)
             world.now += RENEW_EVERY_S
             if len(seen) == 3:
                 monkeypatch.undo()
                 stop.set()
             raise ZeroDivisionError
 
-        monkeypatch.setattr(world.database.deployments, "versions", broken)
+        monkeypatch.setattr(world.database.deployments, "active_versions", broken)
         world.controller.run(stop)
-        assert seen == ["", *["looking after deployments: ZeroDivisionError"] * 2]
+        assert seen == ["", *["reconciling deployments: ZeroDivisionError"] * 2]
 
     def test_a_failed_sweep_is_reported_until_one_succeeds(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
         with monkeypatch.context() as patched:
@@ -317,43 +320,43 @@ class TestUnexpectedErrors:
             world.now += SWEEP_EVERY_S
             with contextlib.suppress(ZeroDivisionError):
                 world.run(ticks=1)
-            assert world.controller.failing() == "sweeping: ZeroDivisionError"
+            assert world.controller.current_failure() == "sweeping: ZeroDivisionError"
         world.now += SWEEP_EVERY_S
         with contextlib.suppress(ZeroDivisionError):
             world.run(ticks=1)
         world.now += SWEEP_EVERY_S
         world.run(ticks=1)
-        assert world.controller.failing() == ""
+        assert world.controller.current_failure() == ""
 
     def test_errors_in_managing_workers_are_reported(self, world: World) -> None:
-        world.orchestrator.failing = "looking after workers: OSError"
+        world.orchestrator.current_failure = "managing workers: OSError"
         world.run(ticks=1)
         leader = world.database.leases.leader(CONTROLLER_LEASE)
         assert leader is not None
-        assert leader.failing == "looking after workers: OSError"
+        assert leader.current_failure == "managing workers: OSError"
 
 
 def test_a_configuration_that_cannot_be_purged_does_not_delay_others(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other = FLOW[:-1] + "9"
-    drop, bad = world.sets.drop, filter_set(other, "t1")
+    drop, bad = world.sets.drop, filter_set_id(other, "t1")
 
-    def fail_for_one(target: SetId) -> None:
-        if target == bad:
+    def fail_for_one(set_id: SetId) -> None:
+        if set_id == bad:
             raise RuntimeError("unexpected")
-        drop(target)
+        drop(set_id)
 
     monkeypatch.setattr(world.sets, "drop", fail_for_one)
     for config_id in (FLOW, other):
         world.database.flows.create(replace(flow(), id=config_id))
-        world.sets.add(filter_set(config_id, "t1"), ["value"])
+        world.sets.add(filter_set_id(config_id, "t1"), ["value"])
         world.database.flows.delete("owner", config_id)
     world.run()
     assert [left.id for left in world.database.flows.deleted()] == [other]
-    assert world.sets.count(filter_set(FLOW, "t1"))[0] == 0
-    assert "removing deleted configurations" in world.controller.failing()
+    assert world.sets.count(filter_set_id(FLOW, "t1"))[0] == 0
+    assert "removing deleted configurations" in world.controller.current_failure()
     monkeypatch.undo()
     world.run()
     assert not world.database.flows.deleted()
-    assert world.controller.failing() == ""
+    assert world.controller.current_failure() == ""

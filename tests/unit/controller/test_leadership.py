@@ -1,11 +1,14 @@
-"""Leadership depends on the database's clock and a fencing number, and not on the controllers' clocks."""
+"""Leadership depends on the database's clock and a fencing token.
+
+It does not depend on the controllers' clocks.
+"""
 
 from datetime import datetime, timedelta
 
 import pytest
 
 from headwater.controller.leadership import CONTROLLER_LEASE, LEASE_TTL_S, MIN_REMAINING_S, Leadership
-from headwater.errors import LeaseLost, StoreUnavailable
+from headwater.errors import DatabaseUnavailable, LeaseLost
 from headwater.model.lease import Leader, current_fence
 from tests.support.memory.leases import MemoryLeases
 from tests.support.sql import T0
@@ -80,7 +83,7 @@ def test_nothing_is_removed_shortly_before_the_lease_expires(world: World) -> No
     leader.require_lease()
     world.seconds += LEASE_TTL_S - MIN_REMAINING_S + 0.1
     assert leader.leads
-    with pytest.raises(StoreUnavailable, match="renew its lease"):
+    with pytest.raises(DatabaseUnavailable, match="renew its lease"):
         leader.require_lease()
 
 
@@ -92,11 +95,11 @@ def test_acting_sets_the_fence_and_needs_a_lease(world: World) -> None:
     with leader.fenced_writes():
         fence = current_fence()
     assert fence is not None
-    assert (fence.lease, fence.number, current_fence()) == (CONTROLLER_LEASE, 1, None)
+    assert (fence.lease, fence.fencing_token, current_fence()) == (CONTROLLER_LEASE, 1, None)
 
 
 def test_failures_are_visible_to_other_processes(world: World) -> None:
     world.controller().renew("sweeping: it broke")
     leader = world.leases.leader(CONTROLLER_LEASE)
     assert isinstance(leader, Leader)
-    assert leader.failing == "sweeping: it broke"
+    assert leader.current_failure == "sweeping: it broke"

@@ -11,9 +11,9 @@ from headwater.brokers.base import DeploymentResources, TopicSpec
 from headwater.controller.deployment_resources import WorkerSettings, resources, worker_set
 from headwater.controller.leadership import CONTROLLER_LEASE
 from headwater.errors import LeaseLost
+from headwater.model.access import KafkaAccess
 from headwater.model.binding import KafkaTopic
 from headwater.model.lease import Candidate
-from headwater.model.worker_spec import KafkaAccess
 from tests.unit.controller.world import FLOW, LOCK, NOW, TOPIC, World, deployment
 
 
@@ -23,10 +23,10 @@ class TestOrphans:
     def test_all_resources_of_ended_deployments_are_removed(self, world: World) -> None:
         deployment = world.deploy()
         world.run()
-        wanted = resources(deployment, deployment.requested_revision, KafkaTopic(TOPIC), 4)
+        wanted = resources(deployment, deployment.desired_revision_record, KafkaTopic(TOPIC), 4)
         running = worker_set(
             deployment,
-            deployment.requested_revision,
+            deployment.desired_revision_record,
             KafkaTopic(TOPIC),
             WorkerSettings(KafkaAccess(bootstrap_servers="b"), "", jit=False),
         )
@@ -44,7 +44,7 @@ class TestOrphans:
 
     def test_resources_of_other_installations_are_kept(self, world: World) -> None:
         foreign = replace(deployment("01zz0000000000000000000000"), config_id="01zz0000000000000000000001")
-        world.broker.ensure(resources(foreign, foreign.requested_revision, KafkaTopic(TOPIC), 4))
+        world.broker.ensure(resources(foreign, foreign.desired_revision_record, KafkaTopic(TOPIC), 4))
         before = world.broker.inventory()
         world.run(ticks=200)
         assert world.broker.inventory() == before
@@ -107,7 +107,7 @@ class TestWithoutUsers:
         ended, access = deployment(), KafkaAccess(bootstrap_servers="b", username="operator", password="p")
         own, given = (
             worker_set(
-                ended, ended.requested_revision, KafkaTopic(TOPIC), WorkerSettings(access, "", False, manages)
+                ended, ended.desired_revision_record, KafkaTopic(TOPIC), WorkerSettings(access, "", False, manages)
             ).spec.kafka
             for manages in (True, False)
         )
@@ -129,7 +129,7 @@ class TestRestoredBackup:
         world.database.deployments.request_teardown(FLOW)
         world.run(ticks=100)
         again = deployment(SECOND)
-        world.broker.ensure(resources(again, again.requested_revision, KafkaTopic(TOPIC), 4))
+        world.broker.ensure(resources(again, again.desired_revision_record, KafkaTopic(TOPIC), 4))
         return world
 
     def test_later_deployments_are_kept_and_reported(self, restored: World) -> None:
@@ -137,7 +137,7 @@ class TestRestoredBackup:
         with capture_logs() as logs:
             restored.run(ticks=200)
         assert restored.broker.inventory() == before
-        assert restored.sweeper.unknown.deployments == {SECOND}
+        assert restored.sweeper.unknown.deployment_ids == {SECOND}
         assert restored.sweeper.unknown.topics == {f"flow.{FLOW}.out", f"flow.{FLOW}.dlq"}
         reports = [line for line in logs if "headwater sweep" in line["event"]]
         assert [line["deployments"] for line in reports] == [[SECOND]]
@@ -155,7 +155,7 @@ class TestRestoredBackup:
         world.run()
         world.database.deployments.request_teardown(FLOW)
         world.run(ticks=100)
-        world.broker.ensure(resources(deployment, deployment.requested_revision, KafkaTopic(TOPIC), 4))
+        world.broker.ensure(resources(deployment, deployment.desired_revision_record, KafkaTopic(TOPIC), 4))
         before = world.broker.inventory()
         world.database.leases.acquire(CONTROLLER_LEASE, Candidate("another", LOCK), 3600)
         with pytest.raises(LeaseLost):

@@ -37,16 +37,17 @@ from headwater.controller.plan import (
     predecessor_of,
     target_of,
 )
+from headwater.model.access import KafkaAccess
 from headwater.model.binding import KafkaTopic
 from headwater.model.deployment import Condition, Deployment, DesiredPhase, Phase, Revision, Status, WorkerStatus
 from headwater.model.rollout import apply_observation
-from headwater.model.worker_spec import KafkaAccess, WorkerSet
+from headwater.model.worker_spec import WorkerSet
 from tests.unit.controller.world import TOPIC, deployment
 
 NOW = 1_000.0
 SETTINGS = WorkerSettings(KafkaAccess(bootstrap_servers="b"), "redis", jit=False)
 FIRST = replace(deployment(), observed_revision=None)
-REVISION_1 = FIRST.requested_revision
+REVISION_1 = FIRST.desired_revision_record
 RUNNING = replace(
     FIRST,
     phase=Phase.RUNNING,
@@ -95,7 +96,7 @@ def status(of: WorkerSet, *, ready: bool = True, deaths: int = 0, waits: bool = 
 
 
 def remembered(of: Deployment, **fields: float | None) -> RolloutProgress:
-    values = {"not_ready_since": NOW, "compared_at": NOW} | fields
+    values = {"not_ready_since": NOW, "partitions_compared_at": NOW} | fields
     return RolloutProgress(generation=of.generation, revision=target_of(of).number, **values)  # type: ignore[arg-type]
 
 
@@ -109,7 +110,7 @@ def recorded(planned: Plan) -> tuple[object, ...]:
     return action.observed.phase, action.observed.observed_revision, action.observed.condition
 
 
-OLD, NEW = workers_of(ROLLING, REVISION_1), workers_of(ROLLING, ROLLING.requested_revision)
+OLD, NEW = workers_of(ROLLING, REVISION_1), workers_of(ROLLING, ROLLING.desired_revision_record)
 
 
 @pytest.mark.parametrize(
@@ -142,7 +143,7 @@ OLD, NEW = workers_of(ROLLING, REVISION_1), workers_of(ROLLING, ROLLING.requeste
                 workers=[status(OLD)],
                 successors=[status(NEW, ready=False)],
                 rollout=remembered(ROLLING),
-                ensured=True,
+                has_ensured_workers=True,
             ),
             [],
             id="successors that prepare are waited for",
@@ -184,7 +185,7 @@ OLD, NEW = workers_of(ROLLING, REVISION_1), workers_of(ROLLING, ROLLING.requeste
             id="what only previous revisions had goes",
         ),
         pytest.param(
-            replace(RUNNING, credentials=2),
+            replace(RUNNING, credentials_version=2),
             ObservedState(NOW),
             [ChangeReaderPassword, StoreObservation],
             id="new password",
@@ -199,7 +200,7 @@ OLD, NEW = workers_of(ROLLING, REVISION_1), workers_of(ROLLING, ROLLING.requeste
             id="a teardown removes all in order",
         ),
         pytest.param(
-            replace(ROLLING, unreadable="why", credentials=2),
+            replace(ROLLING, unreadable="why", credentials_version=2),
             ObservedState(NOW, workers=[status(OLD)]),
             [],
             id="what can't be read is left alone, its workers too",
@@ -232,7 +233,7 @@ class TestRecorded:
     def test_late_workers_of_a_rollout_are_rolled_back(self) -> None:
         rollout = remembered(ROLLING, not_ready_since=NOW - READY_WITHIN_S - 1)
         late = ObservedState(
-            NOW, workers=[status(OLD)], successors=[status(NEW, ready=False)], rollout=rollout, ensured=True
+            NOW, workers=[status(OLD)], successors=[status(NEW, ready=False)], rollout=rollout, has_ensured_workers=True
         )
         planned = plan(desired(ROLLING), late)
         assert planned.actions[0] == EnsureWorkers(OLD)
@@ -243,7 +244,7 @@ class TestRecorded:
     def test_late_workers_of_a_first_deploy_fail_it(self) -> None:
         rollout = remembered(FIRST, not_ready_since=NOW - READY_WITHIN_S - 1)
         seen = ObservedState(
-            NOW, workers=[status(workers_of(FIRST, REVISION_1), ready=False)], rollout=rollout, ensured=True
+            NOW, workers=[status(workers_of(FIRST, REVISION_1), ready=False)], rollout=rollout, has_ensured_workers=True
         )
         planned = plan(desired(FIRST), seen)
         assert kinds(planned) == [StopWorkers, StoreObservation]
@@ -255,7 +256,7 @@ class TestRecorded:
     def test_workers_that_keep_dying(self, of: Deployment, limit: int) -> None:
         for deaths in (limit - 1, limit):
             seen = ObservedState(
-                NOW, workers=[status(NEW, ready=False, deaths=deaths)], rollout=remembered(of), ensured=True
+                NOW, workers=[status(NEW, ready=False, deaths=deaths)], rollout=remembered(of), has_ensured_workers=True
             )
             planned = plan(desired(of), seen)
             assert bool(planned.actions) == (deaths == limit)
@@ -263,7 +264,7 @@ class TestRecorded:
 
     def test_a_revision_that_can_not_run_and_neither_can_the_stable_one(self) -> None:
         state = desired(ROLLING)
-        broken = replace(state, target=RevisionWorkers(ROLLING.requested_revision, None, "No binding."))
+        broken = replace(state, target=RevisionWorkers(ROLLING.desired_revision_record, None, "No binding."))
         assert recorded(plan(broken, ObservedState(NOW)))[2] is Condition.ROLLED_BACK
         neither = replace(broken, fallback=RevisionWorkers(REVISION_1, None, "No binding either."))
         planned = plan(neither, ObservedState(NOW))
@@ -284,21 +285,21 @@ class Cluster:
         self.successor: WorkerSet | None = None
         self.now = NOW
 
-    def round(self, *, ensured: bool = False) -> bool:
+    def round(self, *, has_ensured_workers: bool = False) -> bool:
         """Do one reconciliation round. Return False if there was nothing to do."""
         seen = ObservedState(
             self.now,
             workers=[] if self.running is None else [status(self.running)],
             successors=[] if self.successor is None else [status(self.successor)],
             rollout=self.rollout,
-            ensured=ensured,
+            has_ensured_workers=has_ensured_workers,
         )
         planned = plan(desired(self.deployment), seen)
         for action in planned.actions:
             self._do(action)
         self.rollout = planned.rollout
-        if planned.actions and not ensured and self.deployment.phase is not Phase.ABSENT:
-            self.round(ensured=True)
+        if planned.actions and not has_ensured_workers and self.deployment.phase is not Phase.ABSENT:
+            self.round(has_ensured_workers=True)
         return bool(planned.actions)
 
     def _do(self, action: Action) -> None:
@@ -317,7 +318,7 @@ STATES = [FIRST, RUNNING, ROLLING, ON_PROBATION, STABLE_2, ROLLED_BACK]
 @given(
     of=st.sampled_from(STATES),
     changed=st.sampled_from(
-        [{}, {"desired": DesiredPhase.ABSENT, "generation": 3}, {"credentials": 2}, {"generation": 3}]
+        [{}, {"desired": DesiredPhase.ABSENT, "generation": 3}, {"credentials_version": 2}, {"generation": 3}]
     ),
     running=st.sampled_from([None, OLD, NEW]),
     remembers=st.booleans(),
@@ -337,11 +338,11 @@ def test_rounds_lead_from_any_state_to_a_quiet_one(
         assert (end.phase, cluster.running) == (Phase.ABSENT, None)
         return
     assert end.is_reconciled
-    assert end.observed_credentials == end.credentials
+    assert end.observed_credentials_version == end.credentials_version
     assert cluster.running == workers_of(end, target_of(end))
     assert (end.phase, end.observed_revision) == (Phase.RUNNING, target_of(end).number)
     assert end.condition is Condition.ROLLED_BACK or (end.condition, end.previous_revisions) == (Condition.STABLE, ())
     rollout = cluster.rollout
     assert rollout is not None
-    cluster.now = rollout.compared_at
+    cluster.now = rollout.partitions_compared_at
     assert not cluster.round()

@@ -11,10 +11,10 @@ from headwater.brokers.base import OUTPUT_TOPIC_CONFIG
 from headwater.controller.deployment_resources import WorkerSettings, worker_set
 from headwater.controller.plan import MAX_DEATHS_IN_ROLLOUT, MAX_DEATHS_ON_PROBATION, READY_WITHIN_S
 from headwater.errors import BrokerUnavailable
+from headwater.model.access import KafkaAccess
 from headwater.model.binding import Bindings, KafkaTopic
 from headwater.model.deployment import Condition, Phase
 from headwater.model.sink import KafkaSink
-from headwater.model.worker_spec import KafkaAccess
 from tests.unit.controller.world import DEPLOYMENT, FLOW, TOPIC, World, deployment
 
 
@@ -99,7 +99,7 @@ class TestTopicMembers:
         self.save(world, partitions=6, compression="zstd", cleanup_policy="compact")
         assert world.active is not None
         settings = WorkerSettings(KafkaAccess(bootstrap_servers="b"), "redis", jit=False)
-        [sink] = worker_set(world.active, world.active.requested_revision, KafkaTopic(TOPIC), settings).spec.sinks
+        [sink] = worker_set(world.active, world.active.desired_revision_record, KafkaTopic(TOPIC), settings).spec.sinks
         assert (sink.partitions, sink.compression, sink.is_compacted) == (6, "zstd", True)
 
 

@@ -1,13 +1,17 @@
-"""Deployments on external streams, with dependencies in memory: created and removed resources, and access."""
+"""Deployments on external streams, with dependencies in memory.
+
+Resources and access are created and removed.
+"""
 
 from dataclasses import replace
 
 import pytest
 
 from headwater.brokers.base import DeploymentResources, TopicSpec
+from headwater.model.access import KafkaAccess
 from headwater.model.binding import Bindings, KafkaTopic, PubSubSubscription, PubSubTopic
 from headwater.model.deployment import Condition, Deployment, Phase
-from headwater.model.worker_spec import KafkaAccess, PubSubPull
+from headwater.model.worker_spec import PubSubPull
 from tests.unit.controller.world import ACCESS, DEPLOYMENT, FLOW, World, deployment, flow
 
 TOPIC = "projects/project/topics/logs"

@@ -6,10 +6,10 @@ import pytest
 
 from headwater.controller.flow_locks import FlowLocks
 from headwater.controller.sources import Sources
-from headwater.controller.sweeper import SUPERSEDED_FOR, UNSAVED_AFTER, Sweeper
+from headwater.controller.sweeper import REPLACED_REVISION_KEPT_FOR, UNSAVED_AFTER, Sweeper
 from headwater.model.binding import Bindings
 from headwater.model.deployment import Phase
-from headwater.model.value_sets import filter_set
+from headwater.model.value_sets import filter_set_id
 from tests.support.memory.broker import MemoryClusterAdmin
 from tests.support.memory.orchestrator import MemoryOrchestrator
 from tests.support.memory.sets import MemoryDatasetNames, MemorySetStore, MemoryUnsavedSets
@@ -21,22 +21,24 @@ FILTER = {"uid": "t1", "type": "redis_set_filter", "filter_expr": "root = this.a
 class World:
     def __init__(self) -> None:
         self.now = T0
-        self.database, self.sets, self.drafts = fresh_database(), MemorySetStore(), MemoryUnsavedSets()
+        self.database, self.sets, self.unsaved_sets = fresh_database(), MemorySetStore(), MemoryUnsavedSets()
         broker = MemoryClusterAdmin()
         self.sweeper = Sweeper(
             broker=broker,
-            sources=Sources(bindings=Bindings(), broker=broker, unfinished=self.database.deployments.unfinished),
+            sources=Sources(
+                bindings=Bindings(), broker=broker, active_deployments=self.database.deployments.list_active
+            ),
             orchestrator=MemoryOrchestrator(),
             flow_locks=FlowLocks(),
             deployments=self.database.deployments,
             revisions=self.database.revisions,
             datasets=self.database.datasets,
-            names=MemoryDatasetNames(),
+            dataset_names=MemoryDatasetNames(),
             sets=self.sets,
-            unsaved_sets=self.drafts,
+            unsaved_sets=self.unsaved_sets,
             require_lease=lambda: None,
             now=self.time,
-            ended_for=timedelta(days=90),
+            ended_deployments_kept_for=timedelta(days=90),
         )
 
     def time(self) -> datetime:
@@ -52,15 +54,15 @@ class TestRevisions:
     def test_a_revision_is_removed_after_half_a_minute_but_its_values_are_kept(self, world: World) -> None:
         with_filter = a_flow(pipeline_config=a_config(transforms=[FILTER]))
         world.database.flows.create(with_filter)
-        world.sets.add(filter_set("f1", "t1"), ["value"])
+        world.sets.add(filter_set_id("f1", "t1"), ["value"])
         saved = next_revision(with_filter, pipeline_config=a_config())
         world.database.flows.save(saved)
-        world.now = saved.updated_at + SUPERSEDED_FOR
+        world.now = saved.updated_at + REPLACED_REVISION_KEPT_FOR
         world.sweeper.sweep()
         assert list(world.database.revisions.filters("f1")) == [1, 2]
         world.now += timedelta(milliseconds=1)
         world.sweeper.sweep()
-        assert world.sets.count(filter_set("f1", "t1"))[0] == 1
+        assert world.sets.count(filter_set_id("f1", "t1")).values == 1
         assert [removed.removed_at for removed in world.database.revisions.removed_filters()] == [world.now]
         assert list(world.database.revisions.filters("f1")) == [2]
         assert world.database.flows.get("ann", "f1") == saved
@@ -68,18 +70,18 @@ class TestRevisions:
 
 class TestDrafts:
     def test_values_of_an_incomplete_save_are_removed(self, world: World) -> None:
-        saved, lost = filter_set("f1", "t1"), filter_set("f1", "t2")
-        world.drafts.begin([saved, lost], world.now)
+        saved, lost = filter_set_id("f1", "t1"), filter_set_id("f1", "t2")
+        world.unsaved_sets.add([saved, lost], world.now)
         for target in (saved, lost):
             world.sets.add(target, ["value"])
         world.database.flows.create(a_flow(pipeline_config=a_config(transforms=[FILTER])))
         world.now += UNSAVED_AFTER
         world.sweeper.sweep()
-        assert [world.sets.count(target)[0] for target in (saved, lost)] == [1, 1]
+        assert [world.sets.count(target).values for target in (saved, lost)] == [1, 1]
         world.now += timedelta(seconds=1)
         world.sweeper.sweep()
-        assert [world.sets.count(target)[0] for target in (saved, lost)] == [1, 0]
-        assert world.drafts.begun_before(world.now) == []
+        assert [world.sets.count(target).values for target in (saved, lost)] == [1, 0]
+        assert world.unsaved_sets.added_before(world.now) == []
 
 
 class TestEndedDeployments:
@@ -101,9 +103,9 @@ def test_a_failed_step_does_not_prevent_other_steps(world: World, monkeypatch: p
         raise RuntimeError("unexpected")
 
     monkeypatch.setattr(world.database.datasets, "incomplete", fail)
-    world.drafts.begin([filter_set("f9", "t9")], T0)
-    world.sets.add(filter_set("f9", "t9"), ["value"])
+    world.unsaved_sets.add([filter_set_id("f9", "t9")], T0)
+    world.sets.add(filter_set_id("f9", "t9"), ["value"])
     world.now = T0 + UNSAVED_AFTER + timedelta(seconds=1)
     with pytest.raises(RuntimeError, match="unexpected"):
         world.sweeper.sweep()
-    assert world.sets.count(filter_set("f9", "t9"))[0] == 0
+    assert world.sets.count(filter_set_id("f9", "t9")).values == 0

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from headwater.brokers.base import OUTPUT_TOPIC_CONFIG
-from headwater.controller.topic_settings import changed_settings, creation_settings, without_compaction
+from headwater.controller.topic_settings import creation_settings, needed_settings, without_compaction
 from headwater.model.deployment import Deployment, Revision
 from headwater.model.sink import KafkaSink
 from tests.unit.controller.world import FLOW, deployment
@@ -29,7 +29,7 @@ def revisions(*sinks: KafkaSink) -> Deployment:
 
 def changed(*sinks: KafkaSink) -> dict[str, dict[str, str]]:
     redeployed = revisions(*sinks)
-    return changed_settings(redeployed, redeployed.requested_revision)
+    return needed_settings(redeployed, redeployed.desired_revision_record)
 
 
 class TestCreation:
@@ -72,7 +72,7 @@ class TestChange:
     def test_a_rolled_back_revision_has_its_own_settings(self) -> None:
         redeployed = revisions(sink(compression="gzip"), sink(compression="zstd", cleanup_policy="compact"))
         [first] = redeployed.previous_revisions
-        assert changed_settings(redeployed, first) == {TOPIC: {"compression.type": "gzip", "cleanup.policy": "delete"}}
+        assert needed_settings(redeployed, first) == {TOPIC: {"compression.type": "gzip", "cleanup.policy": "delete"}}
 
     def test_sinks_of_other_names_have_other_topics(self) -> None:
         other = KafkaSink(uid="s2", type="kafka", name="other", compression="gzip")

@@ -9,13 +9,13 @@ from headwater.controller.executor import Executor
 from headwater.controller.flow_locks import FlowLocks
 from headwater.controller.leadership import Leadership
 from headwater.controller.purger import Purger
-from headwater.controller.reconcile import Reconciler
+from headwater.controller.reconciler import Reconciler
 from headwater.controller.sources import Sources
 from headwater.controller.sweeper import Sweeper
+from headwater.model.access import KafkaAccess, PubSubAccess
 from headwater.model.binding import Bindings
 from headwater.model.deployment import Deployment, DesiredPhase
 from headwater.model.flow import Flow, PipelineConfig
-from headwater.model.worker_spec import KafkaAccess, PubSubAccess
 from tests.support.memory.broker import MemoryClusterAdmin, MemorySubscriptions
 from tests.support.memory.metrics import MemoryMetrics
 from tests.support.memory.orchestrator import MemoryOrchestrator
@@ -77,11 +77,11 @@ class World:
         self.orchestrator, flow_locks = MemoryOrchestrator(auto=self.auto), FlowLocks()
         self.leadership = Leadership(self.database.leases, LOCK, lambda: self.now)
         settings = WorkerSettings(KafkaAccess(bootstrap_servers="b"), "redis", False, self.broker.manages_users)
-        clusters = dict.fromkeys(self.bindings.clusters(), self.cluster)
+        clusters = dict.fromkeys(self.bindings.kafka_accesses(), self.cluster)
         sources = Sources(
             bindings=self.bindings,
             broker=self.broker,
-            unfinished=self.database.deployments.unfinished,
+            active_deployments=self.database.deployments.list_active,
             clusters=clusters,
             projects={ACCESS: self.project},
         )
@@ -110,7 +110,7 @@ class World:
             deployments=self.database.deployments,
             revisions=self.database.revisions,
             datasets=self.database.datasets,
-            names=self.names,
+            dataset_names=self.names,
             sets=self.sets,
             unsaved_sets=MemoryUnsavedSets(),
             require_lease=self.leadership.require_lease,
@@ -131,7 +131,10 @@ class World:
         return self.database.deployments.request_deploy("owner", FLOW, deployment())
 
     def run(self, ticks: int = 30, step_s: float = 0.5) -> None:
-        """Advance the clock. Rounds run on threads, so each tick waits for the rounds that it has started."""
+        """Advance the clock.
+
+        Rounds run on threads, so each tick waits for the rounds that it has started.
+        """
         for _ in range(ticks):
             self.controller.tick()
             if self.controller._sweeping is not None:

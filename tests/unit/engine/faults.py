@@ -1,14 +1,14 @@
-"""A clock, and a source, producers and a metric store with faults that tests of the worker inject."""
+"""A clock, a source, producers and a metric store with faults that tests inject."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass, field
 from typing import Any
 
-from headwater.errors import BrokerUnavailable, DeliveryFailed, SetStoreUnavailable
+from headwater.errors import BrokerUnavailable, DeliveryFailed, RedisUnavailable
 from headwater.model.metric import MetricsDelta
 from headwater.model.record import SourceRecord
-from headwater.sinks.base import RecordRejection
+from headwater.sinks.base import Rejection
 from headwater.sources.base import Gap, Positions
 from tests.support.memory.metrics import MemoryMetrics
 from tests.support.memory.sinks import MemoryProducer, MemoryTopics, MemoryTransactionalProducer
@@ -40,34 +40,34 @@ class Faults:
     """The faults that tests inject.
 
     Attributes:
-        commits_asked: How often a worker asks whether a transaction has ended before it has.
+        commit_polls: How often a transaction is not done when a worker asks whether it is done.
         store_up: Whether the set store is available.
-        metrics_up: False when no write of metrics arrives; None when writes arrive and their answers are lost.
+        metrics_up: False when no write of metrics arrives; None when writes arrive and their replies are lost.
         slowness: How often a transform is asked for a result before it has one.
         scripts_end: Whether a transform has its result when it is waited for.
         acks_per_flush: How many records a flush acknowledges.
-        refuse: How many records or transactions Kafka rejects next.
-        lost_answers: How many transactions are committed although their producers get an error.
+        rejections: How many records or transactions Kafka rejects next.
+        lost_responses: How many transactions are committed although their producers get an error.
         at_write: Is called once, when metrics are written next.
         killed_at_commit: Whether the next worker that commits is killed instead.
-        bombs: Partitions and offsets of records; a worker that reads one of them is killed.
+        fatal_records: Partitions and offsets of records. A worker that reads such a record is killed.
     """
 
     clock: Clock = field(default_factory=Clock)
-    commits_asked: int = 0
+    commit_polls: int = 0
     store_up: bool = True
     metrics_up: bool | None = True
     slowness: int = 0
     scripts_end: bool = True
     acks_per_flush: int = 1 << 30
-    refuse: int = 0
-    lost_answers: int = 0
+    rejections: int = 0
+    lost_responses: int = 0
     coordinator_up: bool = True
     transaction_s: float = 0.0
-    on_refusal: Callable[[], None] = lambda: None
+    on_rejection: Callable[[], None] = lambda: None
     at_write: Callable[[], None] | None = None
     killed_at_commit: bool = False
-    bombs: set[tuple[int, int]] = field(default_factory=set)
+    fatal_records: set[tuple[int, int]] = field(default_factory=set)
 
 
 class Killed(BaseException):
@@ -75,12 +75,15 @@ class Killed(BaseException):
 
 
 class DelayedFuture(Future[Any]):
-    """A future whose call runs when its result is read. It is done after `asked` questions."""
+    """A future whose call runs when its result is read.
 
-    def __init__(self, call: Callable[[], object], asked: int) -> None:
+    It is done after `polls` calls of `done`.
+    """
+
+    def __init__(self, call: Callable[[], object], polls: int) -> None:
         super().__init__()
         self._call = call
-        self._left = asked
+        self._left = polls
 
     def done(self) -> bool:
         self._left -= 1
@@ -97,11 +100,14 @@ class DelayedExecutor(Executor):
         self._faults = faults
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        return DelayedFuture(lambda: fn(*args, **kwargs), self._faults.commits_asked)
+        return DelayedFuture(lambda: fn(*args, **kwargs), self._faults.commit_polls)
 
 
 class FaultyProducer(MemoryProducer):
-    """A producer with faults. After a rejection it delivers no further record, like a producer without gaps."""
+    """A producer with faults.
+
+    After a rejection it delivers no further record, like a producer without gaps.
+    """
 
     def __init__(self, topics: MemoryTopics, faults: Faults, max_queued: int) -> None:
         super().__init__(topics, max_queued=max_queued)
@@ -117,21 +123,21 @@ class FaultyProducer(MemoryProducer):
         if not timeout_s:  # sends lingering records, whose acknowledgements come later
             return len(self._queue)
         for _ in range(min(len(self._queue), self._faults.acks_per_flush)):
-            if self._faults.refuse or self._broken:
-                self._refuse()
+            if self._faults.rejections or self._broken:
+                self._reject()
             else:
                 self.deliver(1)
         if self._queue:
             self._faults.clock.sleep(timeout_s)
         return len(self._queue)
 
-    def _refuse(self) -> None:
+    def _reject(self) -> None:
         if not self._broken:
-            self._faults.refuse -= 1
-            self._faults.on_refusal()
+            self._faults.rejections -= 1
+            self._faults.on_rejection()
         self._broken = True
         self._queue.popleft()
-        self._failed.append(RecordRejection("refused"))
+        self._failed.append(Rejection("rejected"))
 
     def die(self, survivors: dict[int, int]) -> None:
         """Kill the process. Of each partition, a prefix of the queued records still arrives."""
@@ -143,7 +149,7 @@ class FaultyProducer(MemoryProducer):
 
 
 class FaultyTransactionalProducer(MemoryTransactionalProducer):
-    """A producer whose transactions fail, or whose answers are lost."""
+    """A producer whose transactions fail, or whose responses are lost."""
 
     def __init__(self, topics: MemoryTopics, faults: Faults, transactional_id: str) -> None:
         super().__init__(topics, transactional_id)
@@ -164,12 +170,12 @@ class FaultyTransactionalProducer(MemoryTransactionalProducer):
             self._faults.killed_at_commit = False
             raise Killed
         self._faults.clock.sleep(self._faults.transaction_s)
-        if self._faults.refuse:
-            self._faults.refuse -= 1
+        if self._faults.rejections:
+            self._faults.rejections -= 1
             raise DeliveryFailed("Kafka rejected a transaction.")
         super().commit(positions, group_metadata)
-        if self._faults.lost_answers:
-            self._faults.lost_answers -= 1
+        if self._faults.lost_responses:
+            self._faults.lost_responses -= 1
             raise DeliveryFailed("Kafka did not answer.")
 
     def die(self, survivors: dict[int, int]) -> None:
@@ -201,25 +207,28 @@ class FaultyMetrics(MemoryMetrics):
 
     def _check(self) -> None:
         if not self._faults.metrics_up:
-            raise SetStoreUnavailable("The set store does not answer.")
+            raise RedisUnavailable("Valkey or Redis does not answer.")
 
 
 class FaultySource(MemorySource):
-    """A source whose worker may be killed at a read or a commit. reported_gaps: collects its gaps."""
+    """A source whose worker may be killed at a read or a commit.
+
+    `reported_gaps` collects its gaps.
+    """
 
     def __init__(self, group: MemoryGroup, faults: Faults, reported_gaps: list[Gap]) -> None:
         super().__init__(group, faults.clock.sleep)
         self._faults = faults
         self._reported_gaps = reported_gaps
 
-    def gaps(self) -> list[Gap]:
-        gaps = super().gaps()
+    def take_gaps(self) -> list[Gap]:
+        gaps = super().take_gaps()
         self._reported_gaps += gaps
         return gaps
 
     def _read(self, partition: int, count: int) -> list[SourceRecord]:
         rows = super()._read(partition, count)
-        if not self._faults.bombs.isdisjoint((row.partition, row.offset) for row in rows):
+        if not self._faults.fatal_records.isdisjoint((row.partition, row.offset) for row in rows):
             raise Killed
         return rows
 

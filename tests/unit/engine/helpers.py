@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from headwater.engine.heartbeat import SupervisorChannel
+from headwater.engine.heartbeat import OrchestratorChannel
 from headwater.engine.worker import Worker
-from headwater.model.worker_spec import JOIN
+from headwater.model.worker_protocol import JOIN
 from tests.unit.engine.world import OUTPUTS, Member, World, origin
 
 exactly_once = pytest.mark.parametrize("exactly_once", [False, True], ids=["at least once", "exactly once"])
@@ -35,7 +35,7 @@ def states(world: World, act: Callable[[Worker], None]) -> list[tuple[str, str]]
     with ours:
         ours.send(JOIN)
         with theirs:
-            act(world.member(SupervisorChannel(theirs.fileno(), world.faults.clock)).worker)
+            act(world.member(OrchestratorChannel(theirs.fileno(), world.faults.clock)).worker)
         with ours.makefile() as lines:
             heartbeats = [json.loads(line) for line in lines]
     states_and_reasons = [(beat["state"], beat["reason"]) for beat in heartbeats]

@@ -9,7 +9,7 @@ from headwater.engine.delivery import UNLIMITED, Backpressure, Delivery, Pending
 from headwater.engine.metrics.metrics_writer import MetricsWriter
 from headwater.engine.metrics.pipeline_metrics import PipelineMetrics
 from headwater.engine.offset_tracker import OffsetTracker
-from headwater.errors import BrokerUnavailable, SetStoreUnavailable
+from headwater.errors import BrokerUnavailable, RedisUnavailable
 from headwater.sources.base import Positions
 from tests.support.memory.metrics import MemoryMetrics
 from tests.support.memory.source import MemoryGroup, MemorySource, MemoryTopic
@@ -31,9 +31,12 @@ class Running:
 
 
 class StubDelivery:
-    """The part of a delivery that a committer uses. Its `commit` returns `pending` or raises `error`."""
+    """The part of a delivery that a committer uses.
 
-    checkpoint_s = 1.0
+    Its `commit` returns `pending` or raises `error`.
+    """
+
+    commit_interval_s = 1.0
 
     def __init__(self, pending: PendingCommit | None = None) -> None:
         self.pending = pending
@@ -42,6 +45,9 @@ class StubDelivery:
 
     def backpressure(self) -> Backpressure:
         return Backpressure(self.capacity)
+
+    def outstanding(self) -> int:
+        return 0
 
     def commit(self, positions: Positions) -> PendingCommit | None:
         if self.error is not None:
@@ -76,11 +82,11 @@ class Scene:
             delivery=cast("Delivery", self.delivery),
             offsets=self.offsets,
             metrics=PipelineMetrics(metrics_writer),
-            on_commit=self.committed.append,
+            on_committed=self.committed.append,
             clock=self.clock,
         )
         self.offsets.set_starts({0: 0})
-        self.offsets.delivered({0: 5})
+        self.offsets.on_produced({0: 5})
 
 
 def test_the_source_commits_the_positions_that_the_delivery_leaves_to_it() -> None:
@@ -96,7 +102,7 @@ def test_a_transaction_that_contains_the_positions_is_waited_for() -> None:
     scene = Scene(running)
     assert not scene.committer.start(wait=False)
     assert (scene.committer.end(wait=False), scene.committer.is_running) == (False, True)
-    scene.offsets.delivered({0: 7})
+    scene.offsets.on_produced({0: 7})
     running.is_done = True
     assert (scene.committer.end(wait=False), scene.committer.is_running) == (True, False)
     assert (scene.source.committed_to_it, scene.committed) == ([], [{0: 5}])
@@ -117,7 +123,7 @@ def test_positions_that_are_not_stored_are_stored_later(at_source: bool) -> None
     if at_source:
         scene.source.error = BrokerUnavailable("The coordinator is away.")
     else:
-        scene.delivery.error = SetStoreUnavailable("The set store does not answer.")
+        scene.delivery.error = RedisUnavailable("Valkey or Redis does not answer.")
     assert not scene.committer.start(wait=False)
     assert (scene.offsets.pending, scene.committed) == ({}, [])
     scene.source.error = scene.delivery.error = None
@@ -133,5 +139,5 @@ def test_a_commit_is_due_by_time_or_when_nothing_more_may_be_read() -> None:
     scene.delivery.capacity = 0
     assert scene.committer.is_due()
     scene.delivery.capacity = UNLIMITED
-    scene.clock.sleep(StubDelivery.checkpoint_s)
+    scene.clock.sleep(StubDelivery.commit_interval_s)
     assert scene.committer.is_due()

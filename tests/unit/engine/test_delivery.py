@@ -6,10 +6,10 @@ import time
 from dataclasses import replace
 
 from headwater.engine.at_least_once import AtLeastOnce
-from headwater.engine.dead_letters import MAX_MESSAGE_BYTES, DeadLetters
+from headwater.engine.dead_letters import MAX_HEADER_BYTES, DeadLetters
 from headwater.engine.delivery import UNLIMITED
-from headwater.engine.pipeline import InFlightBatch
-from headwater.model.record import Failure, Outcome, RecordBatch
+from headwater.engine.in_flight_batch import InFlightBatch
+from headwater.model.record import Failure, RecordBatch, TransformResult
 from headwater.sinks.kafka import KafkaSink
 from headwater.transforms.base import PendingBatch
 from tests.support.columns import numbers
@@ -19,7 +19,7 @@ from tests.support.memory.sinks import MemoryProducer, MemoryTopics, Produced
 class Finished:
     """A PendingBatch with a given outcome."""
 
-    def __init__(self, outcome: Outcome) -> None:
+    def __init__(self, outcome: TransformResult) -> None:
         self._outcome = outcome
 
     def done(self) -> bool:
@@ -28,7 +28,7 @@ class Finished:
     def wait(self, timeout_s: float) -> None:
         pass
 
-    def result(self) -> Outcome:
+    def result(self) -> TransformResult:
         return self._outcome
 
 
@@ -37,7 +37,7 @@ class Fixed:
 
     uid = "t1"
 
-    def __init__(self, outcome: Outcome) -> None:
+    def __init__(self, outcome: TransformResult) -> None:
         self._outcome = outcome
 
     def start(self, batch: RecordBatch) -> PendingBatch:
@@ -48,13 +48,18 @@ class Fixed:
 
 
 def batch(*rows: tuple[bytes | None, bytes | None, int, int, int]) -> RecordBatch:
-    """Return a batch from rows of value, key, partition, offset and index. The timestamp is 100 + offset."""
+    """Return a batch from rows of value, key, partition, offset and index.
+
+    The timestamp is 100 + offset.
+    """
     values, keys, partitions, offsets, indexes = map(list, zip(*rows, strict=True)) if rows else ([], [], [], [], [])
     stamps = [100 + offset for offset in offsets]
     return RecordBatch.of("stream", values, keys, stamps, partitions, offsets, indexes)
 
 
-def deliver(source: RecordBatch, outcome: Outcome, sinks: tuple[str, ...] = ("out",)) -> dict[str, list[Produced]]:
+def deliver(
+    source: RecordBatch, outcome: TransformResult, sinks: tuple[str, ...] = ("out",)
+) -> dict[str, list[Produced]]:
     topics = MemoryTopics([*sinks, "dead"])
     producer = MemoryProducer(topics)
     delivery = AtLeastOnce([KafkaSink(s, s) for s in sinks], DeadLetters("dead", 4), lambda _: producer)
@@ -75,7 +80,7 @@ class TestDeadLetters:
         stamps = numbers([now_ms - 1, now_ms - 2])
         source = replace(batch((b"a", b"k", 0, 7, 0), (b"b", None, 1, 9, 0)), timestamps=stamps)
         failure = Failure(1, "TypeError", "x is not a function", "t1", 3, 14, 2)
-        (letter,) = deliver(source, Outcome(batch(), [failure]))["dead"]
+        (letter,) = deliver(source, TransformResult(batch(), [failure]))["dead"]
         assert (letter.value, letter.key, letter.partition, letter.timestamp_ms) == (b"b", None, 1, now_ms - 2)
         assert headers(letter) == {
             "headwater-error": "TypeError",
@@ -89,13 +94,15 @@ class TestDeadLetters:
         }
 
     def test_without_a_place_in_the_script(self) -> None:
-        letters = deliver(batch((b"", b"k", 0, 0, 0)), Outcome(batch(), [Failure(0, "InvalidJSON", "empty", "t1")]))
+        letters = deliver(
+            batch((b"", b"k", 0, 0, 0)), TransformResult(batch(), [Failure(0, "InvalidJSON", "empty", "t1")])
+        )
         assert not {"headwater-line", "headwater-column"} & headers(letters["dead"][0]).keys()
 
     def test_one_dead_letter_per_output_that_a_sink_rejects(self) -> None:
         source = batch((b"small", b"k", 2, 5, 0))
         outputs = batch((b"x" * 1_000_001, b"k", 2, 5, 0), (b"ok", b"k", 2, 5, 1), (b"y" * 1_000_001, b"k", 2, 5, 2))
-        records = deliver(source, Outcome(outputs), ("out", "other"))
+        records = deliver(source, TransformResult(outputs), ("out", "other"))
         assert [r.value for r in records["out"]] == [r.value for r in records["other"]] == [b"ok"]
         dead_letters = [
             (headers(r)["headwater-transform"], headers(r)["headwater-src"], r.value) for r in records["dead"]
@@ -109,21 +116,25 @@ class TestDeadLetters:
 
     def test_the_dead_letter_of_a_too_large_input_is_a_stub(self) -> None:
         value = b"x" * 1_100_000
-        (letter,) = deliver(batch((value, b"k", 0, 0, 0)), Outcome(batch(), [Failure(0, "E", "m", "t1")]))["dead"]
+        (letter,) = deliver(batch((value, b"k", 0, 0, 0)), TransformResult(batch(), [Failure(0, "E", "m", "t1")]))[
+            "dead"
+        ]
         stub = json.loads(letter.value or b"")
         assert (stub["sha256"], stub["bytes"]) == (hashlib.sha256(value).hexdigest(), 1_100_000)
         assert letter.key == b"k"
 
     def test_a_too_large_key_is_omitted(self) -> None:
         source = batch((b"v", b"k" * 1_100_000, 0, 0, 0))
-        (letter,) = deliver(source, Outcome(batch(), [Failure(0, "E", "m", "t1")]))["dead"]
+        (letter,) = deliver(source, TransformResult(batch(), [Failure(0, "E", "m", "t1")]))["dead"]
         assert letter.key is None
         assert json.loads(letter.value or b"")["key_bytes"] == 1_100_000
 
     def test_long_messages_are_cut_between_characters(self) -> None:
-        message = "ü" * MAX_MESSAGE_BYTES + "\ud800"
-        (letter,) = deliver(batch((b"v", None, 0, 0, 0)), Outcome(batch(), [Failure(0, "E", message, "t1")]))["dead"]
-        assert headers(letter)["headwater-message"] == "ü" * (MAX_MESSAGE_BYTES // 2)
+        message = "ü" * MAX_HEADER_BYTES + "\ud800"
+        (letter,) = deliver(batch((b"v", None, 0, 0, 0)), TransformResult(batch(), [Failure(0, "E", message, "t1")]))[
+            "dead"
+        ]
+        assert headers(letter)["headwater-message"] == "ü" * (MAX_HEADER_BYTES // 2)
 
 
 class TestDroppedPartitions:
@@ -131,7 +142,7 @@ class TestDroppedPartitions:
         topics = MemoryTopics(["out", "dead"])
         delivery = AtLeastOnce([KafkaSink("out", "out")], DeadLetters("dead", 1), lambda _: MemoryProducer(topics))
         source = batch((b"a", None, 0, 1, 0), (b"b", None, 1, 5, 0), (b"c", None, 1, 6, 0))
-        outcome = Outcome(batch((b"A", None, 0, 1, 0), (b"B", None, 1, 5, 0)), [Failure(2, "E", "m", "t1")])
+        outcome = TransformResult(batch((b"A", None, 0, 1, 0), (b"B", None, 1, 5, 0)), [Failure(2, "E", "m", "t1")])
         in_flight = InFlightBatch(source, [Fixed(outcome)], 0.0)
         in_flight.step(wait=True)
         in_flight.drop([1])
@@ -143,7 +154,7 @@ class TestDroppedPartitions:
 
 
 class TestRejections:
-    def test_they_stay_until_the_worker_recovers(self) -> None:
+    def test_recovery_replaces_the_producer(self) -> None:
         topics, producers = MemoryTopics(["dead"]), list[MemoryProducer]()
 
         def create(one_record_per_batch: bool) -> MemoryProducer:
@@ -152,10 +163,9 @@ class TestRejections:
 
         delivery = AtLeastOnce([KafkaSink("out", "no-such-topic")], DeadLetters("dead", 1), create)
         delivery.deliver(InFlightBatch(batch((b"a", None, 0, 1, 0)), [], 0.0))
-        assert delivery.backpressure() == (UNLIMITED, False, 1, ())
+        assert delivery.backpressure() == (UNLIMITED, False)
+        assert (delivery.outstanding(), delivery.take_rejections()) == (1, [])
         delivery.flush(1)
-        pressure = delivery.backpressure()
-        assert (pressure.outstanding, len(pressure.rejections)) == (0, 1)
-        assert delivery.backpressure() == pressure
+        assert (delivery.outstanding(), len(delivery.take_rejections())) == (0, 1)
         assert not delivery.recover()
-        assert (delivery.backpressure().rejections, len(producers)) == ((), 2)
+        assert (delivery.take_rejections(), len(producers)) == ([], 2)

@@ -7,8 +7,8 @@ import pytest
 
 from headwater.engine import watchdog
 from headwater.engine.exactly_once import TransactionSizer
-from headwater.engine.heartbeat import SupervisorChannel
-from headwater.engine.pipeline import InFlightBatch
+from headwater.engine.heartbeat import OrchestratorChannel
+from headwater.engine.in_flight_batch import InFlightBatch
 from headwater.engine.watchdog import Watchdog
 from headwater.errors import BrokerUnavailable
 from headwater.model.metric import TIME_RANGES
@@ -87,7 +87,7 @@ class TestFailures:
     def test_a_failed_transaction_is_repeated(self, world: World) -> None:
         member = working(world)
         world.append(0, "pass", "pass")
-        world.faults.refuse = 1
+        world.faults.rejections = 1
         steps(member, 80)
         assert arrived(world) == ["stream/0/0/0", "stream/0/1/0"]
         assert world.group.committed[0] == 2
@@ -97,7 +97,7 @@ class TestFailures:
     def test_a_committed_transaction_without_a_response_is_not_repeated(self, world: World) -> None:
         member = working(world)
         world.append(0, "pass", "pass")
-        world.faults.lost_answers = 1
+        world.faults.lost_responses = 1
         steps(member, 80)
         world.append(0, "pass")
         steps(member, 80)
@@ -107,7 +107,7 @@ class TestFailures:
     def test_the_coordinator_is_waited_for(self, world: World) -> None:
         member = working(world)
         world.append(0, "pass")
-        world.faults.refuse, world.faults.coordinator_up = 1, False
+        world.faults.rejections, world.faults.coordinator_up = 1, False
         steps(member, 300)
         assert world.total() == 0
         world.faults.coordinator_up = True
@@ -122,13 +122,13 @@ class TestFailures:
         member = working(world)
         monkeypatch.setattr(FaultyTransactionalProducer, what, lambda *_: _hang(hangs))
         world.append(0, "pass")
-        world.faults.refuse = 1
+        world.faults.rejections = 1
         with pytest.raises(RuntimeError, match="ended"):
             steps(member, 80)
 
     def test_a_failed_transaction_at_a_stop_is_repeated(self, world: World) -> None:
         member = working(world)
-        world.faults.refuse, world.faults.slowness = 1, 4
+        world.faults.rejections, world.faults.slowness = 1, 4
         world.append(0, "pass")
         member.worker.step()
         member.worker.stop()
@@ -164,7 +164,7 @@ class TestOwnership:
         world.group.remove(zombie.source)
         successor = world.member()
         world.faults.clock.sleep(2)
-        zombie.worker._checkpoint()
+        zombie.worker._commit()
         assert world.total() == 0
         steps(successor, 30)
         assert arrived(world) == ["stream/0/0/0"]
@@ -172,7 +172,7 @@ class TestOwnership:
     def test_transactions_are_initialised_when_the_worker_may_join(self, world: World) -> None:
         asked: list[int] = []
 
-        class Gate(SupervisorChannel):
+        class Gate(OrchestratorChannel):
             def may_join(self, timeout_s: float) -> bool:
                 asked.append(world.topics.epochs["slot-0"])
                 return len(asked) > 3
@@ -213,6 +213,8 @@ class TestTransactionSize:
         columns = [[0] * 70, [0] * 70, [*range(70)], [0] * 70]
         delivery.deliver(InFlightBatch(RecordBatch.of("t", [bytes(1_000_000)] * 70, [None] * 70, *columns), [], 0.0))
         assert delivery.backpressure().capacity == 0
+        delivery.on_revoked([0])
+        assert delivery.backpressure().capacity == TransactionSizer.MAX_RECORDS
 
     @pytest.mark.parametrize(
         ("learn", "limit"),
@@ -232,15 +234,15 @@ class TestTransactionSize:
 
 def test_reading_committed_offsets_is_retried(world: World) -> None:
     member = working(world)
-    committed, refusals = member.source.committed, iter([True, True])
+    committed, failures = member.source.committed, iter([True, True])
 
-    def refuse_twice() -> dict[int, int]:
-        if next(refusals, False):
+    def fail_twice() -> dict[int, int]:
+        if next(failures, False):
             raise BrokerUnavailable("A transaction is still open.")
         return committed()
 
-    member.source.committed = refuse_twice  # type: ignore[method-assign]  # fails twice
+    member.source.committed = fail_twice  # type: ignore[method-assign]  # fails twice
     world.append(0, "pass")
-    world.faults.refuse = 1
+    world.faults.rejections = 1
     steps(member, 100)
     assert arrived(world) == ["stream/0/0/0"]

@@ -11,11 +11,11 @@ from headwater.engine.heartbeat import (
     HEARTBEAT_INTERVAL_S,
     MAX_LINE_CHARS,
     MAX_LINES_PER_HEARTBEAT,
-    SupervisorChannel,
+    OrchestratorChannel,
     WorkerLog,
 )
 from headwater.errors import WorkerError
-from headwater.model.worker_spec import JOIN, LEAVE, Heartbeat, WorkerLogLine
+from headwater.model.worker_protocol import JOIN, LEAVE, Heartbeat, WorkerLogLine
 from tests.unit.engine.faults import Clock
 
 
@@ -24,23 +24,23 @@ def beat(state: str = "ready", reason: str = "", text: str = "") -> Heartbeat:
     return Heartbeat(state=state, spec_hash="h", reason=reason, logs=[line] if text else [])
 
 
-class TestProbe:
+class TestChannel:
     def test_a_heartbeat_is_due_at_every_change_and_once_a_second(self) -> None:
         clock = Clock()
-        probe = SupervisorChannel(None, clock)
-        assert probe.due("ready", "")
-        probe.send(beat())
-        assert not probe.due("ready", "")
-        assert probe.due("waiting", "")
-        assert probe.due("ready", "why")
+        channel = OrchestratorChannel(None, clock)
+        assert channel.is_due("ready", "")
+        channel.send(beat())
+        assert not channel.is_due("ready", "")
+        assert channel.is_due("waiting", "")
+        assert channel.is_due("ready", "why")
         clock.sleep(HEARTBEAT_INTERVAL_S)
-        assert probe.due("ready", "")
+        assert channel.is_due("ready", "")
 
     def test_lines_of_json(self) -> None:
         read_fd, write_fd = os.pipe()
-        probe = SupervisorChannel(write_fd)
-        probe.send(beat())
-        probe.send(beat("waiting", "store away"))
+        channel = OrchestratorChannel(write_fd)
+        channel.send(beat())
+        channel.send(beat("waiting", "store away"))
         os.close(write_fd)
         with os.fdopen(read_fd) as lines:
             assert [json.loads(line)["state"] for line in lines] == ["ready", "waiting"]
@@ -48,9 +48,9 @@ class TestProbe:
     def test_a_full_pipe_loses_whole_lines_and_never_blocks(self) -> None:
         ours, theirs = socket.socketpair()
         with ours, theirs:
-            probe = SupervisorChannel(theirs.fileno())
+            channel = OrchestratorChannel(theirs.fileno())
             for number in range(200):
-                probe.send(beat(reason=str(number), text="x" * 4000))
+                channel.send(beat(reason=str(number), text="x" * 4000))
             ours.setblocking(False)
             received = b""
             for number in range(200, 203):
@@ -58,20 +58,20 @@ class TestProbe:
                     while chunk := ours.recv(1 << 20):
                         received += chunk
                 except BlockingIOError:
-                    probe.send(beat(reason=str(number)))
+                    channel.send(beat(reason=str(number)))
             *lines, rest = received.split(b"\n")
             assert rest == b""
             reasons = [int(json.loads(line)["reason"]) for line in lines]
             assert reasons == sorted(set(reasons))
             assert 0 < len(reasons) < 200
 
-    def test_a_supervisor_that_has_ended(self) -> None:
+    def test_an_orchestrator_that_has_ended(self) -> None:
         ours, theirs = socket.socketpair()
         with theirs:
-            probe = SupervisorChannel(theirs.fileno())
+            channel = OrchestratorChannel(theirs.fileno())
             ours.close()
-            probe.send(beat())
-            probe.send(beat())
+            channel.send(beat())
+            channel.send(beat())
 
 
 class TestWorkerLog:
@@ -90,43 +90,56 @@ class TestWorkerLog:
 
 
 class TestJoin:
-    def test_waits_for_the_supervisors_word(self) -> None:
+    def test_waits_for_the_orchestrators_message(self) -> None:
         ours, theirs = socket.socketpair()
         with ours, theirs:
-            probe = SupervisorChannel(theirs.fileno())
-            assert not probe.may_join(0)
+            channel = OrchestratorChannel(theirs.fileno())
+            assert not channel.may_join(0)
             ours.send(JOIN)
-            assert probe.may_join(10)
-            assert probe.may_join(0)
+            assert channel.may_join(10)
+            assert channel.may_join(0)
 
-    def test_no_worker_may_join_without_its_supervisor(self) -> None:
+    def test_no_worker_may_join_without_its_orchestrator(self) -> None:
         ours, theirs = socket.socketpair()
         with theirs:
             ours.close()
-            with pytest.raises(WorkerError, match="supervisor process has ended"):
-                SupervisorChannel(theirs.fileno()).may_join(10)
+            with pytest.raises(WorkerError, match="orchestrator has ended"):
+                OrchestratorChannel(theirs.fileno()).may_join(10)
 
-    def test_a_worker_that_has_lost_its_supervisor_may_not_join(self) -> None:
+    def test_a_worker_that_has_lost_its_orchestrator_may_not_join(self) -> None:
         ours, theirs = socket.socketpair()
         with theirs:
-            probe = SupervisorChannel(theirs.fileno())
+            channel = OrchestratorChannel(theirs.fileno())
             ours.close()
-            probe.send(beat("starting"))
-            with pytest.raises(WorkerError, match="supervisor process has ended"):
-                probe.may_join(0)
+            channel.send(beat("starting"))
+            with pytest.raises(WorkerError, match="orchestrator has ended"):
+                channel.may_join(0)
 
-    def test_the_worker_leaves_the_group_if_the_supervisor_says_so(self) -> None:
+    def test_the_worker_leaves_the_group_if_the_orchestrator_says_so(self) -> None:
         ours, theirs = socket.socketpair()
         with ours, theirs:
-            probe = SupervisorChannel(theirs.fileno())
+            channel = OrchestratorChannel(theirs.fileno())
             ours.send(JOIN)
-            assert probe.may_join(10)
-            assert not probe.may_leave()
+            assert channel.may_join(10)
+            assert not channel.may_leave()
             ours.send(LEAVE)
-            assert probe.may_leave()
-            ours.close()
-            assert not probe.may_leave()
-        assert not SupervisorChannel(None).may_leave()
+            assert channel.may_leave()
 
-    def test_a_worker_without_a_supervisor_joins_immediately(self) -> None:
-        assert SupervisorChannel(None).may_join(0)
+    def test_the_worker_stays_in_the_group_without_an_orchestrator(self) -> None:
+        ours, theirs = socket.socketpair()
+        with theirs:
+            ours.close()
+            assert not OrchestratorChannel(theirs.fileno()).may_leave()
+        assert not OrchestratorChannel(None).may_leave()
+
+    def test_both_messages_may_arrive_together(self) -> None:
+        ours, theirs = socket.socketpair()
+        with ours, theirs:
+            channel = OrchestratorChannel(theirs.fileno())
+            ours.send(JOIN)
+            ours.send(LEAVE)
+            assert channel.may_join(10)
+            assert channel.may_leave()
+
+    def test_a_worker_without_an_orchestrator_joins_immediately(self) -> None:
+        assert OrchestratorChannel(None).may_join(0)

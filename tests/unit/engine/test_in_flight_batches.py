@@ -3,9 +3,9 @@
 import pytest
 
 from headwater.engine import in_flight_batches
+from headwater.engine.batch_sizer import BatchSizer
 from headwater.engine.in_flight_batches import MAX_IN_FLIGHT, MAX_IN_FLIGHT_DURING_COMMIT, InFlightBatches
-from headwater.engine.pipeline import BatchSizer
-from headwater.model.record import Outcome, RecordBatch
+from headwater.model.record import RecordBatch, TransformResult
 from headwater.transforms.base import PendingBatch
 
 MANY = 1 << 30
@@ -29,8 +29,8 @@ class Slow:
     def wait(self, timeout_s: float) -> None:
         pass
 
-    def result(self) -> Outcome:
-        return Outcome(self._batch)
+    def result(self) -> TransformResult:
+        return TransformResult(self._batch)
 
     def close(self) -> None:
         pass
@@ -94,3 +94,9 @@ def test_dropped_records_are_neither_sent_nor_committed() -> None:
     first = batches.pop_first()
     first.exclude_dropped()
     assert (len(first.output), first.next_offsets()) == (0, {})
+
+
+def test_a_batch_without_transforms_is_finished() -> None:
+    batches = InFlightBatches([])
+    batches.start(batch(0), 0.0, 0.0)
+    assert batches.is_first_finished

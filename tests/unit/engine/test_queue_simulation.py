@@ -1,4 +1,7 @@
-"""Workers on a queue with random faults: no loss, order per ordering key, and repeats only after failures."""
+"""Workers on a queue with random faults lose nothing and keep the order per ordering key.
+
+Repeats occur only after failures.
+"""
 
 from typing import Any
 
@@ -57,7 +60,10 @@ class QueueStory(RuleBasedStateMachine):
 
     @rule()
     def pubsub_repeats(self) -> None:
-        """Redeliver a message. A worker that has delivered it drops the repeat; another worker does not."""
+        """Redeliver a message.
+
+        A worker that has delivered it drops the repeat; another worker does not.
+        """
         self.world.queue.redeliver_last()
         self.fault_count += self.started > 1
 
@@ -73,14 +79,17 @@ class QueueStory(RuleBasedStateMachine):
     @precondition(lambda self: not self.calm)
     @rule()
     def stand_still(self) -> None:
-        """Sleep for longer than a lease: the worker that polls next gets the messages of the others."""
+        """Sleep for longer than a lease.
+
+        The worker that polls next gets the messages of the other workers.
+        """
         self.faults.clock.sleep(LEASE_S + 1)
         self.fault_count += 1
 
     @precondition(lambda self: not self.calm)
     @rule()
-    def refuse(self) -> None:
-        self.faults.refuse += 1
+    def reject(self) -> None:
+        self.faults.rejections += 1
         self.fault_count += 1
 
     @precondition(lambda self: not self.calm)
@@ -89,7 +98,7 @@ class QueueStory(RuleBasedStateMachine):
         self.faults.store_up = up
 
     def teardown(self) -> None:
-        self.faults.store_up, self.faults.refuse = True, 0
+        self.faults.store_up, self.faults.rejections = True, 0
         for _ in range(400):
             for member in self.members:
                 member.worker.step()
@@ -104,14 +113,14 @@ class QueueStory(RuleBasedStateMachine):
             self.check(topic)
 
     def check(self, topic: str) -> None:
-        came = without_repeats(self.world.arrived(topic))
+        arrived = without_repeats(self.world.arrived(topic))
         owed = {key: self.owed(key, topic) for key in self.world.published}
-        assert sorted(came) == sorted(each for of_key in owed.values() for each in of_key), "lost, or too much"
-        for key, of_key in owed.items():
+        assert sorted(arrived) == sorted(id_ for ids in owed.values() for id_ in ids), "lost, or too much"
+        for key, ids in owed.items():
             if key:
-                assert [each for each in came if each in set(of_key)] == of_key, "out of order"
+                assert [id_ for id_ in arrived if id_ in set(ids)] == ids, "out of order"
         if not self.fault_count:
-            assert [origin(record) for record in self.world.arrived(topic)] == came, "repeated without a failure"
+            assert [origin(record) for record in self.world.arrived(topic)] == arrived, "repeated without a failure"
 
     def owed(self, key: str, topic: str) -> list[str]:
         outputs = COPIES if topic != DEAD else {kind: int(kind == "bad") for kind in COPIES}

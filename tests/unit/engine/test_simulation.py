@@ -1,6 +1,8 @@
-"""Workers with random faults: no loss, order, repeats only after failures, and correct commits.
+"""Workers with random faults lose nothing, keep the order, and commit correctly.
 
-With exactly-once delivery nothing is repeated: at any time the outputs are exactly those of the committed offsets.
+Repeats occur only after failures.
+
+With exactly-once delivery nothing is repeated: at any time the outputs match the committed offsets.
 
 Records that were deleted before they were read are missing only if a worker has reported it.
 
@@ -15,8 +17,8 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from headwater.engine.isolation import RETRY_AFTER_S
-from headwater.model.worker_spec import PartitionPosition, ReadingPlan
+from headwater.engine.partition_isolation import RETRY_AFTER_S
+from headwater.model.reading_plan import PartitionPosition, ReadingPlan
 from tests.support.examples import examples
 from tests.unit.engine.faults import Killed
 from tests.unit.engine.world import COPIES, DEAD, OUTPUTS, SOURCE, Member, World, origin, without_repeats, word
@@ -27,7 +29,10 @@ kinds = st.lists(st.sampled_from(sorted(COPIES)), min_size=1, max_size=12)
 
 
 class WorkerStory(RuleBasedStateMachine):
-    """One or two workers of a group. With each fault, `allowed` grows by the number of records that it may repeat."""
+    """One or two workers of a group.
+
+    With each fault, `allowed` grows by the number of records that it may repeat.
+    """
 
     exactly_once = False
 
@@ -36,7 +41,7 @@ class WorkerStory(RuleBasedStateMachine):
         self.calm = calm
         self.world = World(PARTITIONS, max_queued, exactly_once=self.exactly_once)
         self.faults = self.world.faults
-        self.faults.on_refusal = self.fault
+        self.faults.on_rejection = self.fault
         self.faults.slowness = slowness
         self.members: list[Member] = [self.world.member()]
         self.allowed = 0
@@ -44,13 +49,13 @@ class WorkerStory(RuleBasedStateMachine):
         self.moved = self.metrics_were_away = False
 
     def uncommitted(self) -> int:
-        """Return the records that were delivered, queued or in flight, and are not committed."""
+        """Return how many records have arrived, are queued or in flight, and are not committed."""
         committed = self.world.group.committed
-        arrived = [r for name in (*OUTPUTS, DEAD) for r in self.world.arrived(name)]
-        landed = sum(int(origin(r).split("/")[2]) >= committed[r.partition] for r in arrived)
-        queued = sum(len(p.queue) for m in self.members for p in m.producers)
-        flying = sum(len(f.input) for m in self.members for f in m.worker._batches)
-        return landed + queued + flying * 2 * len(OUTPUTS)
+        records = [record for name in (*OUTPUTS, DEAD) for record in self.world.arrived(name)]
+        arrived = sum(int(origin(record).split("/")[2]) >= committed[record.partition] for record in records)
+        queued = sum(len(producer.queue) for member in self.members for producer in member.producers)
+        in_flight = sum(len(batch.input) for member in self.members for batch in member.worker._batches)
+        return arrived + queued + in_flight * 2 * len(OUTPUTS)
 
     def fault(self) -> None:
         self.allowed += self.uncommitted()
@@ -58,7 +63,7 @@ class WorkerStory(RuleBasedStateMachine):
     def rebalance(self) -> None:
         """A rebalance repeats nothing unless it times out."""
         self.moved = True
-        self.bounded &= self.faults.store_up and self.faults.acks_per_flush > 100 and not self.faults.refuse
+        self.bounded &= self.faults.store_up and self.faults.acks_per_flush > 100 and not self.faults.rejections
 
     def step(self, member: Member, data: Any) -> Member:
         """Make a step. Return the member, or its successor if the step has killed it."""
@@ -69,7 +74,10 @@ class WorkerStory(RuleBasedStateMachine):
         return member
 
     def kill(self, member: Member, data: Any) -> Member:
-        """Kill a worker: some of its queued records still arrive. Start its successor, perhaps with a ReadingPlan."""
+        """Kill a worker: some of its queued records still arrive.
+
+        Start its successor, perhaps with a ReadingPlan.
+        """
         self.fault()
         self.rebalance()
         survivors = {p: data.draw(st.integers(0, 20)) for p in range(PARTITIONS)}
@@ -80,9 +88,9 @@ class WorkerStory(RuleBasedStateMachine):
         return successor
 
     def plan(self, data: Any) -> ReadingPlan:
-        """Generate a plan: all partitions, or each alone first, possibly without some."""
-        left_out = data.draw(st.sets(partitions)) if data.draw(st.booleans()) else ()
-        positions = tuple(PartitionPosition(p, self.world.group.committed[p]) for p in left_out)
+        """Generate a plan: all partitions, or each alone first, possibly with quarantined ones."""
+        quarantined = data.draw(st.sets(partitions)) if data.draw(st.booleans()) else ()
+        positions = tuple(PartitionPosition(p, self.world.group.committed[p]) for p in quarantined)
         return ReadingPlan(data.draw(st.booleans()), positions)
 
     @rule(partition=partitions, kinds=kinds)
@@ -123,7 +131,10 @@ class WorkerStory(RuleBasedStateMachine):
     @precondition(lambda self: not self.calm)
     @rule(steps=st.integers(1, 8), pace=st.sampled_from([0.0, 0.2, 1.1]))
     def suspended_while_it_writes_metrics(self, steps: int, pace: float) -> None:
-        """End the session of the worker, so that another worker takes over before the write arrives."""
+        """End the session of the worker.
+
+        Another worker takes over before the write arrives.
+        """
         killed_at_commit = self.faults.killed_at_commit
 
         def taken_over() -> None:
@@ -144,7 +155,7 @@ class WorkerStory(RuleBasedStateMachine):
     @precondition(lambda self: not self.calm)
     @rule(data=st.data())
     def session_ends(self, data: Any) -> None:
-        """End a worker's session: its partitions move to others before it knows."""
+        """End a worker's session: its partitions move to other workers before the worker knows."""
         self.fault()
         self.rebalance()
         self.world.group.remove(data.draw(st.sampled_from(self.members)).source)
@@ -171,8 +182,8 @@ class WorkerStory(RuleBasedStateMachine):
 
     @precondition(lambda self: not self.calm)
     @rule()
-    def refusal(self) -> None:
-        self.faults.refuse = 1
+    def reject(self) -> None:
+        self.faults.rejections = 1
 
     @precondition(lambda self: not self.calm)
     @rule(up=st.booleans())
@@ -191,7 +202,7 @@ class WorkerStory(RuleBasedStateMachine):
         self.bounded &= acks > 100
 
     @invariant()
-    def commits_are_honest(self) -> None:
+    def commits_pass_only_records_that_have_arrived(self) -> None:
         if not hasattr(self, "world"):
             return
         arrived = {name: set(map(origin, self.world.arrived(name))) for name in (*OUTPUTS, DEAD)}
@@ -202,7 +213,7 @@ class WorkerStory(RuleBasedStateMachine):
     def teardown(self) -> None:
         if not hasattr(self, "world"):
             return
-        self.faults.store_up, self.faults.acks_per_flush, self.faults.refuse = True, 1 << 30, 0
+        self.faults.store_up, self.faults.acks_per_flush, self.faults.rejections = True, 1 << 30, 0
         self.faults.metrics_up, self.faults.at_write, self.faults.killed_at_commit = True, None, False
         for turn in range(2000):
             if turn % 200 == 100:
@@ -252,8 +263,8 @@ class WorkerStory(RuleBasedStateMachine):
     def check_order(self, got: list[str], in_order: list[str], due: set[str]) -> None:
         """Check the order of the outputs of one partition.
 
-        A worker that has lost a partition without noticing may still send records of it. When these were deleted from
-        the source, the next owner does not read them, so they may follow later records.
+        A worker that has lost a partition without noticing may still send records of it. If these records were deleted
+        from the source, the next worker does not read them, so they may follow later records.
         """
         assert [each for each in got if each in due] == [each for each in in_order if each in due]
         assert [each for each in got if each not in due] == [each for each in in_order if each not in due]
@@ -267,7 +278,7 @@ class WorkerStory(RuleBasedStateMachine):
 
 
 class ExactlyOnceStory(WorkerStory):
-    """The same faults and those of transactions. No repeats are allowed."""
+    """There are the same faults, and faults of transactions. No repeats are allowed."""
 
     exactly_once = True
 
@@ -277,18 +288,18 @@ class ExactlyOnceStory(WorkerStory):
 
     @precondition(lambda self: not self.calm)
     @rule()
-    def lost_answer(self) -> None:
+    def lost_response(self) -> None:
         """Commit a transaction, but return an error to its producer."""
-        self.faults.lost_answers = 1
+        self.faults.lost_responses = 1
 
     @precondition(lambda self: not self.calm)
     @rule(seconds=st.sampled_from([0.0, 0.5, 3.0]))
     def slow_transactions(self, seconds: float) -> None:
         self.faults.transaction_s = seconds
 
-    @rule(asked=st.integers(0, 6))
-    def commits_beside_the_worker(self, asked: int) -> None:
-        self.faults.commits_asked = asked
+    @rule(polls=st.integers(0, 6))
+    def commits_that_take_some_steps(self, polls: int) -> None:
+        self.faults.commit_polls = polls
 
     @precondition(lambda self: not self.calm)
     @rule(up=st.booleans())
@@ -329,7 +340,7 @@ class ExactlyOnceStory(WorkerStory):
 
     def teardown(self) -> None:
         if hasattr(self, "world"):
-            self.faults.lost_answers, self.faults.transaction_s, self.faults.coordinator_up = 0, 0.0, True
+            self.faults.lost_responses, self.faults.transaction_s, self.faults.coordinator_up = 0, 0.0, True
         super().teardown()
 
 

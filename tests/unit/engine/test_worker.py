@@ -5,12 +5,18 @@ import socket
 
 import pytest
 
-from headwater.engine.heartbeat import HEARTBEAT_INTERVAL_S, SupervisorChannel
-from headwater.engine.status import CRASH_WINDOW_S, KAFKA_WAIT_SHOWN_S, MAX_CRASH_PAUSE_S, MAX_CRASHES, NO_PARTITIONS
+from headwater.engine.heartbeat import HEARTBEAT_INTERVAL_S, OrchestratorChannel
+from headwater.engine.status import (
+    CRASH_WINDOW_S,
+    KAFKA_WAIT_REPORTED_AFTER_S,
+    MAX_CRASH_PAUSE_S,
+    MAX_CRASHES,
+    NO_PARTITIONS,
+)
 from headwater.engine.worker import PAUSE_AFTER_S, SLOW_TRANSFORMS, Worker
 from headwater.errors import BrokerUnavailable, SandboxFailed
-from headwater.model.record import Outcome, RecordBatch
-from headwater.model.worker_spec import JOIN, LEAVE
+from headwater.model.record import RecordBatch, TransformResult
+from headwater.model.worker_protocol import JOIN, LEAVE
 from tests.unit.engine.helpers import arrived, states, steps
 from tests.unit.engine.world import DEAD, OUTPUTS, World, without_repeats
 
@@ -60,7 +66,7 @@ class TestFlow:
         assert member.worker.metrics.batches == 1
 
 
-class TestCheckpoint:
+class TestCommit:
     def test_nothing_is_committed_before_its_acknowledgement(self) -> None:
         world = World()
         world.faults.acks_per_flush = 0
@@ -92,19 +98,28 @@ class TestCheckpoint:
         steps(member, 130)
         assert world.group.committed[0] == 2
 
+    def test_records_of_a_paused_source_are_an_error_because_they_would_be_lost(self) -> None:
+        world = World()
+        world.faults.acks_per_flush = 0
+        member = world.member()
+        member.source.pause = lambda: world.append(0, "pass")  # type: ignore[method-assign]  # does not pause
+        world.append(0, "pass")
+        with pytest.raises(AssertionError, match="a paused source has returned records"):
+            steps(member, 3)
+
     def test_a_failed_commit_does_not_end_the_worker(self) -> None:
         world = World()
         member = world.member()
         commit = member.source.commit
         calls: list[bool] = []
 
-        def refuse_once(positions: dict[int, int], *, wait: bool) -> None:
+        def fail_once(positions: dict[int, int], *, wait: bool) -> None:
             calls.append(wait)
             if len(calls) == 1:
                 raise BrokerUnavailable("The coordinator is away.")
             commit(positions, wait=wait)
 
-        member.source.commit = refuse_once  # type: ignore[method-assign]  # fails once
+        member.source.commit = fail_once  # type: ignore[method-assign]  # fails once
         steps(member, 115)
         world.append(0, "pass")
         steps(member, 115)
@@ -143,9 +158,9 @@ class TestScripts:
         steps(member, 2)
         apply = member.transforms[1].apply
 
-        def crash(batch: RecordBatch) -> Outcome:
+        def crash(batch: RecordBatch) -> TransformResult:
             outcome = apply(batch)
-            return Outcome(outcome.output, [f._replace(error="SandboxCrash") for f in outcome.failures])
+            return TransformResult(outcome.output, [f._replace(error="SandboxCrash") for f in outcome.failures])
 
         member.transforms[1].apply = crash  # type: ignore[method-assign]  # other errors
         world.append(0, *["bad"] * (2 * MAX_CRASHES), "pass")
@@ -186,13 +201,13 @@ class TestSetStore:
         assert world.group.committed[0] == 1
 
 
-class TestRefusal:
+class TestRejection:
     def test_records_since_the_last_commit_are_read_again(self) -> None:
         world = World()
         member = world.member()
         steps(member, 2)
         world.append(0, "pass", "pass")
-        world.faults.refuse = 1
+        world.faults.rejections = 1
         steps(member, 180)
         assert without_repeats(world.arrived(OUTPUTS[0])) == ["stream/0/0/0", "stream/0/1/0"]
         assert world.group.committed[0] == 2
@@ -279,7 +294,7 @@ class TestStop:
         ours, theirs = socket.socketpair()
         with ours, theirs:
             ours.send(JOIN)
-            member = World().member(SupervisorChannel(theirs.fileno()))
+            member = World().member(OrchestratorChannel(theirs.fileno()))
             monkeypatch.setattr(member.source, "close", lambda *, leave: left.append(leave))
             if for_good:
                 ours.send(LEAVE)
@@ -301,7 +316,7 @@ class TestErrors:
         world.append(0, "pass")
         member = world.member(start=False)
 
-        def fail(batch: RecordBatch) -> Outcome:
+        def fail(batch: RecordBatch) -> TransformResult:
             raise SandboxFailed("The V8 child can't be started.")
 
         member.transforms[1].apply = fail  # type: ignore[method-assign]  # breaks the transform
@@ -313,14 +328,14 @@ class TestErrors:
         world = World()
         world.append(0, "pass")
         member = world.member()
-        poll, refusals = member.source.poll, iter([True, True])
+        poll, failures = member.source.poll, iter([True, True])
 
-        def refuse_twice(max_records: int, timeout_s: float) -> RecordBatch:
-            if next(refusals, False):
+        def fail_twice(max_records: int, timeout_s: float) -> RecordBatch:
+            if next(failures, False):
                 raise BrokerUnavailable("Kafka rejects the user.")
             return poll(max_records, timeout_s)
 
-        member.source.poll = refuse_twice  # type: ignore[method-assign]  # fails twice
+        member.source.poll = fail_twice  # type: ignore[method-assign]  # fails twice
         steps(member, 80)
         assert world.group.committed[0] == 1
 
@@ -331,9 +346,9 @@ class TestHealth:
 
         def act(worker: Worker) -> None:
             worker.step()
-            worker.lost([0, 1, 2])
+            worker.on_lost([0, 1, 2])
             worker.step()
-            worker.assigned([0])
+            worker.on_assigned([0])
             worker.step()
 
         assert states(world, act) == [("starting", ""), ("ready", ""), ("waiting", NO_PARTITIONS)]
@@ -343,7 +358,7 @@ class TestHealth:
 
         def act(worker: Worker) -> None:
             worker._source.poll = lambda *_: RecordBatch.empty("stream")  # type: ignore[method-assign]
-            world.faults.clock.sleep(KAFKA_WAIT_SHOWN_S)
+            world.faults.clock.sleep(KAFKA_WAIT_REPORTED_AFTER_S)
             worker.step()
 
         assert states(world, act) == [("starting", ""), ("waiting", NO_PARTITIONS)]
@@ -392,6 +407,6 @@ class TestHealth:
         assert states(world, act) == [
             ("starting", ""),
             ("ready", ""),
-            ("waiting", "The set store does not answer."),
+            ("waiting", "Valkey or Redis does not answer."),
             ("draining", ""),
         ]

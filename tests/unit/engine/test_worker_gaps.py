@@ -3,7 +3,7 @@
 import pytest
 from structlog.testing import capture_logs
 
-from headwater.engine.status import GAP_SHOWN_S
+from headwater.engine.status import GAP_REPORTED_FOR_S
 from headwater.engine.worker import Worker
 from headwater.errors import SourceGap
 from headwater.sources.base import Gap
@@ -67,7 +67,7 @@ class TestGap:
         world = World()
         world.append(0, "pass", "pass")
         world.source.delete_records(0, 1)
-        world.faults.refuse = 1
+        world.faults.rejections = 1
         with capture_logs() as lines:
             steps(world.member(), 200)
         assert errors(lines) == [str(Gap("stream", 0, 0, 1))] * 2
@@ -86,7 +86,7 @@ class TestGap:
             for _ in range(5):
                 worker.step()
             world.faults.store_up = True
-            world.faults.clock.sleep(GAP_SHOWN_S)
+            world.faults.clock.sleep(GAP_REPORTED_FOR_S)
             for _ in range(20):
                 worker.step()
 
@@ -94,7 +94,7 @@ class TestGap:
         assert states(world, act) == [
             ("starting", ""),
             ("ready", gap),
-            ("waiting", f"The set store does not answer. {gap}"),
+            ("waiting", f"Valkey or Redis does not answer. {gap}"),
             ("ready", ""),
         ]
 

@@ -1,4 +1,7 @@
-"""A source topic, output topics and workers in memory. The value of a record says what the transforms do with it."""
+"""A source topic, output topics and workers in memory.
+
+The value of a record says what the transforms do with it.
+"""
 
 import itertools
 from collections import Counter, deque
@@ -11,14 +14,14 @@ from headwater.engine.at_least_once import AtLeastOnce
 from headwater.engine.dead_letters import DeadLetters
 from headwater.engine.delivery import Delivery
 from headwater.engine.exactly_once import ExactlyOnce
-from headwater.engine.heartbeat import HeartbeatReporter, SupervisorChannel
+from headwater.engine.heartbeat import HeartbeatReporter, OrchestratorChannel
 from headwater.engine.metrics.metrics_writer import MetricsWriter
 from headwater.engine.metrics.pipeline_metrics import PipelineMetrics
 from headwater.engine.worker import Worker
-from headwater.errors import SetStoreUnavailable
+from headwater.errors import RedisUnavailable
 from headwater.model.metric import TIME_RANGES
-from headwater.model.record import Failure, Outcome, RecordBatch
-from headwater.model.worker_spec import READ_ALL, ReadingPlan
+from headwater.model.reading_plan import READ_ALL, ReadingPlan
+from headwater.model.record import Failure, RecordBatch, TransformResult
 from headwater.sinks.kafka import KafkaSink
 from headwater.sources.base import Gap, Source
 from headwater.transforms.base import PendingBatch
@@ -55,9 +58,9 @@ class SlowBatch:
         self._left = min(self._left, 0) if self._faults.scripts_end else self._left
         self._faults.clock.sleep(0 if self._faults.scripts_end else timeout_s)
 
-    def result(self) -> Outcome:
+    def result(self) -> TransformResult:
         if self._step.needs_store and not self._faults.store_up:
-            raise SetStoreUnavailable("The set store does not answer.")
+            raise RedisUnavailable("Valkey or Redis does not answer.")
         assert self._step.started.popleft() is self, "results are taken in the order of the starts"
         return self._step.apply(self._batch)
 
@@ -77,10 +80,10 @@ class ScriptedTransform:
         self.started.append(pending)
         return pending
 
-    def apply(self, batch: RecordBatch) -> Outcome:
+    def apply(self, batch: RecordBatch) -> TransformResult:
         if self.needs_store:
             keep = [word(value) != "drop" for value in batch.values]
-            return Outcome(batch.select(keep))
+            return TransformResult(batch.select(keep))
         rows = [row for row, value in enumerate(batch.values) for _ in range(COPIES[word(value)])]
         bad = [row for row, value in enumerate(batch.values) if word(value) == "bad"]
         kept = RecordBatch.of(
@@ -92,7 +95,7 @@ class ScriptedTransform:
             [batch.offsets[row] for row in rows],
             [sum(1 for r in rows[:at] if r == row) for at, row in enumerate(rows)],
         )
-        return Outcome(kept, [Failure(row, "TypeError", "bad", self.uid, 1, 2) for row in bad])
+        return TransformResult(kept, [Failure(row, "TypeError", "bad", self.uid, 1, 2) for row in bad])
 
     def close(self) -> None:
         self.closed = True
@@ -136,9 +139,17 @@ class World:
         self._exactly_once = exactly_once
 
     def member(
-        self, probe: SupervisorChannel | None = None, *, start: bool = True, slot: int = 0, plan: ReadingPlan = READ_ALL
+        self,
+        channel: OrchestratorChannel | None = None,
+        *,
+        start: bool = True,
+        slot: int = 0,
+        plan: ReadingPlan = READ_ALL,
     ) -> Member:
-        """Return a worker that has started and not made a step yet. With start=False it has not started."""
+        """Return a worker that has started and not made a step yet.
+
+        With start=False it has not started.
+        """
         producers: list[FaultyProducer | FaultyTransactionalProducer] = []
         clock = self.faults.clock
         source = self._source()
@@ -150,13 +161,13 @@ class World:
         metrics_writer = MetricsWriter(
             self.metrics, deployment_id=DEPLOYMENT, group="group", owner=f"owner {next(self._owners)}", clock=clock
         )
-        metrics = PipelineMetrics(metrics_writer, now=clock)
+        metrics = PipelineMetrics(metrics_writer, clock=clock)
         worker = Worker(
             source,
             transforms,
             delivery,
             metrics,
-            reporter=HeartbeatReporter(probe),
+            reporter=HeartbeatReporter(channel),
             clock=clock,
             sleep=clock.sleep,
             rng=lambda: 0.5,
@@ -220,7 +231,10 @@ class World:
         return sum(map(len, self.topics.records.values()))
 
     def expected(self, partition: int, before: int) -> dict[str, list[str]]:
-        """Return by output topic the expected `headwater-src` of all records of a partition, in order; see `owed`."""
+        """Return the expected `headwater-src` of all records of a partition, in order.
+
+        They are by output topic; see `owed`.
+        """
         owed: dict[str, list[str]] = {name: [] for name in (*OUTPUTS, DEAD)}
         for record in self.appended[partition]:
             if record.offset < before:
@@ -232,11 +246,14 @@ class World:
         return owed
 
     def may_be_missing(self) -> set[str]:
-        """Return the ids of the source records that were reported as deleted, `<topic>/<partition>/<offset>`."""
+        """Return the ids of the source records that were reported as deleted.
+
+        An id is `<topic>/<partition>/<offset>`.
+        """
         return {f"{SOURCE}/{gap.partition}/{n}" for gap in self.reported_gaps for n in range(gap.start, gap.end)}
 
     def owed(self, origins: Iterable[str]) -> list[str]:
-        """Return those of the `headwater-src` whose records were not reported as deleted."""
+        """Return each `headwater-src` of these whose record was not reported as deleted."""
         missing = self.may_be_missing()
         return [each for each in origins if each.rpartition("/")[0] not in missing]
 
@@ -252,7 +269,10 @@ def without_repeats(records: Iterable[Produced]) -> list[str]:
 
 
 class QueueWorld(World):
-    """A World with a queue as the source. published: by ordering key, the id and value of all messages."""
+    """A World with a queue as the source.
+
+    `published` has the id and value of all messages, by ordering key.
+    """
 
     def __init__(self, max_queued: int = 1 << 30) -> None:
         super().__init__(max_queued=max_queued)

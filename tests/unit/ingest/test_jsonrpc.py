@@ -1,4 +1,4 @@
-"""What the JSON-RPC client logs about an unavailable node."""
+"""The JSON-RPC client logs unavailable nodes, and counts retries."""
 
 import socket
 from threading import Event
@@ -32,6 +32,15 @@ def test_an_unavailable_node_is_logged_at_the_first_failure(nobody: str) -> None
         ("a node does not answer; the request is repeated", "127.0.0.1")
     ]
     assert "with-a-key" not in repr(lines)
+
+
+def test_the_last_attempt_is_not_counted_as_a_retry(nobody: str) -> None:
+    waits: list[float] = []
+    endpoint = Endpoint(nobody, 0, CancelToken(Event()), sleep=waits.append, attempts=3)
+    with pytest.raises(NodeUnavailable):
+        endpoint.call_with_retries(lambda: endpoint.post(CALL))
+    endpoint.close()
+    assert endpoint.retries == len(waits) == 2
 
 
 def test_a_node_that_closes_connections_is_logged_once() -> None:

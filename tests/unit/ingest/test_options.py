@@ -31,6 +31,7 @@ def test_a_range_that_begins_nowhere_has_a_valid_name() -> None:
         ({"node_data": "x", "coins": ["BTC"]}, "--coin is for --ws alone"),
         ({"node_data": "x", "entities": ["log"]}, "^--entity is not valid"),
         ({"node_data": "x", "metrics_port": -1}, "^--metrics-port is not valid"),
+        ({"node_data": "x", "name": "-x"}, "^--name is not valid: a name begins with a lower-case letter or a digit"),
     ],
 )
 def test_flags_are_named_as_they_are_typed(given: dict[str, Any], fault: str) -> None:

@@ -8,10 +8,10 @@ import pytest
 
 from headwater.errors import IngestStopped
 from headwater.ingest.evm.position import decode
-from headwater.ingest.hyperliquid.feed import NodeFeed
+from headwater.ingest.hyperliquid.node_files_reader import NodeFilesReader
 from headwater.ingest.hyperliquid.options import HyperliquidOptions
-from headwater.ingest.hyperliquid.websocket import WebSocketFeed
-from headwater.ingest.solana.feed import SolanaFeed
+from headwater.ingest.hyperliquid.websocket_reader import WebSocketReader
+from headwater.ingest.solana.chain_reader import SolanaReader
 from headwater.ingest.solana.options import SolanaOptions
 
 POSITIONS = {
@@ -27,13 +27,13 @@ def begin(kind: str, position: bytes, folder: Path) -> None:
         case "evm":
             decode(position, "mine", 8453)
         case "node":
-            next(NodeFeed(HyperliquidOptions(name="mine", node_data=folder), idle_yield_s=0.0).steps(position))
+            next(NodeFilesReader(HyperliquidOptions(name="mine", node_data=folder), idle_yield_s=0.0).steps(position))
         case "socket":
             options = HyperliquidOptions.model_validate({"name": "mine", "ws": "ws://127.0.0.1:9"})
-            next(WebSocketFeed(options, Event()).steps(position))
+            next(WebSocketReader(options, Event()).steps(position))
         case "solana":
             solana = {"name": "mine", "rpc": "http://127.0.0.1:9", "from_slot": 7, "to_slot": 7}
-            list(SolanaFeed(SolanaOptions.model_validate(solana), Event()).steps(position))
+            list(SolanaReader(SolanaOptions.model_validate(solana), Event()).steps(position))
 
 
 @pytest.mark.parametrize(("kind", "of"), [*permutations(POSITIONS, 2)])

@@ -1,4 +1,7 @@
-"""The replay writer: keys by natural id, a fixed partition per key, a rate limit, and errors for unstored records."""
+"""The replay writer keys records by natural id, and limits the rate.
+
+A key has a fixed partition, and unstored records are an error.
+"""
 
 import itertools
 import json
@@ -6,11 +9,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from headwater.cli.demo.transfer_generator import TransferStream
+from headwater.cli.demo.transfer_generator import TransferGenerator
 from headwater.errors import BrokerUnavailable, SetupError
-from headwater.ingest.replay_writer import partition_of, write_lines
+from headwater.ingest.partitioner import partition_of
+from headwater.ingest.replay_writer import write_lines
 from headwater.model.natural_key import natural_key
-from headwater.sinks.base import RecordRejection
+from headwater.sinks.base import Rejection
 from headwater.sinks.outputs import OutputBatch
 
 KEY_OF = natural_key("base", "log")
@@ -19,10 +23,10 @@ KEY_OF = natural_key("base", "log")
 class Recorder:
     """A producer that records its input; `unstored` records are never acknowledged."""
 
-    def __init__(self, unstored: int = 0, refused: tuple[str, ...] = ()) -> None:
+    def __init__(self, unstored: int = 0, rejected: tuple[str, ...] = ()) -> None:
         self.rows: list[tuple[bytes | None, bytes | None, int]] = []
         self._unstored = unstored
-        self._refused = list(refused)
+        self._rejected = list(rejected)
 
     def connect(self, timeout_s: float) -> None:
         pass
@@ -42,14 +46,14 @@ class Recorder:
     def flush(self, timeout_s: float) -> int:
         return self._unstored
 
-    def failures(self) -> list[RecordRejection]:
-        return [RecordRejection(reason) for reason in self._refused]
+    def take_rejections(self) -> list[Rejection]:
+        return [Rejection(reason) for reason in self._rejected]
 
     def close(self) -> None:
         pass
 
 
-class TestFeed:
+class TestWriteLines:
     def test_equal_keys_share_a_partition_in_order(self) -> None:
         lines = [json.dumps({"transaction_hash": f"0x{n % 7}", "log_index": 0, "n": n}).encode() for n in range(70)]
         producer = Recorder()
@@ -75,7 +79,7 @@ class TestFeed:
         write_lines([b"{}"] * 1000, KEY_OF, "t", 1, Recorder(), rate=200, clock=lambda: now, sleep=sleep)
         assert now == pytest.approx(5.0)
 
-    @pytest.mark.parametrize("producer", [Recorder(unstored=3), Recorder(refused=("no",))])
+    @pytest.mark.parametrize("producer", [Recorder(unstored=3), Recorder(rejected=("no",))])
     def test_records_that_were_not_stored_are_an_error(self, producer: Recorder) -> None:
         with pytest.raises(BrokerUnavailable, match="of 5 records were not stored"):
             write_lines([b"{}"] * 5, KEY_OF, "t", 1, producer)
@@ -93,12 +97,12 @@ class TestFeed:
 
 class TestGenerator:
     def test_the_same_seed_gives_the_same_records(self) -> None:
-        first, second = (list(itertools.islice(TransferStream(seed=3, wallets=50).lines(), 200)) for _ in range(2))
+        first, second = (list(itertools.islice(TransferGenerator(seed=3, wallets=50).lines(), 200)) for _ in range(2))
         assert first == second
-        assert first != list(itertools.islice(TransferStream(seed=4, wallets=50).lines(), 200))
+        assert first != list(itertools.islice(TransferGenerator(seed=4, wallets=50).lines(), 200))
 
     def test_the_written_records(self) -> None:
-        records = list(itertools.islice(TransferStream(wallets=50).records(), 3000))
+        records = list(itertools.islice(TransferGenerator(wallets=50).records(), 3000))
         assert len({record["unique_id"] for record in records}) == len(records)
         amounts = [record["raw_amount"] for record in records]
         assert all(isinstance(amount, int) and 0 <= amount < 2**256 for amount in amounts)
@@ -107,6 +111,6 @@ class TestGenerator:
         assert places == sorted(places)
 
     def test_traffic_is_skewed(self) -> None:
-        stream = TransferStream(wallets=100)
+        stream = TransferGenerator(wallets=100)
         senders = [record["from_address"] for record in itertools.islice(stream.records(), 5000)]
         assert senders.count(stream.wallet(0)) > 5 * senders.count(stream.wallet(90))

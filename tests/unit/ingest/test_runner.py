@@ -40,7 +40,10 @@ class Kafka:
 
 
 class Blocks:
-    """A feed of numbered blocks with two records each. `faults` says after how many steps each call fails."""
+    """A reader of numbered blocks with two records each.
+
+    `faults` says after how many steps each call fails.
+    """
 
     streams = ("log",)
 
@@ -73,8 +76,8 @@ def quickly() -> Backoff:
 
 
 def test_steps_are_stored_with_their_position() -> None:
-    kafka, feed, metrics = Kafka(), Blocks(3), IngestMetrics()
-    run(feed, kafka.open, threading.Event(), metrics)
+    kafka, reader, metrics = Kafka(), Blocks(3), IngestMetrics()
+    run(reader, kafka.open, threading.Event(), metrics)
     assert kafka.values == all_of(3)
     assert kafka.position == b"2"
     assert (metrics.records, metrics.errors, metrics.time_ms) == ({"log": 6}, 0, 2000)
@@ -100,10 +103,10 @@ def test_the_loop_continues_after_the_position() -> None:
 @pytest.mark.parametrize("error", [NodeUnavailable("The node is away."), DeliveryFailed("Kafka did not take it.")])
 def test_failures_are_waited_out(error: Exception) -> None:
     kafka, metrics = Kafka(), IngestMetrics()
-    feed = Blocks(4, {0: (0, error), 1: (2, error)})
-    run(feed, kafka.open, threading.Event(), metrics, quickly())
+    reader = Blocks(4, {0: (0, error), 1: (2, error)})
+    run(reader, kafka.open, threading.Event(), metrics, quickly())
     assert kafka.values == all_of(4)
-    assert feed.calls == [None, None, b"1"]
+    assert reader.calls == [None, None, b"1"]
     assert metrics.errors == 2
 
 

@@ -12,17 +12,17 @@ import pytest
 
 from headwater.errors import NodeUnavailable
 from headwater.ingest import jsonrpc
-from headwater.ingest.base import Feed, Step
+from headwater.ingest.base import ChainReader, Step
 from headwater.ingest.cancellation import CancelToken
 from headwater.ingest.evm.abi import Abis
+from headwater.ingest.evm.chain_reader import EvmReader
 from headwater.ingest.evm.decode import Decoder
-from headwater.ingest.evm.feed import EvmFeed
 from headwater.ingest.evm.options import EvmOptions
 from headwater.ingest.evm.well_known import well_known
 from headwater.ingest.hyperliquid.options import HyperliquidOptions
-from headwater.ingest.hyperliquid.websocket import WebSocketFeed
+from headwater.ingest.hyperliquid.websocket_reader import WebSocketReader
 from headwater.ingest.runner import IngestMetrics, run
-from headwater.ingest.solana.feed import SolanaFeed
+from headwater.ingest.solana.chain_reader import SolanaReader
 from headwater.ingest.solana.options import SolanaOptions
 from tests.support.node import Node, Reply, results
 from tests.support.waiting import until
@@ -38,9 +38,9 @@ def silent() -> Iterator[str]:
         yield f"127.0.0.1:{server.getsockname()[1]}"
 
 
-def evm(stop: Event, **options: Any) -> EvmFeed:
+def evm(stop: Event, **options: Any) -> EvmReader:
     checked = EvmOptions.model_validate({"name": "n", "chain": "base", **options})
-    return EvmFeed(
+    return EvmReader(
         options=checked,
         decoder=Decoder(Abis(well_known(), {})),
         tokens={},
@@ -65,9 +65,9 @@ class Store:
         yield self, None
 
 
-def assert_ends(feed: Feed, stop: Event, store: Store, is_waiting: Callable[[], object]) -> None:
+def assert_ends(reader: ChainReader, stop: Event, store: Store, is_waiting: Callable[[], object]) -> None:
     before = set(threading.enumerate())
-    ingest = threading.Thread(target=run, args=(feed, store.open, stop, IngestMetrics()), daemon=True)
+    ingest = threading.Thread(target=run, args=(reader, store.open, stop, IngestMetrics()), daemon=True)
     ingest.start()
     is_waiting()
     begun = time.monotonic()
@@ -81,28 +81,28 @@ def assert_ends(feed: Feed, stop: Event, store: Store, is_waiting: Callable[[], 
 @pytest.mark.parametrize("kind", ["evm", "solana", "hyperliquid"])
 def test_a_silent_node(kind: str, silent: str) -> None:
     stop = Event()
-    feeds: dict[str, Callable[[], Feed]] = {
+    readers: dict[str, Callable[[], ChainReader]] = {
         "evm": lambda: evm(stop, rpc=f"http://{silent}", ws=f"ws://{silent}"),
-        "solana": lambda: SolanaFeed(SolanaOptions.model_validate({"name": "n", "rpc": f"http://{silent}"}), stop),
-        "hyperliquid": lambda: WebSocketFeed(
+        "solana": lambda: SolanaReader(SolanaOptions.model_validate({"name": "n", "rpc": f"http://{silent}"}), stop),
+        "hyperliquid": lambda: WebSocketReader(
             HyperliquidOptions.model_validate({"name": "n", "ws": f"ws://{silent}"}), stop
         ),
     }
-    assert_ends(feeds[kind](), stop, Store(), lambda: time.sleep(0.3))
+    assert_ends(readers[kind](), stop, Store(), lambda: time.sleep(0.3))
 
 
 def test_a_silent_websocket(silent: str) -> None:
     stop, store = Event(), Store()
     with Node(lambda request: results(request, result_of)) as node:
-        feed = evm(stop, rpc=node.address, ws=f"ws://{silent}")
-        assert_ends(feed, stop, store, lambda: store.begun.wait(20))
+        reader = evm(stop, rpc=node.address, ws=f"ws://{silent}")
+        assert_ends(reader, stop, store, lambda: store.begun.wait(20))
 
 
 def test_a_slow_rate() -> None:
     stop = Event()
     with Node(lambda request: results(request, result_of)) as node:
-        feed = evm(stop, rpc=node.address, rate=1, parallel=4, from_block=1, to_block=100)
-        assert_ends(feed, stop, Store(), lambda: until(lambda: len(node.requests) > 2))
+        reader = evm(stop, rpc=node.address, rate=1, parallel=4, from_block=1, to_block=100)
+        assert_ends(reader, stop, Store(), lambda: until(lambda: len(node.requests) > 2))
 
 
 def test_a_node_that_asks_for_patience() -> None:

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from headwater.model.access import KafkaAccess, PubSubAccess
 from headwater.model.binding import Bindings, KafkaTopic, PubSubSubscription, PubSubTopic, parse_bindings
 from headwater.model.stream import CATALOG, stream_name
-from headwater.model.worker_spec import KafkaAccess, PubSubAccess
 
 STREAMS = [(chain.name, entity.name) for chain in CATALOG for entity in chain.entities]
 KAFKA = {"topic": "t", "bootstrap_servers": "b:1", "username": "ann", "password": "pw"}
@@ -16,22 +16,22 @@ PUBSUB = {"project": "project-1", "topic": "logs"}
 
 class TestBindings:
     def test_default_topics(self) -> None:
-        assert Bindings().of("polygon", "log") == KafkaTopic("stream.polygon.log")
-        assert Bindings().topic("polygon", "log") == "stream.polygon.log"
-        assert Bindings().topic("polygon", "log", zerolag=True) is None
+        assert Bindings().find("polygon", "log") == KafkaTopic("stream.polygon.log")
+        assert Bindings().own_topic("polygon", "log") == "stream.polygon.log"
+        assert Bindings().own_topic("polygon", "log", zerolag=True) is None
 
     def test_named_topics(self) -> None:
         bindings = parse_bindings({"polygon.log": "raw", stream_name("polygon", "log", zerolag=True): "fast"})
-        assert bindings.topic("polygon", "log") == "raw"
-        assert bindings.topic("polygon", "log", zerolag=True) == "fast"
-        assert bindings.topic("base", "log") == "stream.base.log"
+        assert bindings.own_topic("polygon", "log") == "raw"
+        assert bindings.own_topic("polygon", "log", zerolag=True) == "fast"
+        assert bindings.own_topic("base", "log") == "stream.base.log"
 
     @pytest.mark.parametrize(("chain", "entity"), [("dogechain", "log"), ("solana", "log")])
     def test_unknown_streams_have_no_binding(self, chain: str, entity: str) -> None:
-        assert Bindings({f"{chain}.{entity}": KafkaTopic("x")}).of(chain, entity) is None
+        assert Bindings({f"{chain}.{entity}": KafkaTopic("x")}).find(chain, entity) is None
 
     def test_lists_the_topics_of_the_own_cluster(self) -> None:
-        bound = dict(parse_bindings({"base.log.zerolag": "fast", "base.log": {"pubsub": PUBSUB}}))
+        bound = dict(parse_bindings({"base.log.zerolag": "fast", "base.log": {"pubsub": PUBSUB}}).own_topics())
         assert len(bound) == len(STREAMS)
         assert bound["base.log.zerolag"] == "fast"
         assert "base.log" not in bound
@@ -42,27 +42,27 @@ class TestFile:
     def test_another_cluster(self) -> None:
         bindings = parse_bindings({"base.log": {"kafka": KAFKA}})
         access = KafkaAccess(bootstrap_servers="b:1", security_protocol="SASL_SSL", username="ann", password="pw")
-        assert bindings.of("base", "log") == KafkaTopic("t", access)
-        assert bindings.topic("base", "log") is None
-        assert bindings.clusters() == {access}
+        assert bindings.find("base", "log") == KafkaTopic("t", access)
+        assert bindings.own_topic("base", "log") is None
+        assert bindings.kafka_accesses() == {access}
 
     def test_pubsub(self) -> None:
         other = {"project": "project-1", "subscription": "mine", "endpoint": "h:1", "credentials_file": "/key.json"}
         bindings = parse_bindings({"base.log": {"pubsub": PUBSUB}, "polygon.log": {"pubsub": other}})
         first = PubSubAccess(project="project-1")
         second = PubSubAccess(project="project-1", endpoint="h:1", credentials_file="/key.json")
-        assert bindings.of("base", "log") == PubSubTopic("projects/project-1/topics/logs", first)
-        assert bindings.of("polygon", "log") == PubSubSubscription("projects/project-1/subscriptions/mine", second)
-        assert bindings.topic("base", "log") is None
-        assert bindings.pubsub() == {first, second}
+        assert bindings.find("base", "log") == PubSubTopic("projects/project-1/topics/logs", first)
+        assert bindings.find("polygon", "log") == PubSubSubscription("projects/project-1/subscriptions/mine", second)
+        assert bindings.own_topic("base", "log") is None
+        assert bindings.pubsub_accesses() == {first, second}
 
     def test_a_topic_of_another_project(self) -> None:
         topic = "projects/public-data/topics/logs"
-        found = parse_bindings({"base.log": {"pubsub": PUBSUB | {"topic": topic}}}).of("base", "log")
+        found = parse_bindings({"base.log": {"pubsub": PUBSUB | {"topic": topic}}}).find("base", "log")
         assert found == PubSubTopic(topic, PubSubAccess(project="project-1"))
 
     def test_deduplication_of_equal_messages(self) -> None:
-        found = parse_bindings({"base.log": {"pubsub": PUBSUB | {"deduplicate": True}}}).of("base", "log")
+        found = parse_bindings({"base.log": {"pubsub": PUBSUB | {"deduplicate": True}}}).find("base", "log")
         access = PubSubAccess(project="project-1")
         assert found == PubSubTopic("projects/project-1/topics/logs", access, deduplicate=True)
 

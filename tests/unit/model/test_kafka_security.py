@@ -1,14 +1,14 @@
-"""The consistency of a Kafka cluster's access in a bindings file."""
+"""The consistency of the security settings of a Kafka cluster in a bindings file."""
 
 from typing import Any
 
 import pytest
 from pydantic import ValidationError
 
+from headwater.model.access import KafkaAccess
 from headwater.model.binding import KafkaTopic, parse_bindings
-from headwater.model.worker_spec import KafkaAccess
 
-PLACE = {"topic": "t", "bootstrap_servers": "b:1"}
+TOPIC = {"topic": "t", "bootstrap_servers": "b:1"}
 USER = {"username": "ann", "password": "geheim"}
 OAUTH = {
     "sasl_mechanism": "OAUTHBEARER",
@@ -20,15 +20,15 @@ IAM = {"sasl_mechanism": "AWS_MSK_IAM", "aws_region": "eu-west-1"}
 CERTIFICATE = {"security_protocol": "SSL", "certificate_file": "/c.pem", "key_file": "/c.key"}
 
 
-def parsed(**members: str) -> KafkaAccess:
-    binding = parse_bindings({"base.log": {"kafka": PLACE | members}}).of("base", "log")
+def parsed(**fields: str) -> KafkaAccess:
+    binding = parse_bindings({"base.log": {"kafka": TOPIC | fields}}).find("base", "log")
     assert isinstance(binding, KafkaTopic)
     assert binding.access is not None
     return binding.access
 
 
 @pytest.mark.parametrize(
-    "members",
+    "fields",
     [
         USER,
         USER | {"sasl_mechanism": "PLAIN"},
@@ -43,14 +43,14 @@ def parsed(**members: str) -> KafkaAccess:
         CERTIFICATE | {"key_password": "geheim", "ca_file": "/ca.pem"},
     ],
 )
-def test_accepted(members: dict[str, str]) -> None:
-    access = parsed(**members)
-    assert {name: getattr(access, name) for name in members} == members
+def test_accepted(fields: dict[str, str]) -> None:
+    access = parsed(**fields)
+    assert {name: getattr(access, name) for name in fields} == fields
     assert "geheim" not in repr(access)
 
 
 @pytest.mark.parametrize(
-    ("members", "sentence"),
+    ("fields", "sentence"),
     [
         ({"username": "ann"}, r"sasl_mechanism SCRAM-SHA-512 needs password \(or password_file\): add"),
         ({"sasl_mechanism": "PLAIN"}, r"PLAIN needs username and password \(or password_file\)"),
@@ -88,7 +88,7 @@ def test_accepted(members: dict[str, str]) -> None:
         (USER | {"sasl_mechanism": "DIGEST"}, "Input should be 'PLAIN'"),
     ],
 )
-def test_refused(members: dict[str, Any], sentence: str) -> None:
+def test_rejected(fields: dict[str, Any], sentence: str) -> None:
     with pytest.raises(ValidationError, match=sentence) as raised:
-        parsed(**members)
+        parsed(**fields)
     assert "geheim" not in str(raised.value)

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from headwater.model.key import ALPHABET, ID_CHARS, PREFIX, SECRET_CHARS, base62, digest, generate_key, parse_key
 
 
-class TestMint:
-    def test_has_the_form(self) -> None:
+class TestGenerateKey:
+    def test_a_key_has_the_form(self) -> None:
         text, key_id, _ = generate_key()
         assert re.fullmatch(r"hw_live_[0-9A-Za-z]{12}_[0-9A-Za-z]{49}", text)
         assert text[len(PREFIX) :][:ID_CHARS] == key_id
@@ -24,7 +24,7 @@ class TestMint:
         assert len(parsed[1]) == SECRET_CHARS
         assert digest(parsed[1]) == stored
 
-    def test_is_never_the_same(self) -> None:
+    def test_no_two_keys_are_equal(self) -> None:
         assert len({generate_key()[0] for _ in range(100)}) == 100
 
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.model.metric import ERROR, FLOOR_MS, TIME_RANGES, Histogram, bin_value, upper_bound
+from headwater.model.metric import FLOOR_MS, RELATIVE_ERROR, TIME_RANGES, Histogram, bin_value, upper_bound
 
 times = st.floats(FLOOR_MS, 1e10)
 
@@ -21,7 +21,9 @@ class TestHistogram:
         histogram = Histogram()
         for value in values:
             histogram.add(value)
-        assert histogram.percentile(percent) == pytest.approx(exact(values, percent), rel=ERROR * 1.001, abs=FLOOR_MS)
+        assert histogram.percentile(percent) == pytest.approx(
+            exact(values, percent), rel=RELATIVE_ERROR * 1.001, abs=FLOOR_MS
+        )
 
     @given(st.lists(st.tuples(times, st.integers(1, 9)), min_size=1, max_size=50))
     def test_many_values_together_equal_single_ones(self, values: list[tuple[float, int]]) -> None:
@@ -31,7 +33,7 @@ class TestHistogram:
         at_once.add_many(np.array([v for v, _ in values]), np.array([w for _, w in values]))
         assert at_once.total() == one_by_one.total()
         for percent in (50, 99):
-            assert at_once.percentile(percent) == pytest.approx(one_by_one.percentile(percent), rel=3 * ERROR)
+            assert at_once.percentile(percent) == pytest.approx(one_by_one.percentile(percent), rel=3 * RELATIVE_ERROR)
 
     @given(st.lists(times, min_size=1), st.lists(times))
     def test_merged_histograms_equal_one_histogram(self, first: list[float], second: list[float]) -> None:
@@ -47,7 +49,7 @@ class TestHistogram:
         histogram = Histogram()
         histogram.add(10.0, 3)
         histogram.add(50.0)
-        assert histogram.mean() == pytest.approx(20, rel=ERROR)
+        assert histogram.mean() == pytest.approx(20, rel=RELATIVE_ERROR)
 
     def test_negative_times_count_as_zero(self) -> None:
         histogram = Histogram()
@@ -67,8 +69,8 @@ class TestHistogram:
 
 @pytest.mark.parametrize("now_s", [1767323045.678, 1767323100.0])
 def test_ranges(now_s: float) -> None:
-    for one in TIME_RANGES:
-        starts = one.starts(now_s)
-        assert len(starts) == one.points
-        assert starts[-1] <= now_s < starts[-1] + one.resolution_s
-        assert all(start % one.resolution_s == 0 for start in starts)
+    for time_range in TIME_RANGES:
+        starts = time_range.starts(now_s)
+        assert len(starts) == time_range.points
+        assert starts[-1] <= now_s < starts[-1] + time_range.resolution_s
+        assert all(start % time_range.resolution_s == 0 for start in starts)

@@ -29,7 +29,7 @@ def test_keys(entity: str, line: bytes, key: bytes | None) -> None:
     assert natural_key("base", entity)(line) == key
 
 
-def test_a_path_leads_inside() -> None:
+def test_a_path_of_a_nested_field() -> None:
     key_of = natural_key("hyperliquid", "order")
     order = {"user": "0xa", "status": "open", "time": "t", "order": {"oid": 2**60, "sz": "1"}}
     assert key_of(json.dumps(order).encode()) == b"hyperliquid:0xa:%d:open:t" % 2**60
@@ -37,7 +37,7 @@ def test_a_path_leads_inside() -> None:
     assert key_of(json.dumps({name: value for name, value in order.items() if name != "order"}).encode()) is None
 
 
-def test_records_that_lack_a_member_have_another_key() -> None:
+def test_records_that_lack_a_field_have_another_key() -> None:
     key_of = natural_key("hyperliquid", "trade")
     trade = {"coin": "BTC", "time": 5, "tid": None, "side_info": [{"oid": 9, "user": "0xa"}, {"oid": 3}, {"oid": 1}]}
     assert key_of(json.dumps(trade | {"tid": 7}).encode()) == b"hyperliquid:BTC:7:5"
@@ -47,6 +47,6 @@ def test_records_that_lack_a_member_have_another_key() -> None:
 
 
 @pytest.mark.parametrize(("chain", "entity"), [(c, e) for c in CATALOG for e in c.entities])
-def test_examples_have_one(chain: Chain, entity: Entity) -> None:
+def test_examples_have_a_key(chain: Chain, entity: Entity) -> None:
     key = natural_key(chain.name, entity.name)(json.dumps(entity.example).encode())
     assert (key is not None) == bool(entity.key)

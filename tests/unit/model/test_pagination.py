@@ -14,8 +14,8 @@ IDS = st.from_regex(r"\A[0-9a-z]{1,64}\Z")
 
 @given(TIMES, IDS)
 def test_a_cursor_round_trips(created_at: datetime, object_id: str) -> None:
-    place = ListPosition(created_at, object_id)
-    assert parse_cursor(place.cursor()) == place
+    position = ListPosition(created_at, object_id)
+    assert parse_cursor(position.cursor()) == position
 
 
 @pytest.mark.parametrize("text", ["", "1", "-", "1-", "-a", "1-A", "1-a b", "1.5-a", "٧-a", "1" * 18 + "-a", "1-a\n"])
@@ -26,8 +26,8 @@ def test_invalid_cursors_are_rejected(text: str) -> None:
 
 @given(st.lists(st.integers(0, 2 * PART_BYTES)))
 def test_parts_keep_the_order_and_are_small(sizes: list[int]) -> None:
-    places = [ListPosition(datetime(2026, 1, 1, tzinfo=UTC), str(number), size) for number, size in enumerate(sizes)]
-    parts = list(split_by_size(places))
-    assert [place for part in parts for place in part] == places
-    assert all(len(part) == 1 or sum(place.size for place in part) <= PART_BYTES for part in parts)
+    positions = [ListPosition(datetime(2026, 1, 1, tzinfo=UTC), str(number), size) for number, size in enumerate(sizes)]
+    parts = list(split_by_size(positions))
+    assert [position for part in parts for position in part] == positions
+    assert all(len(part) == 1 or sum(position.size for position in part) <= PART_BYTES for part in parts)
     assert all(parts)

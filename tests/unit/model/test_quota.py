@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.model.quota import Excess, excess, revision_usage
+from headwater.model.quota import Excess, find_excess, revision_usage
 
 
-def config(**members: object) -> str:
-    return json.dumps({"transforms": [], "parallelism": 1} | members, ensure_ascii=False)
+def config(**fields: object) -> str:
+    return json.dumps({"transforms": [], "parallelism": 1} | fields, ensure_ascii=False)
 
 
 def test_bytes_are_those_of_utf_8() -> None:
@@ -40,7 +40,7 @@ NUMBERS = st.integers(0, 20)
 
 @given(NUMBERS, NUMBERS, st.one_of(st.none(), NUMBERS))
 def test_a_quota_is_exceeded_only_by_what_grows_above_it(before: int, after: int, allowed: int | None) -> None:
-    found = excess({"workers": before}, {"workers": after}, {"workers": allowed})
+    found = find_excess({"workers": before}, {"workers": after}, {"workers": allowed})
     if allowed is None or after <= allowed or after <= before:
         assert found is None
     else:

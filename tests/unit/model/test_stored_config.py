@@ -28,8 +28,8 @@ JSON = st.recursive(
 )
 
 
-def unreadable(**members: Any) -> UnreadableConfig:
-    config = read_config(json.dumps(STORED | members))
+def unreadable(**fields: Any) -> UnreadableConfig:
+    config = read_config(json.dumps(STORED | fields))
     assert isinstance(config, UnreadableConfig)
     return config
 
@@ -42,7 +42,7 @@ def test_what_can_be_read_is_the_plain_model() -> None:
 
 
 @pytest.mark.parametrize(
-    ("members", "why"),
+    ("fields", "why"),
     [
         ({"parallelism": 65}, "/pipeline_config/parallelism: input should be less than or equal to 64"),
         ({"transforms": [SCRIPT] * (MAX_TRANSFORMS + 1)}, "/pipeline_config/transforms: list should have at most 50"),
@@ -55,8 +55,8 @@ def test_what_can_be_read_is_the_plain_model() -> None:
         ({"sinks": []}, "/pipeline_config/sinks: list should have at least 1 item"),
     ],
 )
-def test_the_error_says_what_is_wrong_and_what_to_do(members: dict[str, Any], why: str) -> None:
-    message = unreadable(**members).unreadable
+def test_the_error_says_what_is_wrong_and_what_to_do(fields: dict[str, Any], why: str) -> None:
+    message = unreadable(**fields).unreadable
     assert why in message
     assert message.endswith("Save it again with PUT, or delete it.")
     assert len(message) < 300

@@ -6,7 +6,7 @@ import jsonschema_rs
 import pytest
 
 from headwater.model.stream import CATALOG, Chain, Entity, find_chain
-from headwater.services.recipes import RECIPES
+from headwater.recipes import RECIPES
 
 EVM = {"log", "decoded_log", "erc20_token_transfer", "erc721_token_transfer", "erc1155_token_transfer"}
 CHAINS = [
@@ -42,11 +42,11 @@ class TestCatalog:
         assert entity.example.keys() == entity.fields.keys()
 
     def test_price_recipes_are_there(self) -> None:
-        assert {name for _, entity in ENTITIES for name in entity.prices} == RECIPES.keys()
+        assert {name for _, entity in ENTITIES for name in entity.price_recipes} == RECIPES.keys()
 
     @pytest.mark.parametrize(("chain", "entity"), ENTITIES)
     def test_examples_carry_their_event_time(self, chain: Chain, entity: Entity) -> None:
-        assert entity.event_time in entity.example
+        assert entity.event_time_field in entity.example
 
     @pytest.mark.parametrize(("chain", "entity"), ENTITIES)
     def test_addresses_in_examples_are_lower_case(self, chain: Chain, entity: Entity) -> None:

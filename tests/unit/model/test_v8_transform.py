@@ -30,4 +30,4 @@ def test_the_generated_script_is_stored_and_run() -> None:
     stored = read_config(write_config(config.model_copy(update={"transforms": [changed]})))
     assert script_of(stored).runnable_script == "made"
     assert script_of(stored).content == script_of(stored).script == "function process(r) { return r }"
-    assert write_config(stored.without_internal_members()) == BEFORE
+    assert write_config(stored.without_internal_fields()) == BEFORE

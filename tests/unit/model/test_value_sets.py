@@ -13,8 +13,8 @@ from headwater.model.value_sets import (
     TRIMMED,
     VALUE_SCHEMA,
     SetId,
-    dataset_set,
-    filter_set,
+    dataset_set_id,
+    filter_set_id,
     normalise,
     normalise_all,
 )
@@ -64,18 +64,18 @@ class TestNormaliseAll:
 
     @pytest.mark.parametrize("bad", ["", "   ", "\ufeff", "\u200b \u2060", "x" * (MAX_VALUE_CHARS + 1)])
     def test_names_the_bad_ones(self, bad: str) -> None:
-        with pytest.raises(InvalidInput) as refused:
+        with pytest.raises(InvalidInput) as raised:
             normalise_all(["a", bad, "b", bad])
-        assert [fault.pointer for fault in refused.value.faults] == ["/values/1", "/values/3"]
+        assert [fault.pointer for fault in raised.value.faults] == ["/values/1", "/values/3"]
 
     def test_names_only_the_first_of_many(self) -> None:
-        with pytest.raises(InvalidInput, match="Some values") as refused:
+        with pytest.raises(InvalidInput, match="Some values") as raised:
             normalise_all([""] * 1000)
-        assert len(refused.value.faults) == MAX_REPORTED_FAULTS
+        assert len(raised.value.faults) == MAX_REPORTED_FAULTS
 
 
 class TestNames:
     def test_of_filters_and_datasets_never_meet(self) -> None:
-        assert filter_set("c", "u") == SetId("fs", "c.u")
-        assert dataset_set("c.u") == SetId("ds", "c.u")
-        assert filter_set("c", "u") != dataset_set("c.u")
+        assert filter_set_id("c", "u") == SetId("fs", "c.u")
+        assert dataset_set_id("c.u") == SetId("ds", "c.u")
+        assert filter_set_id("c", "u") != dataset_set_id("c.u")

@@ -1,4 +1,7 @@
-"""The bridge to librdkafka without a broker: the events of callbacks, columns in and out, and the errors."""
+"""The bridge to librdkafka without a broker.
+
+It records callbacks as events, moves columns in and out, and reports errors.
+"""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
@@ -21,13 +24,13 @@ from headwater.native.librdkafka import (
     ClientEvent,
     EventKind,
     EventQueue,
+    Fetcher,
     HeaderColumn,
     OutgoingBatch,
     OutputIdColumn,
     PartitionError,
     PartitionList,
     PartitionOffset,
-    Receiver,
     librdkafka,
 )
 from tests.support.columns import numbered, numbers
@@ -49,23 +52,23 @@ def events() -> EventQueue:
 class TestEvents:
     def test_an_error(self, events: EventQueue) -> None:
         native_library().kafka_on_error(NULL, -195, b"gone", events.struct)
-        assert events.drain() == [ClientEvent(EventKind.ERROR, -195, "gone", [], False, -1)]
-        assert events.drain() == []
+        assert events.take_events() == [ClientEvent(EventKind.ERROR, -195, "gone", [], False, -1)]
+        assert events.take_events() == []
 
     def test_a_token_request_without_settings(self, events: EventQueue) -> None:
         native_library().kafka_on_token_refresh(NULL, NULL, events.struct)
-        assert [event.text for event in events.drain()] == [""]
+        assert [event.text for event in events.take_events()] == [""]
 
     def test_a_commit_without_partitions(self, events: EventQueue) -> None:
         native_library().kafka_on_commit(NULL, KafkaError._NO_OFFSET, NULL, events.struct)
-        assert events.drain() == [ClientEvent(EventKind.COMMIT, KafkaError._NO_OFFSET, "", [], False, -1)]
+        assert events.take_events() == [ClientEvent(EventKind.COMMIT, KafkaError._NO_OFFSET, "", [], False, -1)]
 
     def test_a_commit_keeps_its_partitions_when_the_list_is_gone(self, events: EventQueue) -> None:
         places = [PartitionOffset(3, 1 << 40, 7, "label"), PartitionOffset(0, 0)]
         partitions = PartitionList("topic", places)
         native_library().kafka_on_commit(NULL, 0, partitions.struct, events.struct)
         del partitions
-        assert events.drain() == [ClientEvent(EventKind.COMMIT, 0, "", places, False, -1)]
+        assert events.take_events() == [ClientEvent(EventKind.COMMIT, 0, "", places, False, -1)]
 
     def test_a_log_line_of_no_client_is_dropped(self) -> None:
         native_library().kafka_on_log(NULL, 6, b"FAIL", b"a line")
@@ -74,19 +77,19 @@ class TestEvents:
     def test_too_long_messages_are_truncated(self, text: str) -> None:
         events, encoded = EventQueue(), text.encode(errors="replace")
         native_library().kafka_on_error(NULL, 1, encoded, events.struct)
-        assert [event.text for event in events.drain()] == [encoded[: ROOM - 1].decode(errors="replace")]
+        assert [event.text for event in events.take_events()] == [encoded[: ROOM - 1].decode(errors="replace")]
 
     def test_errors_leave_room_for_essential_events(self, events: EventQueue) -> None:
         for number in range(300):
             native_library().kafka_on_error(NULL, number, b"", events.struct)
         for _ in range(300):
             native_library().kafka_on_commit(NULL, 0, NULL, events.struct)
-        kinds = [event.kind for event in events.drain()]
+        kinds = [event.kind for event in events.take_events()]
         assert kinds == [EventKind.ERROR] * (EVENTS - RESERVED) + [EventKind.COMMIT] * RESERVED
-        assert events.dropped() == 600 - EVENTS
-        assert events.dropped() == 0
+        assert events.take_dropped_count() == 600 - EVENTS
+        assert events.take_dropped_count() == 0
         native_library().kafka_on_error(NULL, 1, b"", events.struct)
-        assert len(events.drain()) == 1
+        assert len(events.take_events()) == 1
 
 
 class TestArguments:
@@ -180,7 +183,7 @@ class TestQueue:
             _, records = self.start(producer, [b"x", b"x" * 2000, None, b"x" * 3000])
             assert records.enqueue()
             producer.poll(0)
-            failures = producer.failures()
+            failures = producer.take_failures()
             assert [(each.record_id, each.code) for each in failures] == [
                 (6, KafkaError.MSG_SIZE_TOO_LARGE),
                 (8, KafkaError.MSG_SIZE_TOO_LARGE),
@@ -192,7 +195,7 @@ class TestQueue:
         with self.producer(message_max_bytes=1000) as producer:
             assert self.start(producer, [b"x" * 2000] * 400)[1].enqueue()
             producer.poll(0)
-            rows = [each.record_id for each in producer.failures()]
+            rows = [each.record_id for each in producer.take_failures()]
             assert RESERVED <= len(rows) <= EVENTS
             assert rows == [*range(len(rows))]
 
@@ -206,7 +209,7 @@ class TestQueue:
             producer.purge()
             while producer.outstanding():
                 producer.poll(0.01)
-            assert [each.record_id for each in producer.failures()] == [*range(25)]
+            assert [each.record_id for each in producer.take_failures()] == [*range(25)]
 
     def test_a_partition_number_that_does_not_exist(self) -> None:
         with self.producer() as producer:
@@ -268,7 +271,10 @@ class Message(NamedTuple):
 
 @dataclass
 class Queue:
-    """Plays librdkafka's queue, with its memory layout. It returns more kinds of messages than a broker, and faster."""
+    """Plays librdkafka's queue, with its memory layout.
+
+    It returns more kinds of messages than a broker, and faster.
+    """
 
     messages: list[Message]
 
@@ -333,12 +339,12 @@ class Queue:
 
 
 @contextmanager
-def linked_to(queue: Queue) -> Iterator[Receiver]:
-    """Yield a receiver of a queue. librdkafka's own functions are set again at the end."""
+def linked_to(queue: Queue) -> Iterator[Fetcher]:
+    """Yield a fetcher of a queue. librdkafka's own functions are set again at the end."""
     table = queue.functions()
     native_library().kafka_set_functions(table)
     try:
-        yield Receiver(NULL)
+        yield Fetcher(NULL)
     finally:
         found = librdkafka()
         native_library().kafka_set_functions(bridge._functions(found, "librdkafka"))
@@ -365,22 +371,22 @@ ERRORS = st.builds(
 )
 
 
-def drained(receiver: Receiver, queue: Queue, max_records: int, max_bytes: int) -> Iterator[bridge.FetchedColumns]:
+def drained(fetcher: Fetcher, queue: Queue, max_records: int, max_bytes: int) -> Iterator[bridge.FetchedColumns]:
     """Yield everything in a queue, call by call."""
     while queue.messages:
-        received = receiver.receive(max_records, max_bytes, 1.0, with_headers=True)
+        fetched = fetcher.fetch(max_records, max_bytes, 1.0, with_headers=True)
         assert queue.alive == 0
-        yield received
+        yield fetched
 
 
-class TestReceiver:
+class TestFetcher:
     @given(st.lists(RECORDS | ERRORS, max_size=40), st.integers(1, 50), st.integers(1, 10_000))
     def test_all_messages_are_returned_once_and_in_order(
         self, messages: list[Message], max_records: int, max_bytes: int
     ) -> None:
         queue, found, failed = Queue(messages), [], []
-        with linked_to(queue) as receiver:
-            for part in drained(receiver, queue, max_records, max_bytes):
+        with linked_to(queue) as fetcher:
+            for part in drained(fetcher, queue, max_records, max_bytes):
                 assert len(part.values) <= max_records
                 found += [*zip(part.values, part.keys, part.partitions, part.offsets, headers(part), strict=True)]
                 failed += part.errors
@@ -396,32 +402,32 @@ class TestReceiver:
     @pytest.mark.parametrize("code", [KafkaError._PARTITION_EOF, KafkaError._TRANSPORT])
     def test_errors_and_ends_beyond_the_room_are_returned_by_later_calls(self, code: int) -> None:
         queue, reported = Queue([Message(code=code, partition=p, offset=p) for p in range(1000)]), []
-        with linked_to(queue) as receiver:
-            for part in drained(receiver, queue, 100, 1 << 20):
+        with linked_to(queue) as fetcher:
+            for part in drained(fetcher, queue, 100, 1 << 20):
                 reported += [*part.end_offsets, *(failed.partition for failed in part.errors)]
         assert reported == [*range(1000)]
 
     def test_the_last_end_of_a_partition_counts(self) -> None:
         ends = [Message(code=KafkaError._PARTITION_EOF, partition=n % 2, offset=n) for n in range(6)]
-        with linked_to(Queue(ends)) as receiver:
-            assert receiver.receive(10, 1 << 20, 0).end_offsets == {0: 4, 1: 5}
+        with linked_to(Queue(ends)) as fetcher:
+            assert fetcher.fetch(10, 1 << 20, 0).end_offsets == {0: 4, 1: 5}
 
     def test_one_record_is_returned_however_large_it_is(self) -> None:
         queue = Queue([Message(b"x" * 100_000)] * 9)
-        with linked_to(queue) as receiver:
-            sizes = [len(part.values) for part in drained(receiver, queue, 100, 1)]
+        with linked_to(queue) as fetcher:
+            sizes = [len(part.values) for part in drained(fetcher, queue, 100, 1)]
         assert min(sizes) >= 1
         assert sum(sizes) == 9
 
     def test_more_records_than_one_call_has_room_for(self) -> None:
         queue = Queue([Message()] * 10_000)
-        with linked_to(queue) as receiver:
-            assert [len(part.values) for part in drained(receiver, queue, 1 << 20, 1 << 30)] == [4096, 4096, 1808]
+        with linked_to(queue) as fetcher:
+            assert [len(part.values) for part in drained(fetcher, queue, 1 << 20, 1 << 30)] == [4096, 4096, 1808]
 
 
-def headers(received: bridge.FetchedColumns) -> list[list[tuple[bytes | None, bytes | None]]]:
+def headers(fetched: bridge.FetchedColumns) -> list[list[tuple[bytes | None, bytes | None]]]:
     """Return the name and the value of each header of each record."""
-    if received.headers is None:
+    if fetched.headers is None:
         return []
-    pairs = iter([*zip(received.headers.names, received.headers.values, strict=True)])
-    return [[next(pairs) for _ in range(count)] for count in received.headers.counts]
+    pairs = iter([*zip(fetched.headers.names, fetched.headers.values, strict=True)])
+    return [[next(pairs) for _ in range(count)] for count in fetched.headers.counts]

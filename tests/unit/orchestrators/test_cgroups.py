@@ -1,4 +1,6 @@
-"""The files that are written for workers' cgroups (v2, as delegated by systemd), in ordinary directories.
+"""The files that are written for workers' cgroups, in ordinary directories.
+
+The cgroups are v2, as delegated by systemd.
 
 The kernel creates the files of a new cgroup; in a directory they appear when they are written.
 """
@@ -9,7 +11,14 @@ from pathlib import Path
 import pytest
 
 from headwater.orchestrators import cgroups
-from headwater.orchestrators.cgroups import SUPERVISOR, V2, WorkerGroups, delegated_folder, find_groups, read_counter
+from headwater.orchestrators.cgroups import (
+    SUPERVISOR,
+    V2,
+    WorkerGroups,
+    find_groups,
+    prepare_delegated_folder,
+    read_counter,
+)
 
 LIMIT = 1 << 30
 
@@ -25,7 +34,7 @@ class TestDelegatedFolder:
         """With `Delegate=yes` and `DelegateSubgroup=`, no process has to move."""
         unit = group(tmp_path / "headwater.service")
         own = group(unit / "main", 1)
-        assert delegated_folder(own, lambda folder: folder == unit) == unit
+        assert prepare_delegated_folder(own, lambda folder: folder == unit) == unit
         assert (unit / "cgroup.subtree_control").read_text() == "+memory"
         assert not (unit / SUPERVISOR).exists()
 
@@ -48,19 +57,19 @@ class TestDelegatedFolder:
             return write(path, text)
 
         monkeypatch.setattr(Path, "write_text", move)
-        assert delegated_folder(unit, lambda folder: folder == unit) == unit
+        assert prepare_delegated_folder(unit, lambda folder: folder == unit) == unit
         assert moved == [(SUPERVISOR, "71")]
         assert (unit / "cgroup.subtree_control").read_text() == "+memory"
 
     def test_a_cgroup_in_which_processes_keep_appearing(self, tmp_path: Path) -> None:
         unit = group(tmp_path / "headwater.service", 71)
         with pytest.raises(BlockingIOError):
-            delegated_folder(unit, lambda folder: folder == unit)
+            prepare_delegated_folder(unit, lambda folder: folder == unit)
 
     def test_systemds_cgroups_are_not_changed(self, tmp_path: Path) -> None:
         session = group(tmp_path / "session-1.scope", 71)
         with pytest.raises(PermissionError, match="Delegate=yes"):
-            delegated_folder(session)
+            prepare_delegated_folder(session)
         assert sorted(path.name for path in session.iterdir()) == ["cgroup.procs"]
 
 
@@ -69,7 +78,7 @@ class TestGroups:
         group = WorkerGroups(tmp_path, V2, "headwater-1-").create(LIMIT)
         written = {path.name: path.read_text() for path in group.path.iterdir()}
         assert written == {"memory.max": str(LIMIT), "memory.swap.max": "0", "memory.oom.group": "0"}
-        assert group.processes == group.path / "cgroup.procs"
+        assert group.procs_file == group.path / "cgroup.procs"
 
     def test_kills_of_v2(self, tmp_path: Path) -> None:
         group = WorkerGroups(tmp_path, V2, "headwater-1-").create(LIMIT)
@@ -115,8 +124,7 @@ class TestFindGroups:
         unit = group(proc / "mount" / "system.slice" / "headwater.service")
         group(unit / "main", os.getpid())
         monkeypatch.setattr(cgroups, "own_groups", lambda: [("", "system.slice/headwater.service/main")])
-        monkeypatch.setattr(cgroups, "is_delegated", lambda folder: folder == unit)
-        monkeypatch.setattr(cgroups.delegated_folder, "__defaults__", (cgroups.is_delegated,))
+        monkeypatch.setattr(cgroups.prepare_delegated_folder, "__defaults__", (lambda folder: folder == unit,))
         monkeypatch.setattr(cgroups, "_remove", lambda path: True)
         assert find_groups(proc / "workers", LIMIT) is not None
         (tried,) = unit.glob("headwater-*")

@@ -1,13 +1,17 @@
-"""The reading plans of a slot after out-of-memory deaths; tests/unit/engine/test_isolation.py tests the workers."""
+"""The reading plans of a slot after out-of-memory deaths.
 
-from headwater.model.worker_spec import READ_ALL, Heartbeat, IsolationStatus, PartitionPosition, ReadingPlan
+tests/unit/engine/test_partition_isolation.py tests the workers.
+"""
+
+from headwater.model.reading_plan import READ_ALL, IsolationStatus, PartitionPosition, ReadingPlan
+from headwater.model.worker_protocol import Heartbeat
 from headwater.orchestrators.oom_history import REPEATED_WITHIN_S, OomHistory
 
 BAD = PartitionPosition(1, 7)
 
 
 def reading_alone(position: PartitionPosition) -> Heartbeat:
-    return Heartbeat(state="ready", spec_hash="a", isolation=IsolationStatus(alone=position))
+    return Heartbeat(state="ready", spec_hash="a", isolation=IsolationStatus(isolated=position))
 
 
 def test_two_consecutive_deaths_and_a_single_one() -> None:
@@ -15,9 +19,9 @@ def test_two_consecutive_deaths_and_a_single_one() -> None:
     assert not deaths.record_kill("a", None, 0.0)
     assert deaths.plan("a") == READ_ALL
     assert not deaths.record_kill("a", None, 5.0)
-    assert deaths.plan("a") == ReadingPlan(read_alone=True)
+    assert deaths.plan("a") == ReadingPlan(isolates_partitions=True)
     assert not deaths.record_kill("a", reading_alone(BAD), 9.0)
-    assert deaths.plan("a") == ReadingPlan(read_alone=True, quarantined=(BAD,))
+    assert deaths.plan("a") == ReadingPlan(isolates_partitions=True, quarantined=(BAD,))
     deaths.on_isolation_status("a", IsolationStatus(is_over=True, quarantined=[BAD]))
     assert deaths.plan("a") == ReadingPlan(quarantined=(BAD,))
     deaths.on_isolation_status("a", IsolationStatus(is_over=True))
@@ -34,14 +38,14 @@ def test_a_death_long_after_the_last_one_counts_as_the_first() -> None:
 def test_another_spec_dies_from_its_predecessors_excluded_partition() -> None:
     deaths = OomHistory()
     deaths.record_kill("a", reading_alone(BAD), 0.0)
-    assert deaths.plan("b") == ReadingPlan(read_alone=True)
+    assert deaths.plan("b") == ReadingPlan(isolates_partitions=True)
     assert deaths.record_kill("b", reading_alone(BAD), 1.0)
-    assert deaths.plan("b") == ReadingPlan(read_alone=True, quarantined=(BAD,))
+    assert deaths.plan("b") == ReadingPlan(isolates_partitions=True, quarantined=(BAD,))
     assert not deaths.record_kill("b", reading_alone(PartitionPosition(1, 8)), 2.0)
 
 
 def test_another_spec_dies_from_another_slots_excluded_partition() -> None:
     deaths = OomHistory()
-    deaths.note_quarantined([BAD])
-    assert deaths.plan("b") == ReadingPlan(read_alone=True)
+    deaths.set_deployment_quarantine([BAD])
+    assert deaths.plan("b") == ReadingPlan(isolates_partitions=True)
     assert deaths.record_kill("b", reading_alone(BAD), 1.0)

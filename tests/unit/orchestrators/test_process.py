@@ -1,4 +1,7 @@
-"""The orchestrator with many deployments; tests/contract/test_orchestrator.py tests its processes."""
+"""The orchestrator with many deployments.
+
+tests/contract/test_orchestrator.py tests its processes.
+"""
 
 import contextlib
 import sys
@@ -24,7 +27,10 @@ def orchestrator(tmp_path: Path) -> Iterator[ProcessOrchestrator]:
 
 
 def lines_of_status(orchestrator: ProcessOrchestrator, deployment_id: str) -> int:
-    """Return how many lines of Python one call executes; an iteration of a comprehension counts as a line."""
+    """Return how many lines of Python one call executes.
+
+    An iteration of a comprehension counts as a line.
+    """
     count = 0
 
     def trace(_frame: FrameType, event: str, _argument: Any) -> Any:

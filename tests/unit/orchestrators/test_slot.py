@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from headwater.model.deployment import Status
-from headwater.model.worker_spec import Heartbeat
+from headwater.model.worker_protocol import Heartbeat
 from headwater.orchestrators.slot import QUIET_REASON, ManagedProcess, Slot
 
 
@@ -20,7 +20,7 @@ def running(spec_hash: str, state: str = "ready", reason: str = "", *, quiet: bo
         start_time="2026-01-02T03:04:05Z",
         was_killed_stuck=False,
         was_killed_over_limit=False,
-        kills=SimpleNamespace(is_recent=False),
+        oom_kills=SimpleNamespace(is_recent=False),
         close=lambda: None,
     )
 
@@ -52,7 +52,7 @@ def test_only_the_last_death_is_shown_as_status() -> None:
         ended = running("one")
         ended.was_killed_over_limit = was_killed_over_limit
         slot.worker.process = ended
-        slot.ended(slot.worker, -signal.SIGKILL, 0.0)
+        slot.record_exit(slot.worker, -signal.SIGKILL, 0.0)
         slot.worker.deaths_in_a_row = 1
         status = slot.status(slot.worker, 1.0)
         assert (status.status, status.is_oom_killed) == (shown, True)

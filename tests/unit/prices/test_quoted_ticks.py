@@ -1,4 +1,7 @@
-"""Ticks that are quoted in another token. Their prices depend only on the set of ticks, and not on the order."""
+"""Ticks that are quoted in another token.
+
+Their prices depend only on the set of ticks, and not on the order.
+"""
 
 import json
 import random
@@ -14,11 +17,11 @@ from hypothesis import strategies as st
 from headwater.model.price import state
 from headwater.model.price.quote_history import QUOTE_STALE_MS
 from headwater.model.price.series import Tick
-from headwater.model.price.tick import PARTITIONS, TICKS_TOPIC, partition_of, quoted_key, to_topic
+from headwater.model.price.tick import TICKS_PARTITIONS, TICKS_TOPIC, encode_tick, partition_of, quoted_key
 from headwater.model.record import RecordBatch
-from headwater.prices.fold import PriceFold
+from headwater.prices.price_writer import PriceWriter
 from headwater.prices.quoted_ticks import MAX_AGE_MS, QUOTE_WINDOW_MS
-from headwater.services.prices import PriceAnswer, Prices, Token
+from headwater.services.prices import PriceResult, Prices, Token
 from headwater.stores.protocols.prices import PriceStore
 from tests.support.examples import examples
 from tests.support.memory.prices import MemoryPrices
@@ -46,52 +49,55 @@ class Fed(NamedTuple):
 
 
 class Worker:
-    """A prices worker on topics in memory, which tests kill and restart, with its store and a test clock."""
+    """A prices worker on topics in memory, with its store and a test clock.
+
+    Tests kill and restart it.
+    """
 
     def __init__(self, store: PriceStore | None = None) -> None:
         self.store = store or MemoryPrices()
         self.now = START
         self.fed: set[Fed] = set()
-        self._topic: list[list[tuple[bytes, bytes]]] = [[] for _ in range(PARTITIONS)]
+        self._topic: list[list[tuple[bytes, bytes]]] = [[] for _ in range(TICKS_PARTITIONS)]
         self.start()
 
     def start(self) -> None:
         """Start a new worker, which rereads ticks that the previous one had not stored."""
-        self.fold = PriceFold(self.store, f"owner {random.random()}", lambda: self.now / 1000)
-        found = self.fold.acquire_partitions(range(PARTITIONS))
-        self._positions = {partition: found.get(partition, 0) for partition in range(PARTITIONS)}
+        self.writer = PriceWriter(self.store, f"owner {random.random()}", lambda: self.now / 1000)
+        found = self.writer.acquire_partitions(range(TICKS_PARTITIONS))
+        self._positions = {partition: found.get(partition, 0) for partition in range(TICKS_PARTITIONS)}
 
     def feed(self, ticks: Iterable[Fed]) -> None:
         for fed in ticks:
-            key, value = to_topic(fed.record(), self.now)
+            key, value = encode_tick(fed.record(), self.now)
             self._topic[partition_of(key)].append((key, value))
             self.fed.add(fed)
 
-    def read(self, partitions: Sequence[int] = range(PARTITIONS)) -> None:
+    def read(self, partitions: Sequence[int] = range(TICKS_PARTITIONS)) -> None:
         for partition in partitions:
             start, records = self._positions[partition], self._topic[partition]
             if rest := records[start:]:
                 keys, values = zip(*rest, strict=True)
                 zeros, places = [0] * len(rest), [*range(start, len(records))]
                 columns = ([*values], [*keys], zeros, [partition] * len(rest), places, zeros)
-                self.fold.fold(RecordBatch.of(TICKS_TOPIC, *columns))
+                self.writer.add(RecordBatch.of(TICKS_TOPIC, *columns))
                 self._positions[partition] = len(records)
 
     def store_all(self) -> None:
         self.read()
-        self.fold.store(dict(self._positions))
+        self.writer.write(dict(self._positions))
 
     def settle(self) -> None:
         """Advance the clock until all ticks are settled."""
         for _ in range(2):
             self.now += SETTLED_BY
-            self.fold.store({})
+            self.writer.write({})
 
-    def ask(self, *tokens: str, filter_outliers: bool = True) -> PriceAnswer:
+    def ask(self, *tokens: str, filter_outliers: bool = True) -> PriceResult:
         prices = Prices(
             self.store, lambda: datetime.fromtimestamp(self.now / 1000, UTC), filter_outliers=filter_outliers
         )
-        return prices.answer([Token("base", token) for token in tokens])
+        return prices.read([Token("base", token) for token in tokens])
 
     def ticks_of(self, token: str) -> dict[Tick, int]:
         """Return all ticks of a token in USD, with the ages of their quotes."""
@@ -105,14 +111,14 @@ class Worker:
     def check(self, *, filter_outliers: bool = True) -> None:
         """Compare the statistics with the definitions."""
         tokens = (*TOKENS, *QUOTES)
-        answer = self.ask(*tokens, filter_outliers=filter_outliers)
+        result = self.ask(*tokens, filter_outliers=filter_outliers)
         for row, token in enumerate(tokens):
             ticks = self.ticks_of(token)
-            assert figures(answer.stats[row]) == brute_force(ticks, self.now, filter_outliers=filter_outliers), token
-            stats = answer.stats[row]
+            assert figures(result.stats[row]) == brute_force(ticks, self.now, filter_outliers=filter_outliers), token
+            stats = result.stats[row]
             if stats is not None:
                 ages = {age for tick, age in ticks.items() if tick == (stats.time_ms, stats.order, stats.latest)}
-                assert answer.quote_stale[row] == (max(ages) > QUOTE_STALE_MS)
+                assert result.quote_stale[row] == (max(ages) > QUOTE_STALE_MS)
 
 
 ages = st.one_of(
@@ -132,7 +138,10 @@ fed = st.one_of(
 
 
 def arrive(worker: Worker, ticks: Sequence[Fed], draw: random.Random) -> None:
-    """Feed all ticks within the window, in random order and with repeats, while the worker is killed at random."""
+    """Feed all ticks within the window, in random order and with repeats.
+
+    Meanwhile the worker is killed at random.
+    """
     arrivals = sorted((draw.randrange(QUOTE_WINDOW_MS), fed) for fed in [*ticks, *draw.sample(ticks, len(ticks) // 5)])
     for arrival, one in arrivals:
         worker.now = max(worker.now, START + arrival)
@@ -143,7 +152,7 @@ def arrive(worker: Worker, ticks: Sequence[Fed], draw: random.Random) -> None:
             case 1 | 2:
                 worker.store_all()
             case 3:
-                worker.read(draw.sample(range(PARTITIONS), 5))
+                worker.read(draw.sample(range(TICKS_PARTITIONS), 5))
     worker.store_all()
 
 
@@ -156,7 +165,7 @@ def check_any_order(ticks: list[Fed], wait: int, filter_outliers: bool, draw: ra
             worker.start()
         worker.settle()
         worker.check(filter_outliers=filter_outliers)
-        assert not any(worker.store.unsettled(partition) for partition in range(PARTITIONS))
+        assert not any(worker.store.unsettled(partition) for partition in range(TICKS_PARTITIONS))
         worker.feed(draw.sample(ticks, len(ticks) // 3))  # repeats change nothing, settled or not
         worker.store_all()
         worker.check(filter_outliers=filter_outliers)
@@ -179,7 +188,10 @@ test_many_ticks_and_quotes_in_any_order = pytest.mark.long(
 
 
 def day_of_trade(draw: random.Random, count: int) -> list[Fed]:
-    """Generate ticks of a token in USD and in a quote token, and of the quote token, with outliers."""
+    """Generate ticks of a token in USD and in a quote token.
+
+    The quote token has ticks, too, and there are outliers.
+    """
     found, price, quote = list[Fed](), 0.004, 2000.0
     for number in range(count):
         time = START - 20 * HOUR + number * 20 * HOUR // count + draw.randrange(1000)
@@ -231,7 +243,7 @@ def test_a_tick_waits_for_its_quote() -> None:
     assert (stats.latest, stats.time_ms, stats.decimals) == (1500.0, START - 1000, 6)
     worker.settle()
     worker.check()
-    assert worker.fold.unpriced == 0
+    assert worker.writer.unpriced == 0
 
 
 def test_a_tick_without_a_quote_is_dropped() -> None:
@@ -239,7 +251,7 @@ def test_a_tick_without_a_quote_is_dropped() -> None:
     worker.feed([Fed("0xaa", (START - 1000, 0, 0.5), "0xee")])
     worker.store_all()
     worker.settle()
-    assert worker.fold.unpriced == 1
+    assert worker.writer.unpriced == 1
     worker.feed([Fed("0xee", (START - 2000, 0, 3000.0))])
     worker.store_all()
     assert worker.ask("0xaa").statuses == ["unknown_token"]
@@ -249,7 +261,7 @@ def test_a_tick_older_than_the_quotes_history_is_dropped() -> None:
     worker = Worker()
     worker.feed([Fed("0xee", (START - 2 * DAY, 0, 3000.0)), Fed("0xaa", (START - MAX_AGE_MS - 1, 0, 0.5), "0xee")])
     worker.store_all()
-    assert worker.fold.unpriced == 1
+    assert worker.writer.unpriced == 1
     assert worker.ask("0xaa").statuses == ["unknown_token"]
 
 
@@ -308,9 +320,9 @@ def test_outliers_are_detected_over_quoted_and_dollar_prices(*, is_settled: bool
     worker.store_all()
     if is_settled:
         worker.settle()
-    answer = worker.ask("0xaa")
-    [stats] = answer.stats
+    result = worker.ask("0xaa")
+    [stats] = result.stats
     assert stats is not None
-    assert (stats.latest, stats.high_24h, stats.held_since) == (100.0, 100.0, START)
-    assert answer.statuses == ["held"]
+    assert (stats.latest, stats.high_24h, stats.unaccepted_since) == (100.0, 100.0, START)
+    assert result.statuses == ["held"]
     worker.check()

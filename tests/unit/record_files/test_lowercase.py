@@ -51,8 +51,8 @@ def test_any_record(record: dict[str, object]) -> None:
 def test_only_evm_streams_have_such_members() -> None:
     for chain in CATALOG:
         for entity in chain.entities:
-            assert bool(entity.lowercase) is (chain.name in ("base", "polygon"))
-            assert set(entity.lowercase) <= entity.fields.keys()
+            assert bool(entity.lowercase_fields) is (chain.name in ("base", "polygon"))
+            assert set(entity.lowercase_fields) <= entity.fields.keys()
 
 
 def test_the_key_is_the_same_in_any_case() -> None:
@@ -60,7 +60,7 @@ def test_the_key_is_the_same_in_any_case() -> None:
     assert chain is not None
     entity = chain.entity("log")
     assert entity is not None
-    key_of, convert = natural_key("base", "log"), lowercase(entity.lowercase)
+    key_of, convert = natural_key("base", "log"), lowercase(entity.lowercase_fields)
     upper, lower = (b'{"transaction_hash":"0x%b","log_index":17}' % digits for digits in (b"AA", b"aa"))
     assert key_of(convert(upper)) == key_of(convert(lower)) == b"base:0xaa:17"
     assert key_of(b'{"transaction_hash":"0xaa","log_index":17.0}') == b"base:0xaa:17"

@@ -1,4 +1,7 @@
-"""Record files: equal records in every format and compression, and the position of invalid records."""
+"""Record files give equal records in every format and compression.
+
+Invalid records are reported with their position.
+"""
 
 import bz2
 import csv

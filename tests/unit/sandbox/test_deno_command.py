@@ -1,4 +1,4 @@
-"""The command line of the engine."""
+"""The command line of Deno."""
 
 from headwater.sandbox.deno_command import deno_command
 

@@ -10,7 +10,7 @@ from headwater.sandbox.frames import MAX_FRAME_BYTES, Channel, ChannelClosed, Fr
 
 @pytest.fixture
 def ends() -> Iterator[tuple[Channel, socket.socket]]:
-    channel, other = frames.pair()
+    channel, other = frames.open_pair()
     yield channel, other
     channel.close()
     other.close()

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.native import BytesColumn
-from headwater.sandbox.json_lines import long_integers, to_lines
+from headwater.sandbox.json_lines import find_long_integers_by_row, to_lines
 
 EXACT = 2**53
 DOCUMENTS = st.recursive(
@@ -73,7 +73,7 @@ def has_rounded(document: object) -> bool:
 
 
 def places(lines: list[bytes]) -> dict[int, list[int]]:
-    found: list[Any] = long_integers(BytesColumn.of(lines))
+    found: list[Any] = find_long_integers_by_row(BytesColumn.of(lines))
     return dict(zip(found[::2], found[1::2], strict=True))
 
 

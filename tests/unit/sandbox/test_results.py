@@ -5,26 +5,31 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.sandbox.frames import ProtocolError
-from headwater.sandbox.results import ScriptError, parse_error, parse_question, parse_results
+from headwater.sandbox.results import ScriptFailure, parse_error, parse_questions, parse_results
 
 
 class TestResults:
     def test_all_records(self) -> None:
         results = parse_results(b'{"a":1}\n\n', b"2 0 0  ", 2)
-        assert (results.end, results.interrupted, [*results.lines], results.logs) == (2, False, [b'{"a":1}', b""], [])
-        assert results.clean
+        assert (results.record_count, results.interrupted, [*results.lines], results.logs) == (
+            2,
+            False,
+            [b'{"a":1}', b""],
+            [],
+        )
+        assert results.all_final
         assert not results.has_multiple_outputs
 
     def test_interrupted_at_the_first(self) -> None:
         results = parse_results(b"", b"0 1 0  ", 3)
-        assert (results.end, results.interrupted, [*results.lines]) == (0, True, [])
+        assert (results.record_count, results.interrupted, [*results.lines]) == (0, True, [])
 
     def test_slow_records_errors_and_logs(self) -> None:
         results = parse_results(b'!"E","m",1,2\n{}\t{}\n', b'"said \\ud800"\n2 0 1 0,1 ', 2)
-        assert results.slow == [0, 1]
+        assert results.slow_indexes == [0, 1]
         assert results.lines == [b'!"E","m",1,2', b"{}\t{}"]
         assert results.logs == ["said ?"]
-        assert not results.clean
+        assert not results.all_final
         assert results.has_multiple_outputs
 
     @pytest.mark.parametrize(
@@ -57,13 +62,13 @@ class TestResults:
             results = parse_results(payload, summary, 3)
         except ProtocolError:
             return
-        assert len(results.lines) == results.end <= 3
+        assert len(results.lines) == results.record_count <= 3
 
 
 class TestError:
     def test_with_and_without_a_place(self) -> None:
-        assert parse_error(b'!"TypeError","x",3,14') == ScriptError("TypeError", "x", 3, 14)
-        assert parse_error(b'!"Timeout","x",0,0') == ScriptError("Timeout", "x", None, None)
+        assert parse_error(b'!"TypeError","x",3,14') == ScriptFailure("TypeError", "x", 3, 14)
+        assert parse_error(b'!"Timeout","x",0,0') == ScriptFailure("Timeout", "x", None, None)
 
     def test_a_message_is_at_most_1024_bytes(self) -> None:
         message = parse_error(f'!"E",{json.dumps("é" * 1000, ensure_ascii=False)},0,0'.encode()).message
@@ -79,10 +84,10 @@ class TestError:
 
 class TestQuestion:
     def test_names_and_values(self) -> None:
-        assert parse_question(b'["a",["x","y"],"b",[]]') == [("a", ["x", "y"]), ("b", [])]
+        assert parse_questions(b'["a",["x","y"],"b",[]]') == [("a", ["x", "y"]), ("b", [])]
 
     def test_lone_surrogates_are_members_of_nothing(self) -> None:
-        assert parse_question(rb'["a",["x\ud800","?"],"\udfff",["y"]]') == [("a", ["", "?"]), ("", ["y"])]
+        assert parse_questions(rb'["a",["x\ud800","?"],"\udfff",["y"]]') == [("a", ["", "?"]), ("", ["y"])]
 
     @pytest.mark.parametrize(
         "payload",
@@ -90,4 +95,4 @@ class TestQuestion:
     )
     def test_invalid_results(self, payload: bytes) -> None:
         with pytest.raises(ProtocolError):
-            parse_question(payload)
+            parse_questions(payload)

@@ -1,38 +1,50 @@
-"""Children that break the protocol on purpose, which no script can, but an attacker in the child could."""
+"""Children that break the protocol, or end during a load.
+
+Only an attacker in the child can break the protocol.
+"""
 
 from collections import deque
 from collections.abc import Callable, Iterator
 
 import pytest
 
+from headwater.errors import InvalidScript
 from headwater.sandbox import Sandbox
+from headwater.sandbox.child import ChildExited
 from headwater.sandbox.frames import Frame, Kind
+from headwater.sandbox.loadable_script import LoadableScript
+from headwater.sandbox.results import ScriptFailure
 from tests.support.sandbox import batch, lines
 
-Reply = Callable[[Kind, bytes], list[Frame]]
+AnswerFunction = Callable[[Kind, bytes], list[Frame]]
 
 
 class Child:
-    """A child with given replies."""
+    """A child with given answers."""
 
     pid = 0
 
-    def __init__(self, reply: Reply) -> None:
-        self.scripts: set[int] = set()
-        self._reply = reply
+    def __init__(self, answer: AnswerFunction) -> None:
+        self.loaded_realms: set[int] = set()
+        self.is_dead = False
+        self._answer = answer
         self._frames: deque[Frame] = deque()
 
-    def load(self, number: int, _script: str) -> None:
-        self.scripts.add(number)
+    def load(self, number: int, _script: LoadableScript) -> ScriptFailure | None:
+        self.loaded_realms.add(number)
+        return None
 
     def send(self, kind: Kind, *payload: bytes) -> None:
-        self._frames += self._reply(kind, b"".join(payload))
+        self._frames += self._answer(kind, b"".join(payload))
 
     def receive(self) -> Frame | None:
         return self._frames.popleft() if self._frames else None
 
     def wait(self, timeout_s: float) -> None:
         pass
+
+    def is_alive(self) -> bool:
+        return not self.is_dead
 
     def cpu_s(self) -> float:
         return 0.0
@@ -41,7 +53,27 @@ class Child:
         return 0
 
     def kill(self) -> int:
+        self.is_dead = True
         return -9
+
+
+class LoadingChild(Child):
+    """A child that loads scripts with the given results. A timeout kills the child."""
+
+    def __init__(self, results: Iterator[ScriptFailure | ChildExited | None]) -> None:
+        super().__init__(echo)
+        self._results = results
+
+    def load(self, number: int, script: LoadableScript) -> ScriptFailure | None:
+        if self.is_dead:
+            raise ChildExited(-9)
+        result = next(self._results)
+        if isinstance(result, ChildExited):
+            self.is_dead = True
+            raise result
+        if result is not None:
+            self.kill()
+        return result
 
 
 class Pool:
@@ -53,7 +85,7 @@ class Pool:
     def take(self, _scripts: object) -> Child:
         return next(self._children)
 
-    def ready(self) -> bool:
+    def is_ready(self) -> bool:
         return False
 
     def wait(self, timeout_s: float) -> None:
@@ -74,22 +106,22 @@ def results(text: bytes, summary: bytes) -> list[Frame]:
     return [Frame(Kind.RESULTS, text), Frame(Kind.SUMMARY, summary)]
 
 
-def sandbox(monkeypatch: pytest.MonkeyPatch, replies: Callable[[], Iterator[Reply]]) -> Sandbox:
+def sandbox(monkeypatch: pytest.MonkeyPatch, answers: Callable[[], Iterator[AnswerFunction]]) -> Sandbox:
     sandbox = Sandbox(spare=False)
     sandbox._starter.close()
-    monkeypatch.setattr(sandbox, "_starter", Pool(Child(reply) for reply in replies()))
+    monkeypatch.setattr(sandbox, "_starter", Pool(Child(answer) for answer in answers()))
     return sandbox
 
 
-def breach(*frames: Frame) -> Callable[[], Iterator[Reply]]:
-    """The first child gives these replies to its first batch; later children are correct."""
+def breach(*frames: Frame) -> Callable[[], Iterator[AnswerFunction]]:
+    """The first child gives these answers to its first batch; later children are correct."""
 
-    def replies() -> Iterator[Reply]:
+    def answers() -> Iterator[AnswerFunction]:
         yield lambda *_: list(frames)
         while True:
             yield echo
 
-    return replies
+    return answers
 
 
 @pytest.mark.parametrize(
@@ -98,12 +130,12 @@ def breach(*frames: Frame) -> Callable[[], Iterator[Reply]]:
         results(b"!bad\n{}\n{}\n", b"3 0 0  "),
         results(b"{}\n", b"3 0 0  "),
         [Frame(Kind.SUMMARY, b"3 0 0  ")],
-        [Frame(Kind.KEYS, b"[1]")],
+        [Frame(Kind.QUESTIONS, b"[1]")],
         [Frame(Kind.TRACE, b"9" * 5000)],
         [Frame(Kind.TRACE, b"1"), Frame(Kind.TRACE, b"1")],
         [Frame(Kind.TRACE, b"3")],
         [Frame(Kind.HELLO, b"")],
-        [Frame(Kind.BROKEN, b"why")],
+        [Frame(Kind.HARNESS_ERROR, b"why")],
     ],
 )
 def test_an_invalid_reply_loses_no_record(monkeypatch: pytest.MonkeyPatch, frames: list[Frame]) -> None:
@@ -113,23 +145,37 @@ def test_an_invalid_reply_loses_no_record(monkeypatch: pytest.MonkeyPatch, frame
         jobs = [broken_sandbox.submit(number, batch(records)) for _ in range(3)]
         for job in jobs:
             broken_sandbox.wait(job)
-            assert ([*job.outputs], job.errors) == (records, {})
+            assert ([*job.outputs], job.failures) == (records, {})
         assert broken_sandbox.crash_events == 1
         assert [job.crashed for job in jobs] == [True, False, False]
 
 
 def test_a_record_that_always_breaks_the_protocol_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
-    def reply(kind: Kind, payload: bytes) -> list[Frame]:
+    def answer(kind: Kind, payload: bytes) -> list[Frame]:
         return results(b"!bad\n", b"1 0 0  ") if b'{"n":2}' in payload else echo(kind, payload)
 
-    def replies() -> Iterator[Reply]:
+    def answers() -> Iterator[AnswerFunction]:
         while True:
-            yield reply
+            yield answer
 
-    with sandbox(monkeypatch, replies) as broken_sandbox:
+    with sandbox(monkeypatch, answers) as broken_sandbox:
         job = broken_sandbox.submit(
             broken_sandbox.add("", lambda question: []), batch(lines({"n": 1}, {"n": 2}, {"n": 3}))
         )
         broken_sandbox.wait(job)
-        assert [error.error for error in job.errors.values()] == ["SandboxCrash"]
+        assert [error.error for error in job.failures.values()] == ["SandboxCrash"]
         assert job.outputs == [b'{"n":1}', b"", b'{"n":3}']
+
+
+def test_a_child_that_a_timeout_killed_does_not_count_as_an_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first script times out, which kills the child.
+
+    The second one ends its process once, and then loads.
+    """
+    results = iter([ScriptFailure("Timeout", "slow"), ChildExited(-5), None])
+    with Sandbox(spare=False) as sandbox:
+        sandbox._starter.close()
+        monkeypatch.setattr(sandbox, "_starter", Pool(LoadingChild(results) for _ in range(3)))
+        with pytest.raises(InvalidScript, match="slow"):
+            sandbox.add("", lambda query: [])
+        assert sandbox.add("", lambda query: []) == 0

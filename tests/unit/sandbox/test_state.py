@@ -14,12 +14,12 @@ def scripts(name: str) -> list[str]:
     return text.replace("ASK", "flow.contains('w', [r.a])").splitlines()
 
 
-@pytest.mark.parametrize("script", scripts("scripts_that_keep_nothing.txt"))
+@pytest.mark.parametrize("script", scripts("scripts_without_state.txt"))
 def test_stateless_scripts(script: str) -> None:
     assert not keeps_state(parse(script))
 
 
-@pytest.mark.parametrize("script", scripts("scripts_that_keep.txt"))
+@pytest.mark.parametrize("script", scripts("scripts_with_state.txt"))
 def test_stateful_scripts(script: str) -> None:
     assert keeps_state(parse(script))
 

@@ -5,11 +5,11 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from headwater.errors import NotFound, PreconditionFailed, SetStoreUnavailable, StoreUnavailable
+from headwater.errors import DatabaseUnavailable, NotFound, PreconditionFailed, RedisUnavailable
 from headwater.model.binding import Bindings
 from headwater.model.flow import Flow, NewFlow
 from headwater.model.transforms.v8 import CheckedScript, NewV8Transform
-from headwater.model.value_sets import SetId, filter_set
+from headwater.model.value_sets import SetId, filter_set_id
 from headwater.services.flows import Flows, FlowStores
 from headwater.services.ids import new_id
 from headwater.services.pipeline_checker import PipelineChecker
@@ -38,7 +38,7 @@ NOW = datetime(2026, 1, 2, tzinfo=UTC)
 
 
 def filter_sets(flow: Flow) -> list[SetId]:
-    return [filter_set(flow.id, t.uid) for t in flow.pipeline_config.transforms if t.type == "redis_set_filter"]
+    return [filter_set_id(flow.id, t.uid) for t in flow.pipeline_config.transforms if t.type == "redis_set_filter"]
 
 
 @pytest.fixture
@@ -58,18 +58,18 @@ def compiled() -> list[str]:
 
 
 @pytest.fixture
-def drafts() -> MemoryUnsavedSets:
+def unsaved_sets() -> MemoryUnsavedSets:
     return MemoryUnsavedSets()
 
 
 @pytest.fixture
-def flows(database: Database, sets: MemorySetStore, drafts: MemoryUnsavedSets, compiled: list[str]) -> Flows:
+def flows(database: Database, sets: MemorySetStore, unsaved_sets: MemoryUnsavedSets, compiled: list[str]) -> Flows:
     def compile_(script: str, _example: str) -> CheckedScript:
         compiled.append(script)
         return CheckedScript([])
 
     checker = PipelineChecker(bindings=Bindings(), transform_types=TRANSFORMS, validate_script=compile_, new_id=new_id)
-    stores = FlowStores(database.flows, database.revisions, sets, drafts)
+    stores = FlowStores(database.flows, database.revisions, sets, unsaved_sets)
     return Flows(stores, checker, lambda: NOW, new_id)
 
 
@@ -86,10 +86,10 @@ class TestCreate:
         self, flows: Flows, sets: MemorySetStore, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def away(*_: object) -> None:
-            raise SetStoreUnavailable("away")
+            raise RedisUnavailable("away")
 
         monkeypatch.setattr(sets, "add", away)
-        with pytest.raises(SetStoreUnavailable):
+        with pytest.raises(RedisUnavailable):
             flows.create("alice", SENT)
         assert list(flows.list("alice").parts) == []
 
@@ -134,7 +134,7 @@ class TestChange:
         flows: Flows,
         database: Database,
         sets: MemorySetStore,
-        drafts: MemoryUnsavedSets,
+        unsaved_sets: MemoryUnsavedSets,
         monkeypatch: pytest.MonkeyPatch,
         is_saved: bool,
     ) -> None:
@@ -145,13 +145,13 @@ class TestChange:
             tried.extend(filter_sets(flow))
             if is_saved:
                 create(flow)
-            raise StoreUnavailable("away")
+            raise DatabaseUnavailable("away")
 
         monkeypatch.setattr(database.flows, "create", unanswered)
-        with pytest.raises(StoreUnavailable):
+        with pytest.raises(DatabaseUnavailable):
             flows.create("alice", SENT)
-        cleanup.remove_unsaved_sets(drafts, database.revisions, sets, NOW + timedelta(seconds=1))
-        assert [sets.count(target)[0] for target in tried] == ([2, 1] if is_saved else [0, 0])
+        cleanup.remove_unsaved_sets(unsaved_sets, database.revisions, sets, NOW + timedelta(seconds=1))
+        assert [sets.count(target).values for target in tried] == ([2, 1] if is_saved else [0, 0])
 
     def test_a_rejected_save_leaves_no_values(
         self, flows: Flows, database: Database, sets: MemorySetStore, monkeypatch: pytest.MonkeyPatch
@@ -167,7 +167,7 @@ class TestChange:
         with pytest.raises(NotFound):
             flows.replace_transforms("alice", created_flow.id, SENT.pipeline_config.transforms)
         assert [sets.count(target) for target in tried] == [(0, 0)] * 2
-        assert [sets.count(target)[0] for target in filter_sets(created_flow)] == [2, 1]
+        assert [sets.count(target).values for target in filter_sets(created_flow)] == [2, 1]
 
     def test_concurrent_saves_are_not_lost(
         self,
@@ -183,7 +183,7 @@ class TestChange:
         saved = flows.replace_transforms("alice", flow.id, sent).flow
         assert (saved.revision, saved.name) == (5, "other 0")
         assert compiled == [script.script for script in SCRIPTS]
-        assert [sets.count(target)[0] for target in filter_sets(saved)] == [2, 1]
+        assert [sets.count(target).values for target in filter_sets(saved)] == [2, 1]
         assert len(sets._sets) == 4
 
     def test_if_match_is_held_until_the_save(

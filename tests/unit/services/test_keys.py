@@ -5,9 +5,9 @@ from random import Random
 
 import pytest
 
-from headwater.errors import InvalidInput, NotFound, StoreUnavailable, Unauthenticated
-from headwater.model.key import ALPHABET, DEFAULT_SCOPES, ApiKey, _crc, generate_key
-from headwater.services.keys import CACHE_S, Keys
+from headwater.errors import DatabaseUnavailable, InvalidInput, NotFound, Unauthenticated
+from headwater.model.key import ALPHABET, DEFAULT_SCOPES, KEY_CACHE_S, ApiKey, _checksum, generate_key
+from headwater.services.keys import Keys
 from tests.support.sql import fresh_database
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
@@ -98,7 +98,7 @@ class TestRecall:
         assert world.keys.authenticate_cached(text) is None
         world.keys.authenticate(text)
         assert world.keys.authenticate_cached(text) is not None
-        world.forward(CACHE_S + 0.001)
+        world.forward(KEY_CACHE_S + 0.001)
         assert world.keys.authenticate_cached(text) is None
 
     def test_expiry_and_own_revocation_take_effect_immediately(self, world: World) -> None:
@@ -138,12 +138,12 @@ class TestWriteLastUse:
 
     def test_keeps_what_could_not_be_written(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
         def away(_: object) -> None:
-            raise StoreUnavailable("away")
+            raise DatabaseUnavailable("away")
 
         world.keys.authenticate(world.keys.create("alice"))
         with monkeypatch.context() as patch:
             patch.setattr(world.store, "record_use", away)
-            with pytest.raises(StoreUnavailable):
+            with pytest.raises(DatabaseUnavailable):
                 world.keys.write_last_use()
         world.keys.write_last_use()
         assert world.keys.list()[0].last_used_at == NOW
@@ -157,7 +157,7 @@ def test_a_valid_id_with_another_secret_is_rejected(world: World) -> None:
     text = world.keys.create("alice")
     world.keys.authenticate(text)
     body = text[:21] + generate_key()[0][21:64]
-    forged = body + _crc(body)
+    forged = body + _checksum(body)
     assert not world.keys.was_valid(forged)
     with pytest.raises(Unauthenticated):
         world.keys.authenticate(forged)

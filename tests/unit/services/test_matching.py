@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.model.transforms.base import TransformIdentity
-from headwater.services.matching import match
+from headwater.services.matching import match_transforms
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ def known(uid: str, content: str, name: str | None = None, kind: str = "redis_se
 
 
 def uids(sent: list[Sent], stored: list[TransformIdentity], *, by_content: bool = True) -> list[str | None]:
-    return [None if found is None else found.uid for found in match(sent, stored, by_content=by_content)]
+    return [None if found is None else found.uid for found in match_transforms(sent, stored, by_content=by_content)]
 
 
 A, B, C = known("a", "A"), known("b", "B"), known("c", "C")
@@ -63,7 +63,7 @@ class TestInvariants:
     def test_a_match_without_a_uid_is_of_one_type(
         self, sent: list[Sent], stored: list[TransformIdentity], by_content: bool
     ) -> None:
-        for new, old in zip(sent, match(sent, stored, by_content=by_content), strict=True):
+        for new, old in zip(sent, match_transforms(sent, stored, by_content=by_content), strict=True):
             assert old is None or new.uid is not None or old.type == new.type
 
     @given(sent=SENT, stored=STORED, by_content=st.booleans())
@@ -74,7 +74,9 @@ class TestInvariants:
 
     @given(stored=STORED, name=st.booleans())
     def test_an_unchanged_body_changes_nothing(self, stored: list[TransformIdentity], name: bool) -> None:
-        assert match([as_sent(transform, name=name) for transform in stored], stored, by_content=True) == stored
+        assert (
+            match_transforms([as_sent(transform, name=name) for transform in stored], stored, by_content=True) == stored
+        )
 
     @given(stored=STORED, order=st.randoms(), keep=st.lists(st.booleans(), min_size=6, max_size=6), new=SENT)
     def test_inserting_removing_and_reordering_moves_no_values_to_another_expression(
@@ -104,7 +106,7 @@ class TestInvariants:
     def test_in_a_list_of_transforms_only_uid_and_name_count(
         self, sent: list[Sent], stored: list[TransformIdentity]
     ) -> None:
-        for new, old in zip(sent, match(sent, stored, by_content=False), strict=True):
+        for new, old in zip(sent, match_transforms(sent, stored, by_content=False), strict=True):
             assert old is None or new.uid == old.uid or (new.name is not None and new.name == old.name)
 
     @given(

@@ -5,17 +5,15 @@ from datetime import UTC, datetime
 
 import pytest
 
-from headwater.model.price.archive import TimeBucket
-from headwater.model.price.archive import encode as encode_archived
+from headwater.model.price.archive import TimeBucket, encode_archived
 from headwater.model.price.band import hour_of
-from headwater.model.price.codec import FORMAT, encode
+from headwater.model.price.codec import FORMAT, encode_state
 from headwater.model.price.quoted_state import QuotedState, encode_entries
 from headwater.model.price.series import Tick
 from headwater.model.price.state import TokenState
-from headwater.model.price.tail import pack as pack_tail
-from headwater.model.price.tick import PARTITIONS, partition_of, quoted_key, token_key
-from headwater.model.price.tick import pack as pack_tick
-from headwater.services.prices import PriceAnswer, Prices, Token
+from headwater.model.price.tail import encode_tail
+from headwater.model.price.tick import TICKS_PARTITIONS, encode_value, partition_of, quoted_key, token_key
+from headwater.services.prices import PriceResult, Prices, Token
 from headwater.stores.protocols.prices import PriceWrite
 from tests.support.memory.prices import MemoryPrices
 from tests.support.prices import DAY, MINUTE
@@ -26,11 +24,11 @@ TOKEN, QUIET = Token("base", "0xaa"), Token("base", "0xbb")
 
 def stored(ticks: dict[Token, Iterable[Tick]]) -> MemoryPrices:
     store = MemoryPrices()
-    store.acquire_partitions("one", "topic", range(PARTITIONS))
+    store.acquire_partitions("one", "topic", range(TICKS_PARTITIONS))
     for token, some in ticks.items():
         key = token_key(*token).encode()
-        store.write(partition_of(key), "one", PriceWrite(1, {key: encode(state_of(some))}, {}, {}))
-    store.note_chains({"base"})
+        store.write(partition_of(key), "one", PriceWrite(1, {key: encode_state(state_of(some))}, {}, {}))
+    store.add_chains({"base"})
     return store
 
 
@@ -40,13 +38,16 @@ def state_of(ticks: Iterable[Tick]) -> TokenState:
     return state
 
 
-def ask(store: MemoryPrices, *tokens: Token, filter_outliers: bool = True) -> PriceAnswer:
+def ask(store: MemoryPrices, *tokens: Token, filter_outliers: bool = True) -> PriceResult:
     prices = Prices(store, lambda: datetime.fromtimestamp(NOW / 1000, UTC), filter_outliers=filter_outliers)
-    return prices.answer(tokens)
+    return prices.read(tokens)
 
 
 def crash(minutes: int) -> list[Tick]:
-    """Eight hours of trade with one tick per minute; the ticks of the last minutes have a tenth of the price."""
+    """Eight hours of trade with one tick per minute.
+
+    The ticks of the last minutes have a tenth of the price.
+    """
     return [(NOW - at * MINUTE, 0, 100.0 if at > minutes else 10.0) for at in range(480)]
 
 
@@ -56,20 +57,20 @@ def test_a_price_crash_is_held_until_it_is_accepted() -> None:
     assert stats is not None
     assert answer.statuses == ["held"]
     assert (stats.latest, stats.time_ms) == (100.0, NOW - 3 * MINUTE)
-    assert stats.held_since == NOW - 2 * MINUTE
+    assert stats.unaccepted_since == NOW - 2 * MINUTE
     assert answer.message == "All tokens have a price."
 
 
 def test_a_crash_is_accepted_with_its_share_of_minutes() -> None:
     [stats] = ask(stored({TOKEN: crash(5)}), TOKEN).stats
     assert stats is not None
-    assert (stats.latest, stats.time_ms, stats.held_since) == (10.0, NOW, None)
+    assert (stats.latest, stats.time_ms, stats.unaccepted_since) == (10.0, NOW, None)
 
 
 def test_the_key_of_quoted_ticks_is_no_token() -> None:
     store, key = MemoryPrices(), quoted_key(token_key(*TOKEN).encode())
-    store.acquire_partitions("one", "topic", range(PARTITIONS))
-    ticks = encode_entries([pack_tick(NOW, 0, 1.0, 6) + b"0xbb\0"], NOW)
+    store.acquire_partitions("one", "topic", range(TICKS_PARTITIONS))
+    ticks = encode_entries([encode_value(NOW, 0, 1.0, 6) + b"0xbb\0"], NOW)
     store.write(partition_of(key), "one", PriceWrite(1, {}, {}, {key: ticks}))
     answer = ask(store, Token("base", f"{TOKEN.address}\0quoted"))
     assert (answer.statuses, answer.is_readable) == (["unknown_token"], [True])
@@ -101,7 +102,7 @@ def test_a_state_of_another_version_takes_the_price_of_its_own_token_alone() -> 
     key = token_key(*QUIET).encode()
     state = TokenState()
     state.fold_all([(NOW, 0, 1.0, 6, b"")], NOW)
-    of_another_version = bytes([FORMAT + 1]) + encode(state)[1:]
+    of_another_version = bytes([FORMAT + 1]) + encode_state(state)[1:]
     store.write(partition_of(key), "one", PriceWrite(2, {key: of_another_version}, {}, {}))
     answer = ask(store, TOKEN, QUIET, Token("base", "0x1"), other)
     assert answer.statuses == ["ok", "unknown_token", "unknown_token", "ok"]
@@ -123,15 +124,15 @@ def test_a_state_that_is_cut_off_takes_the_price_of_its_own_token_alone(ticks: l
 def test_ticks_behind_a_state_that_are_cut_off_take_the_price_of_their_own_token_alone() -> None:
     for size in (1, 20, 27, 51):
         store, key = stored({TOKEN: crash(-1), QUIET: crash(-1)}), token_key(*QUIET).encode()
-        tail = pack_tail([pack_tick(NOW - 1, 0, 100.0, 6), pack_tick(NOW, 0, 100.0, 6)])[:size]
+        tail = encode_tail([encode_value(NOW - 1, 0, 100.0, 6), encode_value(NOW, 0, 100.0, 6)])[:size]
         store.write(partition_of(key), "one", PriceWrite(2, {}, {}, {key: tail}))
         assert_only_quiet_is_unreadable(store)
 
 
 def test_quoted_ticks_that_are_cut_off_take_the_price_of_their_own_token_alone() -> None:
     key = quoted_key(token_key(*QUIET).encode())
-    entries = encode_entries([pack_tick(NOW, 0, 1.0, 6) + b"0xaa\0"] * 2, NOW)
-    whole = QuotedState(encode(state_of(crash(-1))), [(NOW, 0, 100.0)], entries).encode()
+    entries = encode_entries([encode_value(NOW, 0, 1.0, 6) + b"0xaa\0"] * 2, NOW)
+    whole = QuotedState(encode_state(state_of(crash(-1))), [(NOW, 0, 100.0)], entries).encode()
     for size in (1, 7, 12, 30, 40, 80, len(whole) // 2, len(whole) - 1):
         store = stored({TOKEN: crash(-1)})
         store.write(partition_of(key), "one", PriceWrite(2, {key: whole[:size]}, {}, {}))

@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 from headwater.errors import QuotaExceeded
 from headwater.model.audit import Actor, set_actor
 from headwater.model.quota import QuotaDefaults
-from headwater.model.value_sets import SetId, dataset_set, filter_set
+from headwater.model.value_sets import SetId, dataset_set_id, filter_set_id
 from headwater.services import quotas
-from headwater.services.quotas import EXPIRES_AFTER_S, QuotaSets, QuotaStores, quota_usage
+from headwater.services.quotas import RESERVATION_TTL_S, QuotaEnforcingSets, QuotaStores, quota_usage
 from tests.support.memory.sets import MemoryReservations, MemorySetStore
 from tests.support.sql import OWNER, a_config, a_dataset, a_flow, fresh_database
 
 FILTER = {"uid": "t1", "type": "redis_set_filter", "filter_expr": "root = this.a"}
-MINE, ALSO_MINE, OTHERS = filter_set("f1", "t1"), dataset_set("s1"), filter_set("f2", "t1")
+MINE, ALSO_MINE, OTHERS = filter_set_id("f1", "t1"), dataset_set_id("s1"), filter_set_id("f2", "t1")
 
 
 class Scene:
@@ -31,7 +31,7 @@ class Scene:
         self.sets = MemorySetStore()
         self.reservations = MemoryReservations()
         stores = QuotaStores(self.database.quotas, self.sets, self.reservations, lambda: self.now)
-        self.bounded = QuotaSets(stores)
+        self.bounded = QuotaEnforcingSets(stores)
         for config_id, owner in (("f1", OWNER), ("f2", "bob")):
             config = a_config(transforms=[FILTER])
             self.database.flows.create(a_flow(config_id, owner, pipeline_config=config))
@@ -122,15 +122,15 @@ class TestReplace:
 
 class TestReservations:
     def test_values_of_a_configuration_that_is_not_saved_yet_count(self, scene: Scene) -> None:
-        scene.bounded.add(filter_set("f9", "t1"), numbers(8))
+        scene.bounded.add(filter_set_id("f9", "t1"), numbers(8))
         with pytest.raises(QuotaExceeded):
             scene.bounded.add(MINE, numbers(100, 103))
         scene.database.flows.create(a_flow("f9", pipeline_config=a_config(transforms=[FILTER])))
         assert scene.bounded.add(MINE, numbers(100, 102)).changed == 2
 
     def test_values_of_a_configuration_that_was_refused_do_not(self, scene: Scene) -> None:
-        scene.bounded.add(filter_set("f9", "t1"), numbers(8))
-        scene.bounded.drop(filter_set("f9", "t1"))
+        scene.bounded.add(filter_set_id("f9", "t1"), numbers(8))
+        scene.bounded.drop(filter_set_id("f9", "t1"))
         assert scene.bounded.add(MINE, numbers(10)).changed == 10
 
     def test_the_reservation_of_a_killed_writer_expires(self, scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -141,7 +141,7 @@ class TestReservations:
                 scene.bounded.add(MINE, numbers(8))
         with pytest.raises(QuotaExceeded):
             scene.bounded.add(MINE, numbers(5))
-        scene.now += EXPIRES_AFTER_S + 1
+        scene.now += RESERVATION_TTL_S + 1
         assert scene.bounded.add(MINE, numbers(5)).changed == 5
 
 
@@ -208,7 +208,7 @@ class TestAtOnce:
 
 def test_limits_name_all_quotas(scene: Scene) -> None:
     scene.sets.add(MINE, numbers(3))
-    found = {one.name: (one.used, one.allowed) for one in quota_usage(scene.database.quotas, scene.sets, OWNER)}
+    found = {one.name: (one.used, one.limit) for one in quota_usage(scene.database.quotas, scene.sets, OWNER)}
     assert found["set_values"] == (3, 10)
     assert found["configurations"] == (1, None)
     assert len(found) == 7

@@ -1,4 +1,7 @@
-"""Programs that read a sink's topic. tests/acceptance/test_snippets.py runs them with a real Kafka."""
+"""Programs read a sink's topic.
+
+tests/acceptance/test_snippets.py runs them with a real Kafka.
+"""
 
 import ast
 import json

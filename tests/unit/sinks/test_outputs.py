@@ -6,11 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.model.outputs import MAX_OUTPUT_BYTES
+from headwater.model.outputs import MAX_OUTPUT_BYTES, MAX_RECORD_BYTES
 from headwater.model.record import RecordBatch
 from headwater.native import HeaderColumn, OutputIdColumn
 from headwater.sinks.outputs import (
-    MAX_RECORD_BYTES,
     MAX_TIMESTAMP_AGE_MS,
     MAX_TIMESTAMP_AHEAD_MS,
     OutputBatch,
@@ -65,11 +64,11 @@ class TestOutputs:
     def test_some_partitions(self, kind: str) -> None:
         """Outputs without a source record are kept: their repeats change nothing."""
         outputs = self.outputs(kind, *range(5))
-        assert outputs.without([0]) == (self.outputs(kind, 1, 3) if kind else outputs)
-        assert outputs.without([1, 7]) == (self.outputs(kind, 0, 2, 4) if kind else outputs)
+        assert outputs.without_sources([0]) == (self.outputs(kind, 1, 3) if kind else outputs)
+        assert outputs.without_sources([1, 7]) == (self.outputs(kind, 0, 2, 4) if kind else outputs)
 
     def test_all_partitions(self, kind: str) -> None:
-        assert len(self.outputs(kind, 1).without([1])) == (0 if kind else 1)
+        assert len(self.outputs(kind, 1).without_sources([1])) == (0 if kind else 1)
 
     def test_headers(self, kind: str) -> None:
         source = {"sources": [("headwater-src", b"source 3")], "origin": [("headwater-src", b"s/1/%d/3" % (3 << 40))]}

@@ -14,24 +14,27 @@ class World:
         self.now = 0.0
         self.leads: bool | None = True
         self.is_open = False
-        self.guard = StalledProducerDetector(self, lambda: self.now)
+        self.detector = StalledProducerDetector(self, lambda: self.now)
 
     def start(self) -> None:
         self.is_open = True
 
-    def result(self) -> bool | None:
+    def take_result(self) -> bool | None:
         return self.leads
 
     def close(self) -> None:
         self.is_open = False
 
     def wait(self, seconds: float, acknowledged: int = 0, outstanding: int = 1) -> list[tuple[float, float]]:
-        """Return when the producer counted as stalled, since the start of the wait, and the timeout."""
+        """Return when the producer counted as stalled, and the timeout.
+
+        The time is since the start of the wait.
+        """
         began, found = self.now, []
         while self.now < began + seconds:
             self.now += STEP_S
-            if patience_s := self.guard.stalled_for_s(acknowledged, outstanding):
-                found.append((self.now - began, patience_s))
+            if timeout_s := self.detector.update(acknowledged, outstanding):
+                found.append((self.now - began, timeout_s))
         return found
 
 
@@ -42,14 +45,14 @@ def world() -> World:
 
 def given_up(world: World, within_s: float = 1000.0) -> float:
     """Return the timeout of the next producer that gets no acknowledgement."""
-    [(after_s, patience_s)] = world.wait(within_s)[:1]
+    [(after_s, timeout_s)] = world.wait(within_s)[:1]
     world.now -= within_s - after_s
-    world.guard.reset()
-    return patience_s
+    world.detector.reset()
+    return timeout_s
 
 
-def test_the_patience_doubles_from_producer_to_producer_up_to_the_most(world: World) -> None:
-    assert [given_up(world, patience_s + 1) for patience_s in (10, 20, 40, 80, 160, 160)] == [
+def test_the_timeout_doubles_from_producer_to_producer_up_to_the_maximum(world: World) -> None:
+    assert [given_up(world, timeout_s + 1) for timeout_s in (10, 20, 40, 80, 160, 160)] == [
         10,
         20,
         40,
@@ -63,13 +66,13 @@ def test_the_timeout_is_twice_the_last_acknowledgement_time(world: World) -> Non
     assert given_up(world, 11) == MIN_TIMEOUT_S
     assert world.wait(15) == []
     assert world.wait(STEP_S, acknowledged=1) == []
-    assert [patience_s for _, patience_s in world.wait(40, acknowledged=1)] == [2 * (15 + STEP_S)]
+    assert [timeout_s for _, timeout_s in world.wait(40, acknowledged=1)] == [2 * (15 + STEP_S)]
 
 
 def test_a_fast_acknowledgement_shortens_the_timeout(world: World) -> None:
-    assert [given_up(world, patience_s + 1) for patience_s in (10, 20)] == [10, 20]
+    assert [given_up(world, timeout_s + 1) for timeout_s in (10, 20)] == [10, 20]
     assert world.wait(STEP_S, acknowledged=1) == []
-    assert [patience_s for _, patience_s in world.wait(12, acknowledged=1)] == [MIN_TIMEOUT_S]
+    assert [timeout_s for _, timeout_s in world.wait(12, acknowledged=1)] == [MIN_TIMEOUT_S]
 
 
 @pytest.mark.parametrize("leads", [False, None])
@@ -82,8 +85,8 @@ def test_the_timeout_starts_when_the_cluster_responds_again(world: World) -> Non
     world.leads = False
     assert world.wait(60) == []
     world.leads = True
-    [(after_s, patience_s)] = world.wait(14)
-    assert patience_s == MIN_TIMEOUT_S
+    [(after_s, timeout_s)] = world.wait(14)
+    assert timeout_s == MIN_TIMEOUT_S
     assert after_s >= MIN_TIMEOUT_S
 
 

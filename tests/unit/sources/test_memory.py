@@ -9,13 +9,13 @@ from tests.support.memory.source import MemoryGroup, MemorySource, MemoryTopic
 class Quiet:
     """A listener that does nothing."""
 
-    def assigned(self, partitions: list[int]) -> None:
+    def on_assigned(self, partitions: list[int]) -> None:
         pass
 
-    def revoked(self, partitions: list[int]) -> None:
+    def on_revoked(self, partitions: list[int]) -> None:
         pass
 
-    def lost(self, partitions: list[int]) -> None:
+    def on_lost(self, partitions: list[int]) -> None:
         pass
 
 

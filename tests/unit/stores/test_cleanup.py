@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from headwater.errors import StoreUnavailable
-from headwater.model.value_sets import filter_set
+from headwater.errors import DatabaseUnavailable
+from headwater.model.value_sets import filter_set_id
 from headwater.stores import cleanup
 from tests.support.memory.sets import MemorySetStore, MemoryUnsavedSets
 from tests.support.sql import OWNER, a_config, a_deployment, a_flow, at, fresh_database, next_revision
@@ -17,7 +17,10 @@ def with_filters(*uids: str) -> dict[str, Any]:
 
 
 class World:
-    """A configuration with revisions that were saved a second apart. Each of their filters has one value."""
+    """A configuration with revisions that were saved a second apart.
+
+    Each of their filters has one value.
+    """
 
     def __init__(self, *revisions: str) -> None:
         self.database, self.sets = fresh_database(), MemorySetStore()
@@ -26,7 +29,7 @@ class World:
         for uids in revisions[1:]:
             self.save(uids)
         for uid in set("".join(revisions)):
-            self.sets.add(filter_set("f1", uid), ["value"])
+            self.sets.add(filter_set_id("f1", uid), ["value"])
 
     def save(self, uids: str) -> None:
         self.flow = next_revision(self.flow, **with_filters(*uids))
@@ -41,7 +44,7 @@ class World:
     @property
     def left(self) -> tuple[set[int], str]:
         """Return the stored revisions, and the filters that have values."""
-        uids = (uid for uid in "abcd" if self.sets.count(filter_set("f1", uid))[0])
+        uids = (uid for uid in "abcd" if self.sets.count(filter_set_id("f1", uid)).values)
         return set(self.database.revisions.filters("f1")), "".join(uids)
 
 
@@ -62,8 +65,8 @@ class TestSuperseded:
         world.database.deployments.request_deploy(OWNER, "f1", a_deployment())
         world.save("b")
         world.save("c")
-        world.sets.add(filter_set("f1", "b"), ["value"])
-        world.sets.add(filter_set("f1", "c"), ["value"])
+        world.sets.add(filter_set_id("f1", "b"), ["value"])
+        world.sets.add(filter_set_id("f1", "c"), ["value"])
         world.sweep()
         assert world.left == ({1, 3}, "abc")
         assert [removed.uid for removed in world.database.revisions.removed_filters()] == ["b"]
@@ -97,7 +100,10 @@ class TestExpired:
         assert world.left == ({2, 3}, "ab")
 
     def test_values_of_stored_revisions_are_always_kept(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """A revision may be saved after the expired filters were read, and before their values are dropped."""
+        """A revision may be saved after the expired filters were read.
+
+        Their values are not dropped yet then.
+        """
         world = World("a", "b")
         world.sweep()
         expired = world.database.revisions.removed_filters()
@@ -111,11 +117,11 @@ class TestExpired:
         world.sweep()
 
         def away(*_: object) -> None:
-            raise StoreUnavailable("away")
+            raise DatabaseUnavailable("away")
 
         with monkeypatch.context() as patched:
             patched.setattr(world.database.revisions, "delete_removed_filters", away)
-            with pytest.raises(StoreUnavailable):
+            with pytest.raises(DatabaseUnavailable):
                 world.expire(before_s=1e6)
         assert world.left == ({2}, "b")
         world.expire(before_s=1e6)
@@ -125,11 +131,11 @@ class TestExpired:
 class TestDrafts:
     def test_values_of_a_removed_filter_are_not_unsaved(self) -> None:
         """The revision was saved, but its sets could not be removed from the list of unsaved sets."""
-        world, drafts = World("a", "b"), MemoryUnsavedSets()
-        drafts.begin([filter_set("f1", "a"), filter_set("f1", "d")], at(0))
-        world.sets.add(filter_set("f1", "d"), ["value"])
+        world, unsaved_sets = World("a", "b"), MemoryUnsavedSets()
+        unsaved_sets.add([filter_set_id("f1", "a"), filter_set_id("f1", "d")], at(0))
+        world.sets.add(filter_set_id("f1", "d"), ["value"])
         world.sweep()
-        cleanup.remove_unsaved_sets(drafts, world.database.revisions, world.sets, at(1e6))
+        cleanup.remove_unsaved_sets(unsaved_sets, world.database.revisions, world.sets, at(1e6))
         assert world.left == ({2}, "ab")
 
 

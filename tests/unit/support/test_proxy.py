@@ -1,4 +1,7 @@
-"""The proxy of the chaos tests: whatever it does to a connection, it never changes, drops or reorders bytes."""
+"""The proxy of the chaos tests never changes, drops or reorders bytes.
+
+It may do anything else to a connection.
+"""
 
 import random
 import socket

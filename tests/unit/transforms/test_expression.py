@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.errors import ExpressionRefused
+from headwater.errors import InvalidExpression
 from headwater.transforms.bloblang.nodes import (
     Array,
     Catch,
@@ -21,7 +21,7 @@ from headwater.transforms.bloblang.nodes import (
     Or,
     Path,
     Step,
-    Text,
+    StringLiteral,
     Variable,
 )
 from headwater.transforms.bloblang.parser import MAX_NESTING
@@ -33,7 +33,7 @@ def refused_column(text: str) -> int:
     """Return the column of the error, 1 when there is none."""
     try:
         parse(text)
-    except ExpressionRefused as refused:
+    except InvalidExpression as refused:
         return refused.column
     return 1
 
@@ -88,9 +88,9 @@ class TestGrammar:
             ("root = this.a.map_each(b -> this.a)", of_record("a", then=(MapEach(A),))),
             ("root = this.a.or(this.b)", of_record("a", then=(Or(B),))),
             ("root = this.a.catch(deleted( ))", of_record("a", then=(Catch(Deleted()),))),
-            (r'root = "it\u0041 \"x\""', Text('itA "x"')),
-            ('root = """a "raw"\n\\n text"""', Text('a "raw"\n\\n text')),
-            ('root = ""', Text("")),
+            (r'root = "it\u0041 \"x\""', StringLiteral('itA "x"')),
+            ('root = """a "raw"\n\\n text"""', StringLiteral('a "raw"\n\\n text')),
+            ('root = ""', StringLiteral("")),
             ("root = deleted()", Deleted()),
         ],
     )
@@ -127,7 +127,7 @@ class TestGrammar:
             ("root = this.a.lowercase(1)", 25, "no arguments"),
             ("root = this.a.lowercase(", 25, "no arguments"),
             ("root = this.a.trim_prefix()", 27, 'trim_prefix("0x")'),
-            ("root = this.a.trim_prefix(this.b)", 27, "text in double quotes"),
+            ("root = this.a.trim_prefix(this.b)", 27, "string in double quotes"),
             ("root = this.a.slice()", 21, "whole numbers"),
             ("root = this.a.slice(2, 1)", 20, "below"),
             ("root = this.a.slice(low: 1)", 21, "whole numbers"),
@@ -145,7 +145,7 @@ class TestGrammar:
             ("root = this.(nullable | b)", 14, "this.nullable"),
             ("root = this.a.catch(this.b)", 21, ".or(this.<field>)"),
             ("root = this.a.catch(b)", 21, ".or(this.<field>)"),
-            ("root = this.a.catch(null)", 21, "texts in double quotes"),
+            ("root = this.a.catch(null)", 21, "strings in double quotes"),
             ("root = this.a |", 16, "root = this.<field>"),
             ("root = this.a || this.b", 15, "single `|`"),
             ("root = this.a ?? this.b", 15, "single `|`"),
@@ -166,8 +166,8 @@ class TestGrammar:
             ("root = [this]", 13, "whole record"),
             ("root = (this.a", 15, "`)`"),
             ("root = (this.a == this.b)", 16, "Comparisons are not supported"),
-            ("root = 5", 8, "texts in double quotes"),
-            ("root = this.a | null", 17, "texts in double quotes"),
+            ("root = 5", 8, "strings in double quotes"),
+            ("root = this.a | null", 17, "strings in double quotes"),
             ("root = 'a'", 8, "double quotes"),
             ("root = deleted", 8, "deleted()"),
             ("root = deleted(1)", 16, "no arguments"),
@@ -187,7 +187,7 @@ class TestGrammar:
         ],
     )
     def test_refused(self, text: str, column: int, words: str) -> None:
-        with pytest.raises(ExpressionRefused) as caught:
+        with pytest.raises(InvalidExpression) as caught:
             parse(text)
         assert (caught.value.column, words in caught.value.detail) == (column, True), caught.value.detail
 

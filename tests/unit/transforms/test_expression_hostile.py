@@ -7,10 +7,10 @@ import json
 
 import pytest
 
-from headwater.errors import ExpressionRefused
+from headwater.errors import InvalidExpression
 from headwater.model.transforms.redis_set_filter import MAX_EXPRESSION_CHARS
 from headwater.transforms.bloblang.parser import MAX_NESTING
-from headwater.transforms.expression import MAX_TEXTS, Expression, InvalidRecord, parse
+from headwater.transforms.expression import MAX_LOOKUP_VALUES, Expression, InvalidRecord, parse
 from tests.support.expressions import select
 
 pytestmark = pytest.mark.timeout(60)
@@ -60,7 +60,7 @@ def test_long_expressions_are_parsed_and_run(text: str, record: bytes) -> None:
 )
 @pytest.mark.parametrize("head", ["", "root = ", "root = this.a.map_each("])
 def test_invalid_expressions_are_rejected(unit: str, head: str) -> None:
-    with pytest.raises(ExpressionRefused):
+    with pytest.raises(InvalidExpression):
         parse(filled(head, unit))
 
 
@@ -105,7 +105,7 @@ def test_the_work_for_a_record_is_bounded(text: str, record: bytes) -> None:
             return []
 
     expression = parse(text)
-    assert len(selected(expression)) <= MAX_TEXTS
+    assert len(selected(expression)) <= MAX_LOOKUP_VALUES
     assert select("root = this.a.map_each(this).(this.0)", '{"a": ["X"]}') == ["x"]
 
 

@@ -1,4 +1,6 @@
-"""Filter expressions compared with Bento, whose results are recorded in the files of `bloblang/`.
+"""Filter expressions give the same results as Bento.
+
+Its results are recorded in the files of `bloblang/`.
 
 records.jsonl has the records, accepted.jsonl expressions with the texts that are in Bento's result of each record (none
 of null, an object, a deleted value and an error), refused.jsonl expressions that Headwater has not.
@@ -10,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from headwater.errors import ExpressionRefused
+from headwater.errors import InvalidExpression
 from headwater.transforms.expression import parse
 from tests.support.expressions import select
 
@@ -32,6 +34,6 @@ def test_means_what_it_means_in_bento(row: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("row", rows("refused.jsonl"))
 def test_names_the_way_out(row: dict[str, Any]) -> None:
-    with pytest.raises(ExpressionRefused) as caught:
+    with pytest.raises(InvalidExpression) as caught:
         parse(row["expression"])
     assert (caught.value.column, row["says"] in caught.value.detail) == (row["column"], True), caught.value.detail

@@ -4,16 +4,16 @@ from collections.abc import Sequence
 
 import pytest
 
-from headwater.errors import ExpressionRefused, SetStoreUnavailable
+from headwater.errors import InvalidExpression, RedisUnavailable
 from headwater.model.record import RecordBatch
 from headwater.model.transforms.redis_set_filter import RedisSetFilterTransform
-from headwater.model.value_sets import SetId, filter_set
+from headwater.model.value_sets import SetId, filter_set_id
 from headwater.transforms.base import Transform, TransformContext
 from headwater.transforms.redis_set_filter import build
 from tests.support.columns import plain
 from tests.support.memory.sets import MemoryDatasetNames, MemorySetStore
 
-TARGET = filter_set("c1", "t1")
+TARGET = filter_set_id("c1", "t1")
 
 
 class CountingStore(MemorySetStore):
@@ -24,11 +24,11 @@ class CountingStore(MemorySetStore):
         self.asked: list[list[str]] = []
         self.away = False
 
-    def contains_many(self, target: SetId, values: Sequence[str]) -> list[bool]:
+    def contains_many(self, set_id: SetId, values: Sequence[str]) -> list[bool]:
         if self.away:
-            raise SetStoreUnavailable("away")
+            raise RedisUnavailable("away")
         self.asked.append(sorted(values))
-        return super().contains_many(target, values)
+        return super().contains_many(set_id, values)
 
 
 @pytest.fixture
@@ -81,7 +81,7 @@ def test_failures_name_row_and_transform(sets: CountingStore) -> None:
     pending = build_filter(sets, "root = this.a.lowercase()").start(batch(b'{"a": "0xa"}', None, b"[]", b'{"a": 1}'))
     outcome = pending.result()
     assert len(outcome.output) == 1
-    assert [(f.row, f.error, f.transform) for f in outcome.failures] == [
+    assert [(f.row, f.error, f.component) for f in outcome.failures] == [
         (1, "InvalidJSON", "t1"),
         (2, "NotAnObject", "t1"),
     ]
@@ -91,7 +91,7 @@ def test_the_filter_waits_for_the_store(sets: CountingStore) -> None:
     sets.away = True
     pending = build_filter(sets).start(batch(b'{"a": "0xa"}'))
     for _ in range(2):
-        with pytest.raises(SetStoreUnavailable):
+        with pytest.raises(RedisUnavailable):
             pending.result()
     sets.away = False
     assert pending.done()
@@ -110,5 +110,5 @@ def test_an_empty_filter_passes_nothing(sets: CountingStore) -> None:
 
 
 def test_a_bad_expression() -> None:
-    with pytest.raises(ExpressionRefused):
+    with pytest.raises(InvalidExpression):
         build_filter(MemorySetStore(), "root = ")

@@ -45,12 +45,12 @@ class TestEachType:
         assert read_config(write_config(config)) == config
 
     def test_users_see_what_they_have_sent(self, type_: str) -> None:
-        visible = saved(type_).without_internal_members().model_dump()
+        visible = saved(type_).without_internal_fields().model_dump()
         assert visible == {"uid": "t1", **TRANSFORM_MODELS[type_].example}
 
     def test_its_content_is_one_of_its_members(self, type_: str) -> None:
         transform = saved(type_)
-        assert transform.content == str(TRANSFORM_MODELS[type_].example[transform.content_member])
+        assert transform.content == str(TRANSFORM_MODELS[type_].example[transform.content_field])
 
 
 def test_faults_and_warnings_point_into_the_request() -> None:

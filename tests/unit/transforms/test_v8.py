@@ -2,7 +2,7 @@ import pytest
 
 from headwater.errors import SandboxFailed
 from headwater.model.transforms.v8 import V8Transform
-from headwater.model.value_sets import dataset_set
+from headwater.model.value_sets import dataset_set_id
 from headwater.transforms.base import TransformContext
 from headwater.transforms.v8 import DatasetLookup, build
 from tests.support.memory.sets import MemoryDatasetNames, MemorySetStore
@@ -13,8 +13,8 @@ def lookup() -> DatasetLookup:
     sets, names = MemorySetStore(), MemoryDatasetNames()
     names.put("ann", "wallets", "d1")
     names.put("bob", "secret", "d2")
-    sets.add(dataset_set("d1"), ["0xaa", "straße", "x" * 1024])
-    sets.add(dataset_set("d2"), ["0xaa"])
+    sets.add(dataset_set_id("d1"), ["0xaa", "straße", "x" * 1024])
+    sets.add(dataset_set_id("d2"), ["0xaa"])
     return DatasetLookup("ann", names, sets)
 
 

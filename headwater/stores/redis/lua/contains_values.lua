@@ -3,8 +3,8 @@
 -- KEYS: metadata, bucket of each value...   ARGV: generation, kind, value...
 local metadata = redis.call('HMGET', KEYS[1], 'gen', 'ver')
 if metadata[1] ~= ARGV[1] then return nil end
-local command, answers = ARGV[2] == 'hash' and 'HEXISTS' or 'SISMEMBER', {}
+local command, digits = ARGV[2] == 'hash' and 'HEXISTS' or 'SISMEMBER', {}
 for i = 2, #KEYS do
-  answers[i - 1] = redis.call(command, KEYS[i], ARGV[i + 1])
+  digits[i - 1] = redis.call(command, KEYS[i], ARGV[i + 1])
 end
-return {metadata[2], table.concat(answers)}
+return {metadata[2], table.concat(digits)}

@@ -6,12 +6,12 @@
 -- ARGV: generation, kind, known version, known stamp, maximum of log entries, value...
 local metadata = redis.call('HMGET', KEYS[1], 'gen', 'ver', 'stamp')
 if metadata[1] ~= ARGV[1] then return nil end
-local command, answers = ARGV[2] == 'hash' and 'HEXISTS' or 'SISMEMBER', {}
+local command, digits = ARGV[2] == 'hash' and 'HEXISTS' or 'SISMEMBER', {}
 for i = 3, #KEYS do
-  answers[i - 2] = redis.call(command, KEYS[i], ARGV[i + 3])
+  digits[i - 2] = redis.call(command, KEYS[i], ARGV[i + 3])
 end
 local version, stamp = metadata[2], metadata[3] or ''
-local reply = {version, stamp, table.concat(answers), 1, ARGV[3], ARGV[4]}
+local reply = {version, stamp, table.concat(digits), 1, ARGV[3], ARGV[4]}
 if version == ARGV[3] and stamp == ARGV[4] then return reply end
 -- Only an entry with the known version and the known stamp proves that the log continues there, because a server that
 -- lost its last writes assigns the same versions again, with other stamps.

@@ -1,13 +1,13 @@
--- Adds counts and times to one interval of each resolution, and advances the marks. Returns the field prefixes of the
--- partitions whose counts were rejected, because another worker owns them.
+-- Adds counts and times to one interval of each resolution, and advances the counted offsets. Returns the field prefixes
+-- of the partitions whose counts were rejected, because another worker writes the partitions.
 -- KEYS: ownership hash, interval...
--- ARGV: owner, milliseconds to live of each key, number of partitions, then per partition: prefix of its fields, end
+-- ARGV: writer, milliseconds to live of each key, number of partitions, then per partition: prefix of its fields, end
 --   offset, number of the following arguments, name, count...; then the histograms of times: name, count...
 local MAX_FIELDS = 500 -- in one command, because Lua limits the number of arguments
-local owner, refused, added, at = ARGV[1], {}, false, #KEYS + 3
+local writer, rejected, added, at = ARGV[1], {}, false, #KEYS + 3
 
 -- One HMGET and one HSET block the server for less time than one HINCRBY per field.
-local function add_some(key, first, last)
+local function add_fields(key, first, last)
   local names, arguments = {}, {}
   for i = first, last, 2 do names[#names + 1] = ARGV[i] end
   local known = redis.call('HMGET', key, unpack(names))
@@ -18,9 +18,9 @@ local function add_some(key, first, last)
   redis.call('HSET', key, unpack(arguments))
 end
 
-local function add(first, last)
+local function add_to_all_intervals(first, last)
   for k = 2, #KEYS do
-    for i = first, last, 2 * MAX_FIELDS do add_some(KEYS[k], i, math.min(last, i + 2 * MAX_FIELDS - 1)) end
+    for i = first, last, 2 * MAX_FIELDS do add_fields(KEYS[k], i, math.min(last, i + 2 * MAX_FIELDS - 1)) end
   end
   added = true
 end
@@ -28,18 +28,18 @@ end
 for _ = 1, tonumber(ARGV[#KEYS + 2]) do
   local field, arguments = ARGV[at], tonumber(ARGV[at + 2])
   local known = redis.call('HMGET', KEYS[1], field .. ':owner', field .. ':mark')
-  if known[1] and known[1] ~= owner then
-    refused[#refused + 1] = field
+  if known[1] and known[1] ~= writer then
+    rejected[#rejected + 1] = field
   elseif not known[2] or tonumber(known[2]) < tonumber(ARGV[at + 1]) then
-    redis.call('HSET', KEYS[1], field .. ':owner', owner, field .. ':mark', ARGV[at + 1])
-    add(at + 3, at + 2 + arguments)
+    redis.call('HSET', KEYS[1], field .. ':owner', writer, field .. ':mark', ARGV[at + 1])
+    add_to_all_intervals(at + 3, at + 2 + arguments)
   end
   at = at + 3 + arguments
 end
 
 if added or ARGV[#KEYS + 2] == '0' then
-  add(at, #ARGV)
+  add_to_all_intervals(at, #ARGV)
   redis.call('HSET', KEYS[1], 'at', redis.call('TIME')[1])
   for k = 1, #KEYS do redis.call('PEXPIRE', KEYS[k], ARGV[k + 1]) end
 end
-return refused
+return rejected

@@ -1,11 +1,12 @@
 -- Writes archived ticks, states or tails, changes the list of unsettled keys, or advances the position. Returns the new
--- sizes of the tails; nil when another worker owns the partition, or when the stored position differs from the one that
--- this owner wrote last, which means that the server lost a write.
--- KEYS: ownership hash, unsettled keys, then state and tail of each token, hash of archived ticks...
--- ARGV: owner, position before or "", new position or "", seconds that states and tails are kept, number of states,
+-- sizes of the tails; nil when another worker writes the partition, or when the stored position differs from the one that
+-- this writer wrote last, which means that the server lost a write.
+-- KEYS: ownership hash, set of unsettled keys, then state and tail of each token, then per entry of archived ticks: its
+--   hash
+-- ARGV: writer, position before or "", new position or "", seconds that states and tails are kept, number of states,
 --   number of tails, number of keys that become unsettled, number of keys that become settled, states (which replace
---   state and tail), tails (which are appended), keys that become unsettled, keys that become settled, then per hash of
---   archived ticks: field, ticks, seconds since the epoch at which it expires
+--   state and tail), tails (which are appended), keys that become unsettled, keys that become settled, then per entry of
+--   archived ticks: field, ticks, seconds since the epoch at which its hash expires
 local known = redis.call('HMGET', KEYS[1], 'owner', 'end')
 if known[1] ~= ARGV[1] or (known[2] or '') ~= ARGV[2] then return false end
 local kept, states, tokens, sizes = ARGV[4], tonumber(ARGV[5]), ARGV[5] + ARGV[6], {}

@@ -19,8 +19,10 @@ import numpy.typing as npt
 from headwater.native import Uint64Array, bloom_add, bloom_contains
 
 BITS_PER_VALUE = 16
-_SMALL, _LARGE = 1_000, 1_000_000
+_MIN_ADDED_CAPACITY = 1_000
+_FAST_GROWTH_BELOW = 1_000_000
 _FAST_GROWTH = 4
+"""Below a capacity of _FAST_GROWTH_BELOW, a new layer is this many times as large as all earlier layers together."""
 _WORD_BITS = 64
 
 
@@ -53,7 +55,7 @@ class Bloom:
     def is_over_capacity(self) -> bool:
         """Whether the last layer holds more than twice the hashes that it is made for.
 
-        This happens when there was no room.
+        This happens when there was no room for another layer.
         """
         return self._layers[-1].remaining < -self._layers[-1].capacity
 
@@ -70,23 +72,26 @@ class Bloom:
     def _layer_with_room(self) -> "_Layer":
         if self._layers[-1].remaining <= 0:
             total = sum(layer.capacity for layer in self._layers)
-            capacity = max(_SMALL, total * (_FAST_GROWTH if total < _LARGE else 1))
+            capacity = max(_MIN_ADDED_CAPACITY, total * (_FAST_GROWTH if total < _FAST_GROWTH_BELOW else 1))
             if self._may_grow(size_bytes(capacity)):
                 self._layers.append(_Layer(capacity))
         return self._layers[-1]
 
     def may_contain(self, hashes: Uint64Array) -> npt.NDArray[np.bool_]:
         """Return for each hash whether it may have been added; False is certain."""
-        found = np.zeros(len(hashes), np.bool_)
+        are_contained = np.zeros(len(hashes), np.bool_)
         for layer in self._layers:
-            bloom_contains(layer.words, hashes, found)
-        return found
+            bloom_contains(layer.words, hashes, are_contained)
+        return are_contained
 
 
 class _Layer:
     """A layer of a filter.
 
-    remaining: For how many more hashes it is made; negative when it is over its capacity.
+    Attributes:
+        capacity: The number of hashes that the layer is made for.
+        remaining: How many more hashes the layer is made for; negative when it is over its capacity.
+        words: The bits of the layer.
     """
 
     def __init__(self, capacity: int) -> None:

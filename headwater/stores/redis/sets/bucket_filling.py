@@ -32,13 +32,13 @@ def commands(generation: SetGeneration, encoded: Uint8Array, hashes: Uint64Array
     width = arguments.shape[1]
     data = memoryview(arguments.tobytes())
     edges = np.flatnonzero(np.diff(numbers, prepend=-1, append=-1)).tolist()
-    firsts = numbers[edges[:-1]].tolist()
+    distinct_numbers = numbers[edges[:-1]].tolist()
     command, arguments_per_value = (b"HSET", 2) if generation.kind == "hash" else (b"SADD", 1)
     prefix = generation.bucket_prefix.encode()
-    for at in range(0, len(firsts), BUCKETS_PER_PART):
+    for first in range(0, len(distinct_numbers), BUCKETS_PER_PART):
         part: list[bytes | memoryview] = []
-        ends = pairwise(edges[at : at + BUCKETS_PER_PART + 1])
-        for number, (start, end) in zip(firsts[at : at + BUCKETS_PER_PART], ends, strict=True):
+        slices = pairwise(edges[first : first + BUCKETS_PER_PART + 1])
+        for number, (start, end) in zip(distinct_numbers[first : first + BUCKETS_PER_PART], slices, strict=True):
             key = b"%b%d" % (prefix, number)
             part.append(_HEAD % (2 + (end - start) * arguments_per_value, command, len(key), key))
             part.append(data[start * width : end * width])

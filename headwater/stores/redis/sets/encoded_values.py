@@ -42,7 +42,7 @@ class EncodedValues:
         return cls(np.arange(len(encoded)), encoded)
 
     def hashes(self, hash_key: int) -> Uint64Array:
-        """Return the 64-bit keyed hash of each value, which equals value_encoding.hash_of."""
+        """Return the 64-bit keyed hash of each value, which value_encoding.hashes returns too."""
         if _SHORTEST <= self.encoded.shape[1] <= _LONGEST:
             return hash_rows(self.encoded, hash_key)
         return np.array(value_encoding.hashes(self.to_list(), hash_key), np.uint64)
@@ -51,7 +51,7 @@ class EncodedValues:
         """Return the encoded values as a list."""
         width = self.encoded.shape[1]
         joined = self.encoded.tobytes()
-        return [joined[at : at + width] for at in range(0, len(joined), width)]
+        return [joined[start : start + width] for start in range(0, len(joined), width)]
 
 
 def encode(values: Sequence[str]) -> list[EncodedValues]:
@@ -61,13 +61,13 @@ def encode(values: Sequence[str]) -> list[EncodedValues]:
     encoded = _encode_hex(values)
     if encoded is not None:
         return [EncodedValues.of(encoded)]
-    rows: defaultdict[int, list[int]] = defaultdict(list)
+    rows_by_length: defaultdict[int, list[int]] = defaultdict(list)
     for row, value in enumerate(values):
-        rows[len(value)].append(row)
+        rows_by_length[len(value)].append(row)
     return [
         group
-        for some in rows.values()
-        for group in _encode_of_one_length([values[row] for row in some], np.array(some))
+        for rows in rows_by_length.values()
+        for group in _encode_of_one_length([values[row] for row in rows], np.array(rows))
     ]
 
 
@@ -76,21 +76,21 @@ def encode_all(values: Sequence[str]) -> list[bytes]:
     groups = encode(values)
     if len(groups) == 1:
         return groups[0].to_list()
-    found = [b""] * len(values)
+    encodings = [b""] * len(values)
     for group in groups:
         for row, encoded in zip(group.rows.tolist(), group.to_list(), strict=True):
-            found[row] = encoded
-    return found
+            encodings[row] = encoded
+    return encodings
 
 
 def hashes(encoded: Sequence[bytes], hash_key: int) -> Uint64Array:
     """Return the hash of each encoded value. The lengths may differ."""
     if len(encoded) <= SMALL_BATCH:
         return np.array(value_encoding.hashes(encoded, hash_key), np.uint64)
-    found = np.empty(len(encoded), np.uint64)
+    all_hashes = np.empty(len(encoded), np.uint64)
     for group in _by_length(list(encoded), np.arange(len(encoded))):
-        found[group.rows] = group.hashes(hash_key)
-    return found
+        all_hashes[group.rows] = group.hashes(hash_key)
+    return all_hashes
 
 
 def decode(encoded: Sequence[bytes]) -> list[str]:
@@ -98,9 +98,9 @@ def decode(encoded: Sequence[bytes]) -> list[str]:
     joined = b"".join(encoded)
     count, width, tag = len(encoded), 21, value_encoding.TAGS[42]
     if len(joined) != count * width or joined[::width] != tag * count or set(map(len, encoded)) != {width}:
-        return [value_encoding.decode(one) for one in encoded]
+        return [value_encoding.decode(value) for value in encoded]
     digits = joined.hex()
-    return ["0x" + digits[at : at + 40] for at in range(2, len(digits), 2 * width)]
+    return ["0x" + digits[start : start + 40] for start in range(2, len(digits), 2 * width)]
 
 
 def _encode_of_one_length(values: Sequence[str], rows: Rows) -> Iterator[EncodedValues]:
@@ -116,7 +116,7 @@ def _encode_of_one_length(values: Sequence[str], rows: Rows) -> Iterator[Encoded
 def _encode_hex(values: Sequence[str]) -> Uint8Array | None:
     """Encode values that are all lower-case hex of one length.
 
-    Returns None when one of them is not.
+    Returns None when any value is something else.
     """
     lines, length, count = "\n".join(values), len(values[0]), len(values)
     prefix = _PREFIX.get(length)
@@ -140,5 +140,5 @@ def _by_length(encoded: list[bytes], rows: Rows) -> Iterator[EncodedValues]:
     lengths = np.array([*map(len, encoded)])
     for length in np.unique(lengths):
         chosen = np.flatnonzero(lengths == length)
-        joined = b"".join(encoded if len(chosen) == len(encoded) else [encoded[at] for at in chosen.tolist()])
+        joined = b"".join(encoded if len(chosen) == len(encoded) else [encoded[row] for row in chosen.tolist()])
         yield EncodedValues(rows[chosen], np.frombuffer(joined, np.uint8).reshape(-1, length))

@@ -3,8 +3,8 @@
 All keys of a set begin with the same hash tag, so they are in one slot of a cluster. After the tag follow:
 
 m        hash    the metadata, see below
-GEN:b:N  set     the encoded values of bucket N of generation GEN; before Redis 7.2 a hash with empty values, which
-                 takes less memory there (kind "hash")
+GEN:b:N  set     the encoded values of bucket N of generation GEN; before Redis 7.2 a hash whose fields are the encoded
+                 values, which takes less memory in these versions (kind "hash")
 GEN:nz   string  bitmap of the buckets of the generation that are not empty
 log      stream  the changes: entry `<ver>-0` has the field `a` (added), `r` (removed) or `reset` (replaced), with the
                  little-endian 64-bit hashes of the given values, and the field `s` with the stamp
@@ -33,14 +33,15 @@ again, nor a server that lost writes, uses the buckets of an old generation.
 import secrets
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeVar
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from headwater.model.value_sets import SetId
 from headwater.native import Uint64Array
-from headwater.stores.redis.client import Client, Script, Word
+from headwater.stores.redis.client import Client, Script
+from headwater.stores.redis.connection import Argument
 from headwater.stores.redis.sets import encoded_values, value_encoding
 
 BITS = 18
@@ -50,16 +51,10 @@ LISTPACK_SETS_SINCE = (7, 2)
 
 REPLACED = "{headwater}:replaced"
 
-Kind = Literal["set", "hash"]
-T = TypeVar("T")
+BucketKind = Literal["set", "hash"]
 
 _WINDOW_BYTES = 1024  # so that a short page unpacks only a small part of the bitmap
 _CREATE = Script.load("create_set")
-
-
-def chunks(items: list[T], size: int) -> Iterator[list[T]]:
-    """Yield slices of `size` items; the last one may be shorter."""
-    return (items[at : at + size] for at in range(0, len(items), size))
 
 
 def new_stamp() -> str:
@@ -73,6 +68,11 @@ class SortedValues:
 
     hashes: Uint64Array
     encoded: list[bytes]
+
+    @property
+    def positions(self) -> Uint64Array:
+        """The positions of the values in listings: 0 to 2^53 − 1."""
+        return self.hashes >> np.uint64(value_encoding.HASH_BITS - value_encoding.POSITION_BITS)
 
     def __getitem__(self, rows: slice) -> "SortedValues":
         return SortedValues(self.hashes[rows], self.encoded[rows])
@@ -100,7 +100,7 @@ class SetGeneration:
     number: int
     bits: int
     hash_key: int
-    kind: Kind
+    kind: BucketKind
 
     @property
     def nonempty_bitmap(self) -> str:
@@ -122,14 +122,17 @@ class SetGeneration:
         return self.buckets(self.bucket_numbers(hashes).tolist())
 
     def bucket_numbers(self, hashes: Uint64Array) -> npt.NDArray[np.intp]:
-        """Return the number of the bucket of each value. hashes: The hashes of the values."""
+        """Return the number of the bucket of each value, which is the upper bits of its hash.
+
+        hashes: The hashes of the values.
+        """
         return (hashes >> np.uint64(value_encoding.HASH_BITS - self.bits)).astype(np.intp)
 
     def sort(self, encoded: Sequence[bytes]) -> SortedValues:
         """Sort encoded values by hash."""
         hashes = encoded_values.hashes(encoded, self.hash_key)
         order = np.argsort(hashes)
-        return SortedValues(hashes[order], [encoded[at] for at in order.tolist()])
+        return SortedValues(hashes[order], [encoded[row] for row in order.tolist()])
 
     @property
     def contains_command(self) -> str:
@@ -148,23 +151,26 @@ class SetGeneration:
             bitmap: The bitmap of buckets that are not empty, from the byte that contains the bit of `first`.
             first: The number of a bucket.
         """
-        for at in range(0, len(bitmap), _WINDOW_BYTES):
-            window = np.unpackbits(np.frombuffer(bitmap[at : at + _WINDOW_BYTES], np.uint8))
-            numbers = np.flatnonzero(window) + (first & ~7) + 8 * at
+        for start in range(0, len(bitmap), _WINDOW_BYTES):
+            window = np.unpackbits(np.frombuffer(bitmap[start : start + _WINDOW_BYTES], np.uint8))
+            numbers = np.flatnonzero(window) + (first & ~7) + 8 * start
             yield from numbers[numbers >= first].tolist()
 
 
 @dataclass(frozen=True, slots=True)
-class Keys:
-    """The keys that all generations of a set share."""
+class SetKeys:
+    """The keys that all generations of a set share.
+
+    Attributes:
+        member: The name of the set in REPLACED: its kind and id.
+    """
 
     member: str
-    """The name of the set in REPLACED: its kind and id."""
 
     @classmethod
-    def of(cls, target: SetId) -> "Keys":
+    def of(cls, set_id: SetId) -> "SetKeys":
         """Return the keys of a set."""
-        return cls(f"{target.kind}:{target.id}")
+        return cls(f"{set_id.kind}:{set_id.id}")
 
     @property
     def tag(self) -> str:
@@ -186,23 +192,23 @@ class Keys:
         """The key of the hash of generations that are neither current nor deleted."""
         return f"{self.tag}:staging"
 
-    def read(self, client: Client) -> SetGeneration | None:
-        """Return the current generation; None when the set does not exist."""
+    def read_generation(self, client: Client) -> SetGeneration | None:
+        """Read the current generation; return None when the set does not exist."""
         return self._generation(client.call("HMGET", self.metadata, "gen", "bits", "hash_key", "kind"))
 
     def dead_generation(self, gen: int) -> SetGeneration:
-        """Return a generation whose buckets are to be deleted, for which only the number matters."""
+        """Return a generation whose buckets are to be deleted. Only its tag and number are used."""
         return SetGeneration(tag=self.tag, number=gen, bits=BITS, hash_key=0, kind="set")
 
-    def create(self, client: Client, kind: Kind) -> SetGeneration:
+    def create_set(self, client: Client, kind: BucketKind) -> SetGeneration:
         """Create the set unless it exists, and return its current generation."""
-        args: list[Word] = [1 + secrets.randbits(32), BITS, secrets.randbits(64), ENCODING, kind]
+        args: list[Argument] = [1 + secrets.randbits(32), BITS, secrets.randbits(64), ENCODING, kind]
         generation = self._generation(client.run(_CREATE, [self.metadata], args))
         assert generation is not None
         return generation
 
-    def _generation(self, fields: Sequence[bytes | None]) -> SetGeneration | None:
-        gen, bits, hash_key, kind = fields
+    def _generation(self, metadata: Sequence[bytes | None]) -> SetGeneration | None:
+        gen, bits, hash_key, kind = metadata
         if gen is None or bits is None or hash_key is None or kind is None:
             return None
         return SetGeneration(

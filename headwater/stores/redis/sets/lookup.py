@@ -22,14 +22,15 @@ from typing import Any
 import numpy as np
 import structlog
 
-from headwater.errors import SetStoreUnavailable
+from headwater.errors import RedisUnavailable
 from headwater.model.value_sets import SetId
 from headwater.native import Uint64Array
-from headwater.stores.redis.client import Client, Script, Word
+from headwater.stores.redis.client import Client, Script
+from headwater.stores.redis.connection import Argument
 from headwater.stores.redis.sets import encoded_values
 from headwater.stores.redis.sets.bloom import Bloom, size_bytes
 from headwater.stores.redis.sets.encoded_values import EncodedValues
-from headwater.stores.redis.sets.layout import Keys, SetGeneration
+from headwater.stores.redis.sets.layout import SetGeneration, SetKeys
 from headwater.stores.redis.sets.set_store import VALUES_PER_LOOKUP, RedisSetStore
 
 MAX_FILTER_BYTES = 512 << 20
@@ -37,18 +38,21 @@ MAX_FILTER_BYTES = 512 << 20
 REBUILD_AFTER_S = 60.0
 LOOKUPS_PER_VALUE_BEFORE_BUILD = 0.1
 MIN_LOOKUPS_BEFORE_BUILD = 100
-VALUES_PER_READ = 2_000  # which take this process and the server a few ms
+VALUES_PER_READ = 2_000  # reading these takes this process and the server a few ms
 PAUSE_FACTOR = 0.25
 """While a filter is built, the pause between two reads as a multiple of the duration of a read."""
 LONG_PAUSE_FACTOR = 4.0
-"""The same while there is a filter already, which is only rebuilt because it has too many layers or values."""
+"""The pause factor while a filter is rebuilt only because it has too many layers or values."""
 MAX_LAYERS = 3
 LOG_ENTRIES_PER_LOOKUP = 400
 MAX_SETS = 1_000
 _MAX_ROUND_TRIPS = 3
 _ROOM_TO_GROW = 1.25
 
-_LOOKUP = Script.load("look_up_values")
+_DIGITS_TO_BOOLEANS = bytes.maketrans(b"01", b"\0\1")
+_NO_CANDIDATES = np.zeros(0, bool)
+_NO_HASHES = np.zeros(0, np.uint64)
+_LOOK_UP = Script.load("look_up_values")
 
 log = structlog.get_logger(__name__)
 
@@ -60,7 +64,7 @@ class _Filter:
     It contains every value that the set had at (version, stamp).
 
     Attributes:
-        at_rest: Whether the set did not change between the last two lookups.
+        is_set_unchanged: Whether the set did not change between the last two lookups.
     """
 
     generation: SetGeneration
@@ -68,17 +72,20 @@ class _Filter:
     version: int
     stamp: bytes
     _: KW_ONLY
-    at_rest: bool = True
+    is_set_unchanged: bool = True
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     @property
     def position(self) -> tuple[int, bytes]:
-        """Version and stamp."""
+        """The version and the stamp up to which the filter has all values."""
         with self.lock:
             return self.version, self.stamp
 
     def advance(self, version: int, stamp: bytes, added: Sequence[bytes]) -> None:
-        """Add the values that were added up to a version. added: Their hashes, by log entry."""
+        """Add the values that were added up to a version.
+
+        `added` are the hashes of these values, by log entry.
+        """
         if version == self.version and not added:
             return
         hashes = np.frombuffer(b"".join(added), "<u8")
@@ -94,7 +101,7 @@ class _Reply:
 
     Attributes:
         version: The version of the set.
-        answers: A byte per value, 1 for members.
+        are_members: A byte per value, 1 for members.
         log_is_complete: Whether the log contains all changes since the version that the caller knows.
         log_version: The version of the last log entry in this reply.
         log_stamp: The stamp of the last log entry in this reply.
@@ -102,7 +109,7 @@ class _Reply:
     """
 
     version: int
-    answers: bytes
+    are_members: bytes
     log_is_complete: bool
     log_version: int
     log_stamp: bytes
@@ -110,8 +117,10 @@ class _Reply:
 
     @classmethod
     def of(cls, reply: list[Any]) -> "_Reply":
-        version, _, answers, complete, log_version, log_stamp, *added = reply
-        return cls(int(version), answers.translate(_FROM_DIGITS), bool(complete), int(log_version), log_stamp, added)
+        version, _, digits, is_complete, log_version, log_stamp, *added = reply
+        return cls(
+            int(version), digits.translate(_DIGITS_TO_BOOLEANS), bool(is_complete), int(log_version), log_stamp, added
+        )
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
@@ -121,16 +130,16 @@ class _SetState:
     Attributes:
         filter: The filter of the set, or None.
         lookups: How many values the server has looked up because there was no filter.
-        lookups_before_build: With how many such lookups a filter is built.
-        built_at: When the last build of a filter began, by the monotonic clock.
-        build: The build or update that runs, or that ran last.
+        lookups_before_build: The number of such lookups from which on a filter is built.
+        build_began_at: When the last build of a filter began, by the monotonic clock.
+        job: The build or update that runs, or that ran last.
     """
 
     filter: _Filter | None = None
     lookups: float = 0
     lookups_before_build: float = MIN_LOOKUPS_BEFORE_BUILD
-    built_at: float = float("-inf")
-    build: "Future[None] | None" = None
+    build_began_at: float = float("-inf")
+    job: "Future[None] | None" = None
 
     def drop_filter(self) -> None:
         """Drop a filter that can't be updated.
@@ -141,9 +150,9 @@ class _SetState:
 
 
 class RedisSetLookup:
-    """A SetLookup on one server, replica group or cluster, with a thread that builds filters.
+    """SetLookup on one server, replica group or cluster.
 
-    Thread-safe.
+    A thread builds the filters. Thread-safe.
     """
 
     def __init__(
@@ -153,7 +162,7 @@ class RedisSetLookup:
         max_filter_bytes: int = MAX_FILTER_BYTES,
     ) -> None:
         self._client = client
-        self._direct = RedisSetStore(client)
+        self._set_store = RedisSetStore(client)
         self._clock = clock
         self._max_filter_bytes = max_filter_bytes
         self._sets: OrderedDict[SetId, _SetState] = OrderedDict()
@@ -167,42 +176,48 @@ class RedisSetLookup:
         self._builder.shutdown(cancel_futures=True)
 
     def wait(self) -> None:
-        """Wait until all builds and updates of filters have ended. Raises their unexpected errors."""
-        for state in list(self._sets.values()):
-            if state.build is not None:
-                state.build.result()
+        """Wait until all builds and updates of filters have ended.
 
-    def contains_many(self, target: SetId, values: Sequence[str]) -> list[bool]:
+        Raises an unexpected error of any of them.
+        """
+        for state in list(self._sets.values()):
+            if state.job is not None:
+                state.job.result()
+
+    def contains_many(self, set_id: SetId, values: Sequence[str]) -> list[bool]:
         """See SetLookup.
 
         With a filter this takes one round trip, which looks up only the candidates.
         """
         if not values:
             return []
-        state = self._state_of(target)
+        state = self._state_of(set_id)
         if state.filter is not None:
-            answers = self._lookup_with_filter(target, state, state.filter, values)
-            if answers is not None:
-                return answers
-        direct = self._direct.contains_many(target, values)
+            are_members = self._look_up_with_filter(set_id, state, state.filter, values)
+            if are_members is not None:
+                return are_members
+        are_members = self._set_store.contains_many(set_id, values)
         state.lookups += len(set(values))
-        self._schedule_build_or_update(target, state)
-        return direct
+        self._schedule_build_or_update(set_id, state)
+        return are_members
 
-    def _state_of(self, target: SetId) -> _SetState:
+    def _state_of(self, set_id: SetId) -> _SetState:
         with self._lock:
-            state = self._sets.setdefault(target, _SetState())
-            self._sets.move_to_end(target)
+            state = self._sets.setdefault(set_id, _SetState())
+            self._sets.move_to_end(set_id)
             if len(self._sets) > MAX_SETS:
                 self._sets.popitem(last=False)
             return state
 
     # Lookups with a filter.
 
-    def _lookup_with_filter(
-        self, target: SetId, state: _SetState, current: _Filter, values: Sequence[str]
+    def _look_up_with_filter(
+        self, set_id: SetId, state: _SetState, current: _Filter, values: Sequence[str]
     ) -> list[bool] | None:
-        """Return None when the filter could not be updated, or when there are too many candidates."""
+        """Look up values, most of which the filter rules out.
+
+        Returns None when the filter could not be updated, or when there are too many candidates.
+        """
         groups = encoded_values.encode(values)
         hashes = _hashes(groups, len(values), current.generation.hash_key)
         position = current.position
@@ -210,9 +225,9 @@ class RedisSetLookup:
         for _ in range(_MAX_ROUND_TRIPS):
             if np.count_nonzero(candidates) > VALUES_PER_LOOKUP:
                 return None
-            rows, encoded = _chosen(groups, candidates)
-            distinct, first, numbers = _distinct(encoded)
-            reply = self._look_up(target, current, position, distinct, hashes[rows[first]])
+            rows, encoded = _select(groups, candidates)
+            distinct, first_indexes, indexes = _distinct(encoded)
+            reply = self._look_up(set_id, current, position, distinct, hashes[rows[first_indexes]])
             if reply is None or not reply.log_is_complete:
                 state.drop_filter()
                 return None
@@ -220,42 +235,42 @@ class RedisSetLookup:
             if reply.log_version != reply.version:
                 return None
             position = reply.log_version, reply.log_stamp
-            new_candidates = current.bloom.may_contain(hashes) & ~candidates if reply.added else _NONE
+            new_candidates = current.bloom.may_contain(hashes) & ~candidates if reply.added else _NO_CANDIDATES
             if not new_candidates.any():
-                self._schedule_rebuild(target, state, current)
-                answers = np.zeros(len(values), bool)
-                answers[rows] = np.frombuffer(reply.answers, bool)[numbers]
-                return answers.tolist()
+                self._schedule_rebuild(set_id, state, current)
+                are_members = np.zeros(len(values), bool)
+                are_members[rows] = np.frombuffer(reply.are_members, bool)[indexes]
+                return are_members.tolist()
             candidates |= new_candidates
         return None
 
     def _look_up(
         self,
-        target: SetId,
+        set_id: SetId,
         current: _Filter,
         position: tuple[int, bytes],
         encoded: Sequence[bytes],
         hashes: Uint64Array,
     ) -> _Reply | None:
-        """Look up values on the server.
+        """Look up values on the server, and read the values that were added since `position`.
 
-        Returns None when the filter's generation is no longer the current one.
+        Returns None when the filter's generation is no longer current.
         """
-        keys, generation = Keys.of(target), current.generation
+        keys, generation = SetKeys.of(set_id), current.generation
         buckets = generation.bucket_keys(hashes)
-        if current.at_rest:
-            answers = self._look_up_unchanged(keys, generation, position, buckets, encoded)
-            if answers is not None:
-                return _Reply(position[0], answers, True, *position, [])
-        args: list[Word] = [generation.number, generation.kind, *position, LOG_ENTRIES_PER_LOOKUP, *encoded]
-        answered = self._client.run(_LOOKUP, [keys.metadata, keys.log, *buckets], args)
-        reply = _Reply.of(answered) if answered is not None else None
-        current.at_rest = reply is not None and (reply.version, reply.log_stamp) == position
+        if current.is_set_unchanged:
+            are_members = self._look_up_unchanged(keys, generation, position, buckets, encoded)
+            if are_members is not None:
+                return _Reply(position[0], are_members, True, *position, [])
+        args: list[Argument] = [generation.number, generation.kind, *position, LOG_ENTRIES_PER_LOOKUP, *encoded]
+        raw_reply = self._client.run(_LOOK_UP, [keys.metadata, keys.log, *buckets], args)
+        reply = _Reply.of(raw_reply) if raw_reply is not None else None
+        current.is_set_unchanged = reply is not None and (reply.version, reply.log_stamp) == position
         return reply
 
     def _look_up_unchanged(
         self,
-        keys: Keys,
+        keys: SetKeys,
         generation: SetGeneration,
         position: tuple[int, bytes],
         buckets: Sequence[str],
@@ -263,59 +278,60 @@ class RedisSetLookup:
     ) -> bytes | None:
         """Look up values in a set that has not changed since `position`.
 
-        Returns None when it has changed. This costs the server a fraction of the script. Versions only increase: if the
-        version is `position` after the lookups, the set did not change during the lookups.
+        Returns None when the set has changed. This costs the server a fraction of the script. Versions only increase:
+        if the set has the version of `position` after the lookups, it did not change during the lookups.
         """
         command = generation.contains_command
         lookups = [(command, bucket, value) for bucket, value in zip(buckets, encoded, strict=True)]
         read_position = ("HMGET", keys.metadata, "gen", "ver", "stamp")
-        *answers, (gen, version, stamp) = self._client.pipeline([*lookups, read_position])
+        *are_members, (gen, version, stamp) = self._client.pipeline([*lookups, read_position])
         if gen is None or (int(gen), int(version), stamp or b"") != (generation.number, *position):
             return None
-        return bytes(answers)
+        return bytes(are_members)
 
     # Builds of filters.
 
-    def _schedule_build_or_update(self, target: SetId, state: _SetState) -> None:
+    def _schedule_build_or_update(self, set_id: SetId, state: _SetState) -> None:
         """Schedule an update of the filter, or a build when the set is looked up often enough."""
         if state.filter is not None:
-            self._submit(state, lambda: self._update(target, state))
-        elif state.lookups >= state.lookups_before_build and self._clock() - state.built_at >= REBUILD_AFTER_S:
-            self._submit(state, lambda: self._build(target, state))
+            self._submit(state, lambda: self._update(set_id, state))
+        elif state.lookups >= state.lookups_before_build and self._clock() - state.build_began_at >= REBUILD_AFTER_S:
+            self._submit(state, lambda: self._build(set_id, state))
 
-    def _schedule_rebuild(self, target: SetId, state: _SetState, current: _Filter) -> None:
+    def _schedule_rebuild(self, set_id: SetId, state: _SetState, current: _Filter) -> None:
         """Schedule a build of a new filter when this one has too many layers or values.
 
         A filter with too many layers is replaced only when the set does not grow any more.
         """
-        due = self._clock() - state.built_at >= REBUILD_AFTER_S
-        if due and ((current.at_rest and current.bloom.layers > MAX_LAYERS) or current.bloom.is_over_capacity):
-            self._submit(state, lambda: self._build(target, state))
+        has_too_many_layers = current.is_set_unchanged and current.bloom.layers > MAX_LAYERS
+        is_due = self._clock() - state.build_began_at >= REBUILD_AFTER_S
+        if is_due and (has_too_many_layers or current.bloom.is_over_capacity):
+            self._submit(state, lambda: self._build(set_id, state))
 
-    def _submit(self, state: _SetState, work: Callable[[], None]) -> None:
-        """Submit a build or update, unless one runs for this set.
+    def _submit(self, state: _SetState, job: Callable[[], None]) -> None:
+        """Submit a build or update, unless a job of this set still runs.
 
-        Raises the unexpected error of the last one.
+        Raises an unexpected error of the last job.
         """
         with self._lock:
-            if self._closed.is_set() or (state.build is not None and not state.build.done()):
+            if self._closed.is_set() or (state.job is not None and not state.job.done()):
                 return
-            last, state.build = state.build, self._builder.submit(self._run, work)
+            last, state.job = state.job, self._builder.submit(self._run, job)
         if last is not None:
             last.result()
 
-    def _run(self, work: Callable[[], None]) -> None:
+    def _run(self, job: Callable[[], None]) -> None:
         try:
-            work()
-        except SetStoreUnavailable as error:
+            job()
+        except RedisUnavailable as error:
             log.warning(
-                "building the Bloom filter of a set failed; the set store looks up all values until it succeeds",
+                "building the Bloom filter of a set failed; Valkey or Redis looks up all values until it succeeds",
                 reason=error.detail,
             )
 
-    def _build(self, target: SetId, state: _SetState) -> None:
-        keys = Keys.of(target)
-        generation = keys.read(self._client)
+    def _build(self, set_id: SetId, state: _SetState) -> None:
+        keys = SetKeys.of(set_id)
+        generation = keys.read_generation(self._client)
         if generation is None:
             state.lookups = 0
             return
@@ -326,17 +342,17 @@ class RedisSetLookup:
         capacity = int(int(count) * _ROOM_TO_GROW) + MIN_LOOKUPS_BEFORE_BUILD
         if state.filter is None and state.lookups < state.lookups_before_build:
             return
-        if not self._make_room(target, capacity):
+        if not self._make_room(set_id, capacity):
             state.lookups = 0
             return
-        state.built_at = self._clock()
+        state.build_began_at = self._clock()
         built = _Filter(generation, Bloom(capacity, self._may_grow), int(version), stamp or b"")
         pause_factor = PAUSE_FACTOR if state.filter is None else LONG_PAUSE_FACTOR
         has_all = self._read_all(keys, generation, built.bloom, int(count), pause_factor)
-        if has_all and self._read_log_to_end(target, built):
+        if has_all and self._read_log_to_end(set_id, built):
             state.filter, state.lookups = built, 0
 
-    def _make_room(self, target: SetId, capacity: int) -> bool:
+    def _make_room(self, set_id: SetId, capacity: int) -> bool:
         """Drop the least recently used filters until there is room.
 
         Returns whether there is room for the new filter.
@@ -344,7 +360,7 @@ class RedisSetLookup:
         free = self._max_filter_bytes - size_bytes(capacity)
         with self._lock:
             for other, state in reversed(self._sets.items()):
-                if other != target and state.filter is not None:
+                if other != set_id and state.filter is not None:
                     free -= state.filter.bloom.size_bytes
                     if free < 0:
                         state.filter = None
@@ -352,10 +368,12 @@ class RedisSetLookup:
 
     def _may_grow(self, by_bytes: int) -> bool:
         with self._lock:
-            filters = [state.filter for state in self._sets.values() if state.filter is not None]
-        return sum(one.bloom.size_bytes for one in filters) + by_bytes <= self._max_filter_bytes
+            blooms = [state.filter.bloom for state in self._sets.values() if state.filter is not None]
+        return sum(bloom.size_bytes for bloom in blooms) + by_bytes <= self._max_filter_bytes
 
-    def _read_all(self, keys: Keys, generation: SetGeneration, bloom: Bloom, count: int, pause_factor: float) -> bool:
+    def _read_all(
+        self, keys: SetKeys, generation: SetGeneration, bloom: Bloom, count: int, pause_factor: float
+    ) -> bool:
         """Add the values of all buckets to a filter.
 
         Return False when the generation was replaced, or after `close`. After each read it pauses for `pause_factor`
@@ -363,30 +381,30 @@ class RedisSetLookup:
         """
         numbers = generation.nonempty(self._client.call("GET", generation.nonempty_bitmap) or b"", 0)
         per_read = max(1, int(VALUES_PER_READ / max(1.0, count / (1 << generation.bits))))
-        while part := generation.buckets(islice(numbers, per_read)):
-            began = self._clock()
+        while buckets := generation.buckets(islice(numbers, per_read)):
+            read_began_at = self._clock()
             *lists, gen = self._client.pipeline(
-                [*((generation.list_command, key) for key in part), ("HGET", keys.metadata, "gen")]
+                [*((generation.list_command, key) for key in buckets), ("HGET", keys.metadata, "gen")]
             )
             if gen is None or int(gen) != generation.number:
                 return False
             bloom.add(encoded_values.hashes(list(chain.from_iterable(lists)), generation.hash_key))
-            if self._closed.wait(pause_factor * (self._clock() - began)):
+            if self._closed.wait(pause_factor * (self._clock() - read_began_at)):
                 return False
         return True
 
-    def _update(self, target: SetId, state: _SetState) -> None:
+    def _update(self, set_id: SetId, state: _SetState) -> None:
         current = state.filter
-        if current is not None and not self._read_log_to_end(target, current):
+        if current is not None and not self._read_log_to_end(set_id, current):
             state.drop_filter()
 
-    def _read_log_to_end(self, target: SetId, current: _Filter) -> bool:
+    def _read_log_to_end(self, set_id: SetId, current: _Filter) -> bool:
         """Add the values that were added since the filter's version.
 
         Return False when the log is not complete.
         """
         while True:
-            reply = self._look_up(target, current, current.position, (), _NO_HASHES)
+            reply = self._look_up(set_id, current, current.position, (), _NO_HASHES)
             if reply is None or not reply.log_is_complete or self._closed.is_set():
                 return False
             current.advance(reply.log_version, reply.log_stamp, reply.added)
@@ -394,34 +412,32 @@ class RedisSetLookup:
                 return True
 
 
-_FROM_DIGITS = bytes.maketrans(b"01", b"\0\1")
-_NONE = np.zeros(0, bool)
-_NO_HASHES = np.zeros(0, np.uint64)
-
-
 def _hashes(groups: Sequence[EncodedValues], count: int, hash_key: int) -> Uint64Array:
     """Return the hash of each value, in the order of the values."""
     if len(groups) == 1:
         return groups[0].hashes(hash_key)
     hashes = np.empty(count, np.uint64)
-    for one in groups:
-        hashes[one.rows] = one.hashes(hash_key)
+    for group in groups:
+        hashes[group.rows] = group.hashes(hash_key)
     return hashes
 
 
-def _chosen(groups: Sequence[EncodedValues], mask: Any) -> tuple[Any, list[bytes]]:
+def _select(groups: Sequence[EncodedValues], mask: Any) -> tuple[Any, list[bytes]]:
     """Return the rows and the encodings of the values for which the mask is set."""
     rows: list[Any] = []
     encoded: list[bytes] = []
-    for one in groups:
-        chosen = np.flatnonzero(mask if len(groups) == 1 else mask[one.rows])
-        rows.append(one.rows[chosen])
-        encoded += EncodedValues(rows[-1], one.encoded[chosen]).to_list()
+    for group in groups:
+        selected = np.flatnonzero(mask if len(groups) == 1 else mask[group.rows])
+        rows.append(group.rows[selected])
+        encoded += EncodedValues(rows[-1], group.encoded[selected]).to_list()
     return rows[0] if len(rows) == 1 else np.concatenate(rows), encoded
 
 
 def _distinct(encoded: Sequence[bytes]) -> tuple[list[bytes], Any, Any]:
-    """Return the distinct values, their first indexes, and the number of each value."""
-    numbers: dict[bytes, int] = {}
-    numbered = np.array([numbers.setdefault(value, len(numbers)) for value in encoded], np.intp)
-    return list(numbers), np.unique(numbered, return_index=True)[1], numbered
+    """Return the distinct values, their first indexes, and an index for each value.
+
+    The index of a value is the index of the equal distinct value.
+    """
+    index_by_value: dict[bytes, int] = {}
+    indexes = np.array([index_by_value.setdefault(value, len(index_by_value)) for value in encoded], np.intp)
+    return list(index_by_value), np.unique(indexes, return_index=True)[1], indexes

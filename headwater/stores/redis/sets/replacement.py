@@ -15,29 +15,33 @@ from itertools import islice
 import numpy as np
 import structlog
 
-from headwater.errors import SetStoreUnavailable, UploadAborted
+from headwater.errors import RedisUnavailable, UploadAborted
 from headwater.native import Uint8Array
 from headwater.stores.protocols.sets import SetWriteResult
-from headwater.stores.redis.client import Client, Script, Word
-from headwater.stores.redis.connection import EncodedCommands, encode_commands
+from headwater.stores.redis.chunks import chunks
+from headwater.stores.redis.client import Client, Script
+from headwater.stores.redis.connection import Argument, EncodedCommands, encode_commands
 from headwater.stores.redis.sets import bucket_filling
 from headwater.stores.redis.sets.encoded_values import EncodedValues, encode
-from headwater.stores.redis.sets.layout import REPLACED, Keys, SetGeneration, chunks, new_stamp
+from headwater.stores.redis.sets.layout import REPLACED, SetGeneration, SetKeys, new_stamp
 
 VALUES_PER_FILL = 500_000
-"""The values that are encoded at once, which takes about 100 MB. With more values, commands are fewer and longer."""
+"""How many values are encoded at once, which takes about 100 MB. With more values, commands are fewer and longer."""
 VALUES_PER_ENCODE = 10_000
 KEYS_PER_UNLINK = 4_096
 ABANDONED_AFTER_S = 3600.0
 GENERATION_STEP_BITS = 24
-"""Generation numbers grow by random steps, so that a server that lost writes does not assign the same number again."""
+"""Generation numbers grow by random steps of up to this many bits.
+
+So a server that lost writes does not assign the same number again.
+"""
 
 _BEGIN = Script.load("begin_generation")
 _HEARTBEAT = Script.load("record_heartbeat")
 _ACTIVATE = Script.load("activate_generation")
 _MARK_DEAD = Script.load("mark_generation_dead")
 _DROP = Script.load("drop_set")
-_DELETE_REPLACED = Script.load("delete_replaced")
+_REMOVE_FROM_REPLACED = Script.load("remove_from_replaced")
 
 log = structlog.get_logger(__name__)
 
@@ -45,7 +49,7 @@ log = structlog.get_logger(__name__)
 class Replacement:
     """One replacement of the values of a set."""
 
-    def __init__(self, client: Client, keys: Keys, generation: SetGeneration, clock: Callable[[], float]) -> None:
+    def __init__(self, client: Client, keys: SetKeys, generation: SetGeneration, clock: Callable[[], float]) -> None:
         self._client = client
         self._keys = keys
         self._generation = generation
@@ -55,7 +59,7 @@ class Replacement:
     def write(self, values: Iterable[str]) -> SetWriteResult:
         """Replace all values.
 
-        Raises UploadAborted, SetStoreUnavailable, or what the iterable raises; then the set is unchanged. Only when the
+        Raises UploadAborted, RedisUnavailable, or what the iterable raises; then the set is unchanged. Only when the
         reply to the last script is lost may the values have been replaced.
         """
         sweep(self._client, self._keys, self._clock() - ABANDONED_AFTER_S)
@@ -63,7 +67,7 @@ class Replacement:
         try:
             return self._activate(staged, self._fill(staged, values))
         except BaseException:
-            with suppress(SetStoreUnavailable):  # the next replacement or sweep deletes the leftovers then
+            with suppress(RedisUnavailable):  # the next replacement or sweep deletes the leftovers then
                 self._delete_staged(staged)
             raise
 
@@ -91,11 +95,11 @@ class Replacement:
     def _commands(self, staged: SetGeneration, batches: list[EncodedValues]) -> Iterator[EncodedCommands]:
         """Yield the command that writes the bitmap, then the commands that write the values."""
         hashes = [batch.hashes(staged.hash_key) for batch in batches]
-        for some in hashes:
-            self._bitmap[staged.bucket_numbers(some)] = True
+        for batch_hashes in hashes:
+            self._bitmap[staged.bucket_numbers(batch_hashes)] = True
         yield encode_commands([("SET", staged.nonempty_bitmap, np.packbits(self._bitmap).tobytes())])
-        for batch, some in zip(batches, hashes, strict=True):
-            yield from bucket_filling.commands(staged, batch.encoded, some)
+        for batch, batch_hashes in zip(batches, hashes, strict=True):
+            yield from bucket_filling.commands(staged, batch.encoded, batch_hashes)
 
     def _activate(self, staged: SetGeneration, count: int) -> SetWriteResult:
         keys = self._keys
@@ -106,27 +110,28 @@ class Replacement:
             raise UploadAborted
         version, old = reply
         try:
-            _remove_all(self._client, keys, keys.dead_generation(int(old)))
-        except SetStoreUnavailable:
+            _delete_generation(self._client, keys, keys.dead_generation(int(old)))
+        except RedisUnavailable:
             log.warning(
                 "the old values of a replaced set could not be deleted; the next sweep deletes them", set=keys.tag
             )
         return SetWriteResult(count, version, count)
 
     def _delete_staged(self, staged: SetGeneration) -> None:
-        """Delete the buckets that were filled, also when the generation was marked as dead already.
+        """Delete the buckets that were filled.
 
-        Whoever marked it deleted the buckets of that time, but not the buckets that were written afterwards.
+        They are also deleted when another process marked the generation as dead. That process deleted the buckets that
+        existed then; buckets that were written afterwards are left.
         """
         if self._client.run(_MARK_DEAD, [self._keys.metadata, self._keys.staging], [staged.number, self._now()]):
-            _remove(self._client, self._keys, staged, np.flatnonzero(self._bitmap).tolist())
+            _delete_buckets(self._client, self._keys, staged, np.flatnonzero(self._bitmap).tolist())
 
     def _now(self) -> int:
         return int(self._clock()) + 1  # never 0, which marks a dead generation
 
 
-def drop(client: Client, keys: Keys, now: float) -> None:
-    """Remove a set, and abort replacements of it that are in progress.
+def drop(client: Client, keys: SetKeys, now: float) -> None:
+    """Remove a set, and abort its replacements that are in progress.
 
     Args:
         now: Seconds since the epoch.
@@ -135,7 +140,7 @@ def drop(client: Client, keys: Keys, now: float) -> None:
     client.call("ZADD", REPLACED, began, keys.member)
     client.run(_DROP, [keys.metadata, keys.log, keys.staging], [])
     sweep(client, keys, now + ABANDONED_AFTER_S)  # all generations, because no heartbeat is later
-    _delete_replaced(client, keys, began)
+    _remove_from_replaced(client, keys, began)
 
 
 def sweep_all(client: Client, seen_before: float) -> None:
@@ -145,21 +150,21 @@ def sweep_all(client: Client, seen_before: float) -> None:
     """
     replaced = iter(client.call("ZRANGE", REPLACED, "-inf", int(seen_before), "BYSCORE", "WITHSCORES"))
     for member, began in zip(replaced, replaced, strict=True):
-        keys = Keys(member.decode())
+        keys = SetKeys(member.decode())
         sweep(client, keys, seen_before)
-        _delete_replaced(client, keys, began)
+        _remove_from_replaced(client, keys, began)
 
 
-def _delete_replaced(client: Client, keys: Keys, began: Word) -> None:
-    """Remove a set without leftovers from the list of replaced sets.
+def _remove_from_replaced(client: Client, keys: SetKeys, began: Argument) -> None:
+    """Remove a set from the list of replaced sets.
 
-    It stays when another replacement has begun.
+    The set stays in the list when it has leftovers or another replacement has begun.
     """
     if not client.call("EXISTS", keys.staging):
-        client.run(_DELETE_REPLACED, [REPLACED], [keys.member, began])
+        client.run(_REMOVE_FROM_REPLACED, [REPLACED], [keys.member, began])
 
 
-def sweep(client: Client, keys: Keys, seen_before: float) -> None:
+def sweep(client: Client, keys: SetKeys, seen_before: float) -> None:
     """Delete generations that are not current and had no heartbeat since `seen_before`.
 
     Args:
@@ -169,17 +174,17 @@ def sweep(client: Client, keys: Keys, seen_before: float) -> None:
     """
     for gen in client.call("HKEYS", keys.staging):
         if client.run(_MARK_DEAD, [keys.metadata, keys.staging], [gen, int(seen_before)]):
-            _remove_all(client, keys, keys.dead_generation(int(gen)))
+            _delete_generation(client, keys, keys.dead_generation(int(gen)))
 
 
-def _remove_all(client: Client, keys: Keys, dead: SetGeneration) -> None:
-    """Delete the buckets in the bitmap of a generation, the bitmap, and its `staging` entry."""
+def _delete_generation(client: Client, keys: SetKeys, dead: SetGeneration) -> None:
+    """Delete the buckets in the bitmap of a generation, the bitmap, and the entry in `staging`."""
     bitmap = client.call("GET", dead.nonempty_bitmap) or b""
-    _remove(client, keys, dead, list(dead.nonempty(bitmap, 0)))
+    _delete_buckets(client, keys, dead, dead.nonempty(bitmap, 0))
 
 
-def _remove(client: Client, keys: Keys, dead: SetGeneration, buckets: list[int]) -> None:
-    """Delete buckets of a generation, its bitmap, and its entry in `staging`.
+def _delete_buckets(client: Client, keys: SetKeys, dead: SetGeneration, buckets: Iterable[int]) -> None:
+    """Delete buckets of a generation, the bitmap, and the entry in `staging`.
 
     The buckets are deleted by several commands, each of which blocks the server for a few ms.
     """
@@ -190,9 +195,8 @@ def _remove(client: Client, keys: Keys, dead: SetGeneration, buckets: list[int])
 
 def _encode_next(rest: Iterator[str]) -> list[EncodedValues]:
     """Encode the next VALUES_PER_FILL values. The result has one item per length."""
-    taken = islice(rest, VALUES_PER_FILL)
-    found: defaultdict[int, list[Uint8Array]] = defaultdict(list)
-    while part := list(islice(taken, VALUES_PER_ENCODE)):
-        for batch in encode(part):
-            found[batch.encoded.shape[1]].append(batch.encoded)
-    return [EncodedValues.of(np.concatenate(arrays)) for arrays in found.values()]
+    arrays_by_length: defaultdict[int, list[Uint8Array]] = defaultdict(list)
+    for values in chunks(islice(rest, VALUES_PER_FILL), VALUES_PER_ENCODE):
+        for batch in encode(values):
+            arrays_by_length[batch.encoded.shape[1]].append(batch.encoded)
+    return [EncodedValues.of(np.concatenate(arrays)) for arrays in arrays_by_length.values()]

@@ -1,4 +1,7 @@
-"""Filter sets whose revision is not saved yet: a sorted set by the time of the first write."""
+"""The list of filter sets whose revision is not saved yet.
+
+The list is a sorted set, by the time at which the filter sets were added.
+"""
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
@@ -15,26 +18,26 @@ class RedisUnsavedSets:
     def __init__(self, client: Client) -> None:
         self._client = client
 
-    def begin(self, targets: Iterable[SetId], now: datetime) -> None:
+    def add(self, set_ids: Iterable[SetId], now: datetime) -> None:
         """See UnsavedSets."""
-        arguments = [argument for target in targets for argument in (int(now.timestamp()), _member(target))]
+        arguments = [argument for set_id in set_ids for argument in (int(now.timestamp()), _member(set_id))]
         if arguments:
             self._client.call("ZADD", KEY, *arguments)
 
-    def end(self, targets: Iterable[SetId]) -> None:
+    def remove(self, set_ids: Iterable[SetId]) -> None:
         """See UnsavedSets."""
-        members = [_member(target) for target in targets]
+        members = [_member(set_id) for set_id in set_ids]
         if members:
             self._client.call("ZREM", KEY, *members)
 
-    def begun_before(self, time: datetime) -> Sequence[SetId]:
+    def added_before(self, time: datetime) -> Sequence[SetId]:
         """See UnsavedSets."""
-        found: list[bytes] = self._client.call("ZRANGEBYSCORE", KEY, "-inf", f"({int(time.timestamp())}")
-        return [_set_id(member.decode()) for member in found]
+        members: list[bytes] = self._client.call("ZRANGEBYSCORE", KEY, "-inf", f"({int(time.timestamp())}")
+        return [_set_id(member.decode()) for member in members]
 
 
-def _member(target: SetId) -> str:
-    return f"{target.kind}:{target.id}"
+def _member(set_id: SetId) -> str:
+    return f"{set_id.kind}:{set_id.id}"
 
 
 def _set_id(member: str) -> SetId:

@@ -1,8 +1,8 @@
-"""The binary encoding and the hash of a value: pure functions.
+"""The binary encoding and the hash of values.
 
-The encoding is injective: two values never have the same encoding. A keyed 64-bit hash places the value. Its upper
-`bits` bits are the number of the bucket; its upper 53 bits are the position in listings, which JavaScript represents
-exactly. So the order of buckets is the order of positions.
+The encoding is injective: two values never have the same encoding. A keyed 64-bit hash distributes the values over
+buckets: its upper `bits` bits are the number of the bucket. Its upper 53 bits, which JavaScript represents exactly, are
+the position in listings. So the order of buckets is the order of positions.
 """
 
 from binascii import hexlify, unhexlify
@@ -43,25 +43,10 @@ def decode(encoded: bytes) -> str:
     return digits if tag == _HASH else "0x" + digits
 
 
-def hash_of(encoded: bytes, hash_key: int) -> int:
-    """Return the 64-bit keyed hash.
+def hashes(encoded: Iterable[bytes], hash_key: int) -> list[int]:
+    """Return the 64-bit keyed hashes of encoded values, in order.
 
     Each set has a secret key, so that nobody can direct values at one bucket.
     """
-    return xxhash.xxh3_64_intdigest(encoded, hash_key)
-
-
-def hashes(encoded: Iterable[bytes], hash_key: int) -> list[int]:
-    """Return the hashes of encoded values, in order."""
     digest = xxhash.xxh3_64_intdigest
     return [digest(value, hash_key) for value in encoded]
-
-
-def position(hashed: int) -> int:
-    """Return the position of a value in a listing: 0 to 2^53 − 1."""
-    return hashed >> (HASH_BITS - POSITION_BITS)
-
-
-def bucket(hashed: int, bits: int) -> int:
-    """Return the number of the bucket among 2^bits buckets."""
-    return hashed >> (HASH_BITS - bits)

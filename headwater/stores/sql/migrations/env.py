@@ -1,6 +1,6 @@
-"""Runs migrations on the connection of `migrate`, or on the database in alembic.ini.
+"""Runs migrations on the connection of `migrate`.
 
-The latter is for developers.
+For developers, the migrations run on the database in alembic.ini.
 """
 
 from typing import Literal
@@ -14,9 +14,9 @@ from headwater.stores.sql.tables import UtcDateTime, metadata
 
 
 def _render(_kind: str, item: object, _context: AutogenContext) -> str | Literal[False]:
-    """Write SQLAlchemy's type for Headwater's.
+    """Write SQLAlchemy's type in place of UtcDateTime.
 
-    A migration then never depends on the code of a later version.
+    So a migration never depends on later code.
     """
     return "sa.DateTime(timezone=True)" if isinstance(item, UtcDateTime) else False
 
@@ -27,10 +27,10 @@ def _run(connection: Connection) -> None:
         context.run_migrations()
 
 
-_given: Connection | None = context.config.attributes.get("connection")
-if _given is not None:
-    _run(_given)
+_connection_of_migrate: Connection | None = context.config.attributes.get("connection")
+if _connection_of_migrate is not None:
+    _run(_connection_of_migrate)
 else:
     _url = context.config.get_main_option("sqlalchemy.url") or ""
-    with Connections(make_engine(_url)).writing() as _own:
-        _run(_own)
+    with Connections(make_engine(_url)).writing() as _new_connection:
+        _run(_new_connection)

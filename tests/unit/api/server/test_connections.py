@@ -63,8 +63,8 @@ def test_a_trusted_proxy_has_a_higher_limit_than_its_clients() -> None:
     async def test() -> None:
         connections = registry(connections=10)
         assert [connections.admit(Peer(), PROXY) for _ in range(5)] == [None] * 5
-        groups = [connections.begin_request("203.0.113.7") for _ in range(3)]
-        assert groups == ["203.0.113.7", "203.0.113.7", None]
+        clients = [connections.begin_request("203.0.113.7") for _ in range(3)]
+        assert clients == ["203.0.113.7", "203.0.113.7", None]
         connections.end_request("203.0.113.7")
         assert connections.begin_request("203.0.113.7") is not None
 

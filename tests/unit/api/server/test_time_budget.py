@@ -11,7 +11,10 @@ LIMITS = ServerLimits(header_timeout_s=10, stall_timeout_s=30, min_bytes_per_s=5
 
 
 def ticks_until_it_ends(budget: TimeBudget, phase: ConnectionPhase, transferred_bytes: int, most: int = 10_000) -> int:
-    """Return after how many seconds a client with this transfer rate is rejected, or `most` if it never is."""
+    """Return after how many seconds a client with this transfer rate is rejected.
+
+    Return `most` if it never is.
+    """
     return next((tick for tick in range(most) if not budget.spend(phase, 1, 1.0, transferred_bytes)), most)
 
 

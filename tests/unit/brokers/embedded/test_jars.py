@@ -1,6 +1,7 @@
 """The check of the jars that Maven downloaded."""
 
 import hashlib
+import os
 from pathlib import Path
 
 import pytest
@@ -45,3 +46,14 @@ def test_the_name_of_the_folder_changes_with_the_sums(folder: Path, tmp_path: Pa
     jars.SUMS.write_text("other")
     assert jars.jars_dir(tmp_path).name[:12] == before.name[:12] == "kafka-4.3.1-"
     assert jars.jars_dir(tmp_path) != before
+
+
+def test_a_download_that_takes_too_long_is_a_setup_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    maven = tmp_path / "bin" / "mvn"
+    maven.parent.mkdir()
+    maven.touch(0o755)
+    maven.write_text("#!/bin/sh\nexec sleep 60\n")
+    monkeypatch.setenv("PATH", f"{maven.parent}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setattr(jars, "MAVEN_TIMEOUT_S", 0.2)
+    with pytest.raises(SetupError, match=r"did not download Kafka within 0\.2 s: check the network"):
+        jars.fetch_jars(tmp_path / "cache")

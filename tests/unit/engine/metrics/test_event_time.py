@@ -54,4 +54,4 @@ def test_a_stream_without_such_a_field() -> None:
 
 def test_every_stream_of_the_catalog_has_an_event_time() -> None:
     for entity in (entity for chain in CATALOG for entity in chain.entities):
-        assert EventTime(entity.event_time).read(json.dumps(entity.example).encode()) is not None
+        assert EventTime(entity.event_time_field).read(json.dumps(entity.example).encode()) is not None

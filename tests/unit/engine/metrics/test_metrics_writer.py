@@ -5,8 +5,8 @@ from collections.abc import Callable
 import pytest
 
 from headwater.engine.metrics import metrics_writer as module
-from headwater.engine.metrics.metrics_writer import MAX_RETRY_S, MAX_UNDECIDED, MetricsWriter
-from headwater.engine.metrics.pending_metrics import DeliveredBatch, PendingMetrics
+from headwater.engine.metrics.metrics_writer import MAX_RETRY_S, MAX_UNKNOWN, MetricsWriter
+from headwater.engine.metrics.pending_metrics import PendingMetrics, ProducedBatch
 from headwater.model.metric import MetricsDelta
 from tests.support.columns import numbers
 from tests.unit.engine.faults import Faults, FaultyMetrics
@@ -43,22 +43,22 @@ class Scene:
         return world.counted()["messages_received"]
 
 
-def batch(first: int, end: int, partition: int = 0) -> DeliveredBatch:
+def batch(first: int, end: int, partition: int = 0) -> ProducedBatch:
     offsets = numbers(range(first, end))
     partitions = numbers([partition] * len(offsets))
-    return DeliveredBatch(partitions, offsets, partitions, offsets, [], 1)
+    return ProducedBatch(partitions, offsets, partitions, offsets, [], 1)
 
 
-def commit(metrics_writer: MetricsWriter, *batches: DeliveredBatch, minute: int = 960, at_once: bool = False) -> None:
+def commit(metrics_writer: MetricsWriter, *batches: ProducedBatch, minute: int = 960, at_once: bool = False) -> None:
     """The counts of delivered batches."""
-    tally = PendingMetrics()
+    metrics = PendingMetrics()
     for counted in batches:
         if metrics_writer.are_all_new(counted.end_offsets()):
-            tally.count(counted.counts(), counted.end_offsets())
+            metrics.count(counted.counts(), counted.end_offsets())
         else:
-            tally.undecided.append(counted)
-    tally.time("processing_latency").add(1.0)
-    metrics_writer.add(minute, tally)
+            metrics.unknown.append(counted)
+    metrics.time("processing_latency").add(1.0)
+    metrics_writer.add(minute, metrics)
     metrics_writer.flush(at_once=at_once)
 
 
@@ -69,20 +69,20 @@ def scene() -> Scene:
 
 def test_records_counted_by_an_earlier_owner_are_not_counted_again(scene: Scene) -> None:
     first, second = scene.metrics_writer("a"), scene.metrics_writer("b")
-    first.assigned([0])
+    first.on_assigned([0])
     commit(first, batch(0, 4))
-    second.assigned([0])
+    second.on_assigned([0])
     commit(second, batch(0, 4))
-    second.rewound({0: 0})
+    second.on_rewind({0: 0})
     commit(second, batch(0, 4), batch(4, 5))
     assert scene.received() == 5
 
 
 def test_records_below_the_mark_are_not_counted_again(scene: Scene) -> None:
     first, second = scene.metrics_writer("a"), scene.metrics_writer("b")
-    first.assigned([0])
+    first.on_assigned([0])
     commit(first, batch(0, 10))
-    second.assigned([0])
+    second.on_assigned([0])
     assert not second.are_all_new([0])
     commit(second, batch(4, 8), batch(8, 15))
     assert second.are_all_new([0])
@@ -92,16 +92,16 @@ def test_records_below_the_mark_are_not_counted_again(scene: Scene) -> None:
 
 def test_idle_partitions_do_not_delay_writes(scene: Scene) -> None:
     first, second = scene.metrics_writer("a"), scene.metrics_writer("b")
-    first.assigned([0, 1])
+    first.on_assigned([0, 1])
     commit(first, batch(0, 10, partition=0), batch(0, 10, partition=1))
-    second.assigned([0, 1])
+    second.on_assigned([0, 1])
     commit(second, batch(10, 12, partition=0))
     assert second.are_all_new([0])
 
 
 def test_counts_are_kept_in_memory_while_the_store_is_unavailable(scene: Scene) -> None:
     metrics_writer = scene.metrics_writer("a")
-    metrics_writer.assigned([0])
+    metrics_writer.on_assigned([0])
     scene.faults.metrics_up = False
     for number in range(5):
         commit(metrics_writer, batch(number, number + 1), minute=960 + 60 * (number // 3))
@@ -117,7 +117,7 @@ def test_counts_are_kept_in_memory_while_the_store_is_unavailable(scene: Scene) 
 
 def test_writes_to_an_unavailable_store_back_off(scene: Scene) -> None:
     metrics_writer = scene.metrics_writer("a")
-    metrics_writer.assigned([0])
+    metrics_writer.on_assigned([0])
     scene.faults.metrics_up = False
     commit(metrics_writer, batch(0, 3))
     tried_at = [0]
@@ -131,7 +131,7 @@ def test_writes_to_an_unavailable_store_back_off(scene: Scene) -> None:
 
 def test_a_stopping_worker_writes_without_waiting(scene: Scene) -> None:
     metrics_writer = scene.metrics_writer("a")
-    metrics_writer.assigned([0])
+    metrics_writer.on_assigned([0])
     scene.faults.metrics_up = False
     commit(metrics_writer, batch(0, 3))
     scene.faults.metrics_up = True
@@ -141,7 +141,7 @@ def test_a_stopping_worker_writes_without_waiting(scene: Scene) -> None:
 
 def test_a_write_without_a_response_is_repeated_unchanged(scene: Scene) -> None:
     metrics_writer = scene.metrics_writer("a")
-    metrics_writer.assigned([0])
+    metrics_writer.on_assigned([0])
     scene.faults.metrics_up = None
     commit(metrics_writer, batch(0, 3))
     commit(metrics_writer, batch(3, 5))
@@ -152,16 +152,16 @@ def test_a_write_without_a_response_is_repeated_unchanged(scene: Scene) -> None:
     assert scene.received() == 5
 
 
-@pytest.mark.parametrize("limit", [MAX_UNDECIDED, 3])
+@pytest.mark.parametrize("limit", [MAX_UNKNOWN, 3])
 def test_counts_are_exact_after_a_start_without_the_store(
     scene: Scene, limit: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "MAX_UNDECIDED", limit)
+    monkeypatch.setattr(module, "MAX_UNKNOWN", limit)
     first, second = scene.metrics_writer("a"), scene.metrics_writer("b")
-    first.assigned([0])
+    first.on_assigned([0])
     commit(first, batch(0, 10))
     scene.faults.metrics_up = False
-    second.assigned([0])
+    second.on_assigned([0])
     commit(second, batch(4, 12))
     commit(second, batch(12, 15))
     scene.faults.metrics_up = True
@@ -171,17 +171,17 @@ def test_counts_are_exact_after_a_start_without_the_store(
 
 
 def test_only_the_first_records_of_a_partition_wait_for_its_mark(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MAX_UNDECIDED", 5)
+    monkeypatch.setattr(module, "MAX_UNKNOWN", 5)
     first, second = scene.metrics_writer("a"), scene.metrics_writer("b")
-    first.assigned([0, 1])
+    first.on_assigned([0, 1])
     commit(first, batch(0, 4, partition=0), batch(0, 5, partition=1))
     scene.faults.metrics_up = False
-    second.assigned([0, 1])
+    second.on_assigned([0, 1])
     for at in range(0, 30, 2):
         commit(second, batch(at, at + 2, partition=0))
     for at in range(0, 30, 2):
         commit(second, batch(at, at + 2, partition=1), batch(30 + at, 32 + at, partition=0))
-    kept = [counted for _, tally in second._pending for counted in tally.undecided]
+    kept = [counted for _, metrics in second._pending for counted in metrics.unknown]
     assert sum(map(len, kept)) == 2 * (5 + 1)
     assert len(kept) == 2 * 3
     scene.faults.metrics_up = True
@@ -193,19 +193,19 @@ def test_only_the_first_records_of_a_partition_wait_for_its_mark(scene: Scene, m
 
 @pytest.mark.parametrize("up_after", range(4))
 @pytest.mark.parametrize("ends", [(2, 6, 6), (2, 6, 9), (6, 8, 9)])
-def test_repeats_in_a_partition_with_many_undecided_records(
+def test_repeats_in_a_partition_with_many_unknown_records(
     scene: Scene, ends: tuple[int, int, int], up_after: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "MAX_UNDECIDED", 5)
+    monkeypatch.setattr(module, "MAX_UNKNOWN", 5)
     first, second = scene.metrics_writer("a"), scene.metrics_writer("b")
-    first.assigned([0])
+    first.on_assigned([0])
     commit(first, batch(0, 4))
     scene.faults.metrics_up = False
-    second.assigned([0])
+    second.on_assigned([0])
     steps: list[Callable[[], None]] = [
         lambda: commit(second, batch(0, ends[0]), batch(ends[0], ends[1])),
         lambda: commit(second, batch(ends[1], ends[2])),
-        lambda: second.rewound({0: ends[0]}),
+        lambda: second.on_rewind({0: ends[0]}),
         lambda: commit(second, batch(ends[0], ends[2] + 1), batch(ends[2] + 1, 14)),
     ]
     for number, step in enumerate(steps):
@@ -221,13 +221,13 @@ def test_repeats_in_a_partition_with_many_undecided_records(
 def test_a_known_mark_holds_while_another_partition_waits_for_its_own(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "MAX_UNDECIDED", 5)
+    monkeypatch.setattr(module, "MAX_UNKNOWN", 5)
     first, second = scene.metrics_writer("a"), scene.metrics_writer("b")
-    first.assigned([0])
+    first.on_assigned([0])
     commit(first, batch(0, 10))
-    second.assigned([0])
+    second.on_assigned([0])
     scene.faults.metrics_up = False
-    second.assigned([1])
+    second.on_assigned([1])
     commit(second, batch(4, 12), batch(0, 6, partition=1))
     scene.faults.metrics_up = True
     scene.faults.clock.sleep(MAX_RETRY_S)
@@ -238,11 +238,11 @@ def test_a_known_mark_holds_while_another_partition_waits_for_its_own(
 def test_a_reassigned_partition_is_not_counted_again(scene: Scene) -> None:
     """The partition's offsets are committed, but its counts are not written yet."""
     metrics_writer = scene.metrics_writer("a")
-    metrics_writer.assigned([0])
+    metrics_writer.on_assigned([0])
     scene.faults.metrics_up = False
     commit(metrics_writer, batch(0, 10))
-    metrics_writer.released([0])
-    metrics_writer.assigned([0])
+    metrics_writer.on_revoked([0])
+    metrics_writer.on_assigned([0])
     commit(metrics_writer, batch(5, 12))
     scene.faults.metrics_up = True
     scene.faults.clock.sleep(MAX_RETRY_S)
@@ -251,14 +251,17 @@ def test_a_reassigned_partition_is_not_counted_again(scene: Scene) -> None:
 
 
 def test_a_reassigned_partition_is_counted_from_its_mark(scene: Scene) -> None:
-    """A batch may end below the counted offset. Then some records of the next batch are not new."""
+    """A batch may end below the counted offset.
+
+    Then some records of the next batch are not new.
+    """
     metrics_writer = scene.metrics_writer("a")
-    metrics_writer.assigned([0])
+    metrics_writer.on_assigned([0])
     scene.faults.metrics_up = False
     commit(metrics_writer, batch(0, 3))
     commit(metrics_writer, batch(3, 10))
-    metrics_writer.released([0])
-    metrics_writer.assigned([0])
+    metrics_writer.on_revoked([0])
+    metrics_writer.on_assigned([0])
     commit(metrics_writer, batch(5, 8))
     scene.faults.metrics_up = True
     scene.faults.clock.sleep(MAX_RETRY_S)
@@ -270,11 +273,11 @@ def test_a_reassigned_partition_is_counted_from_its_mark(scene: Scene) -> None:
 
 def test_repeats_while_another_partition_waits_for_its_mark(scene: Scene) -> None:
     metrics_writer = scene.metrics_writer("a")
-    metrics_writer.assigned([1])
+    metrics_writer.on_assigned([1])
     scene.faults.metrics_up = False
-    metrics_writer.assigned([0])
+    metrics_writer.on_assigned([0])
     commit(metrics_writer, batch(0, 10, partition=1))
-    metrics_writer.rewound({1: 4})
+    metrics_writer.on_rewind({1: 4})
     commit(metrics_writer, batch(4, 12, partition=1))
     scene.faults.metrics_up = True
     scene.faults.clock.sleep(MAX_RETRY_S)
@@ -286,10 +289,10 @@ def test_repeats_while_another_partition_waits_for_its_mark(scene: Scene) -> Non
 def test_a_transaction_that_failed_after_its_records_were_counted(scene: Scene, up_at_first: bool) -> None:
     scene.faults.metrics_up = up_at_first
     metrics_writer = scene.metrics_writer("a")
-    metrics_writer.assigned([0])
+    metrics_writer.on_assigned([0])
     commit(metrics_writer, batch(0, 4))
     commit(metrics_writer, batch(4, 10))
-    metrics_writer.rewound({0: 4})
+    metrics_writer.on_rewind({0: 4})
     scene.faults.metrics_up = True
     commit(metrics_writer, batch(4, 8))
     scene.faults.clock.sleep(MAX_RETRY_S)
@@ -299,9 +302,9 @@ def test_a_transaction_that_failed_after_its_records_were_counted(scene: Scene, 
 
 def test_writes_of_a_replaced_worker_are_rejected(scene: Scene) -> None:
     zombie, successor = scene.metrics_writer("a"), scene.metrics_writer("b")
-    zombie.assigned([0, 1])
+    zombie.on_assigned([0, 1])
     commit(zombie, batch(0, 10))
-    successor.assigned([0])
+    successor.on_assigned([0])
     commit(zombie, batch(10, 20), batch(0, 5, partition=1))
     commit(successor, batch(10, 18))
     assert scene.received() == 18 + 5
@@ -309,11 +312,11 @@ def test_writes_of_a_replaced_worker_are_rejected(scene: Scene) -> None:
 
 def test_batches_before_and_after_the_marks_are_known(scene: Scene) -> None:
     metrics_writer = scene.metrics_writer("a")
-    tally = PendingMetrics()
-    tally.undecided.append(batch(0, 3))
-    tally.count(batch(3, 6).counts(), {0: 6})
-    metrics_writer.assigned([0])
-    metrics_writer.add(960, tally)
+    metrics = PendingMetrics()
+    metrics.unknown.append(batch(0, 3))
+    metrics.count(batch(3, 6).counts(), {0: 6})
+    metrics_writer.on_assigned([0])
+    metrics_writer.add(960, metrics)
     metrics_writer.flush()
     commit(metrics_writer, batch(6, 8))
     assert scene.store.tried[0].partitions[0].end == 6
@@ -322,7 +325,7 @@ def test_batches_before_and_after_the_marks_are_known(scene: Scene) -> None:
 
 def test_nothing_is_written_without_changes(scene: Scene) -> None:
     metrics_writer = scene.metrics_writer("a")
-    metrics_writer.assigned([0])
+    metrics_writer.on_assigned([0])
     commit(metrics_writer, batch(0, 1))
     for _ in range(5):
         metrics_writer.flush()
@@ -331,7 +334,7 @@ def test_nothing_is_written_without_changes(scene: Scene) -> None:
 
 def test_counts_of_a_long_outage_are_written_in_chunks(scene: Scene) -> None:
     metrics_writer = scene.metrics_writer("a")
-    metrics_writer.assigned([0])
+    metrics_writer.on_assigned([0])
     scene.faults.metrics_up = False
     for minute in range(250):
         commit(metrics_writer, batch(minute, minute + 1), minute=60 * minute)

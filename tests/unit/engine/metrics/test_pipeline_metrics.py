@@ -5,13 +5,13 @@ from collections import deque
 
 import pytest
 
+from headwater.engine.in_flight_batch import InFlightBatch
 from headwater.engine.metrics.event_time import EventTime
 from headwater.engine.metrics.metrics_writer import MetricsWriter
 from headwater.engine.metrics.pipeline_metrics import AGES_PER_BATCH, PipelineMetrics, TimedLookup
-from headwater.engine.pipeline import InFlightBatch
-from headwater.model.metric import ERROR, TIME_RANGES, Interval, TimeType
+from headwater.model.metric import RELATIVE_ERROR, TIME_RANGES, Interval, TimeType
 from headwater.model.record import Failure, RecordBatch
-from headwater.model.value_sets import dataset_set
+from headwater.model.value_sets import dataset_set_id
 from tests.support.memory.metrics import MemoryMetrics
 from tests.support.memory.sets import MemorySetStore
 
@@ -30,7 +30,10 @@ class Clock:
 
 
 def batch(count: int, *, age_ms: float = 0, first: int = 0, told_ms: float | None = None) -> RecordBatch:
-    """Return records of two partitions alternately, with equal offsets, and timestamps `age_ms` ago."""
+    """Return records of two partitions alternately, with equal offsets.
+
+    The timestamps are `age_ms` ago.
+    """
     value = b"" if told_ms is None else json.dumps({"time": told_ms}).encode()
     return RecordBatch.of(
         "stream",
@@ -52,16 +55,16 @@ class Scene:
         self.lookup_times: deque[float] = deque()
         metrics_writer = MetricsWriter(self.store, deployment_id="d1", group="group", owner="a")
         self.metrics = PipelineMetrics(metrics_writer, EventTime("time"), self.lookup_times, self.clock)
-        self.metrics.assigned([0, 1])
+        self.metrics.on_assigned([0, 1])
 
-    def deliver(self, read: RecordBatch, *, sinks: int = 1, took_s: float = 0.0, refused: int = 0) -> None:
+    def deliver(self, read: RecordBatch, *, sinks: int = 1, took_s: float = 0.0, rejected: int = 0) -> None:
         in_flight = InFlightBatch(read, [], 0.0)
-        failures = [Failure(row, "TooLarge", "too large", "out") for row in range(refused)]
+        failures = [Failure(row, "TooLarge", "too large", "out") for row in range(rejected)]
         in_flight.add_failures(failures)
-        self.metrics.delivered(in_flight, in_flight.next_offsets(), len(read) * sinks - refused, failures, took_s)
+        self.metrics.on_produced(in_flight, in_flight.next_offsets(), len(read) * sinks - rejected, failures, took_s)
 
     def commit(self) -> None:
-        self.metrics.acknowledged(0)
+        self.metrics.on_acknowledged(0)
         self.metrics.before_commit(at_once=False)
         self.metrics.after_commit(at_once=False)
 
@@ -82,27 +85,30 @@ def test_total_latency_ends_with_the_acknowledgement(scene: Scene) -> None:
     scene.deliver(batch(4, age_ms=10), sinks=2)
     scene.deliver(batch(2, age_ms=10, first=2), sinks=2)
     scene.clock.now += 0.030
-    scene.metrics.acknowledged(4)
+    scene.metrics.on_acknowledged(4)
     awaits = [scene.metrics.awaits_acknowledgements]
     scene.clock.now += 1.0
     scene.commit()
     assert [*awaits, scene.metrics.awaits_acknowledgements] == [True, False]
     times = scene.written().times["total_latency"]
     assert times.total() == 6
-    assert times.percentile(50) == pytest.approx(40, rel=ERROR)
-    assert times.percentile(99) == pytest.approx(1040, rel=ERROR)
+    assert times.percentile(50) == pytest.approx(40, rel=RELATIVE_ERROR)
+    assert times.percentile(99) == pytest.approx(1040, rel=RELATIVE_ERROR)
 
 
 def test_outputs_acknowledged_by_the_commit_are_timed_after_it(scene: Scene) -> None:
-    """The next iteration of the loop writes the metrics of a transaction, since no other event may follow."""
+    """The next iteration of the loop writes the metrics of a transaction.
+
+    No other event may follow.
+    """
     scene.deliver(batch(2, age_ms=10))
-    scene.metrics.acknowledged(2)
+    scene.metrics.on_acknowledged(2)
     scene.metrics.before_commit(at_once=False)
     assert "total_latency" not in scene.written().times
     scene.clock.now += 1.0
     scene.metrics.after_commit(at_once=False)
     scene.metrics.flush()
-    assert scene.median("total_latency") == pytest.approx(1010, rel=ERROR)
+    assert scene.median("total_latency") == pytest.approx(1010, rel=RELATIVE_ERROR)
 
 
 def test_processing_latency_weighs_a_batch_by_its_records(scene: Scene) -> None:
@@ -110,7 +116,7 @@ def test_processing_latency_weighs_a_batch_by_its_records(scene: Scene) -> None:
     scene.deliver(batch(1, first=9), took_s=0.5)
     scene.commit()
     assert scene.written().times["processing_latency"].total() == 10
-    assert scene.median("processing_latency") == pytest.approx(5, rel=ERROR)
+    assert scene.median("processing_latency") == pytest.approx(5, rel=RELATIVE_ERROR)
 
 
 def test_data_age_is_by_the_records_own_time(scene: Scene) -> None:
@@ -118,7 +124,7 @@ def test_data_age_is_by_the_records_own_time(scene: Scene) -> None:
     scene.commit()
     ages = scene.written().times["data_age"]
     assert ages.total() == 1000
-    assert ages.mean() == pytest.approx(2000, rel=ERROR)
+    assert ages.mean() == pytest.approx(2000, rel=RELATIVE_ERROR)
 
 
 def test_data_age_counts_every_record_of_batches_of_any_size(scene: Scene) -> None:
@@ -128,18 +134,18 @@ def test_data_age_counts_every_record_of_batches_of_any_size(scene: Scene) -> No
     scene.commit()
     ages = scene.written().times["data_age"]
     assert ages.total() == 203 + 80
-    assert ages.mean() == pytest.approx((203 * 100_000 + 80 * 1000) / 283, rel=ERROR)
-    assert ages.percentile(50) == pytest.approx(100_000, rel=ERROR)
+    assert ages.mean() == pytest.approx((203 * 100_000 + 80 * 1000) / 283, rel=RELATIVE_ERROR)
+    assert ages.percentile(50) == pytest.approx(100_000, rel=RELATIVE_ERROR)
 
 
 def test_data_age_is_by_the_brokers_time_where_a_record_does_not_tell(scene: Scene) -> None:
     scene.deliver(batch(3, age_ms=10))
     scene.commit()
-    assert scene.median("data_age") == pytest.approx(10, rel=ERROR)
+    assert scene.median("data_age") == pytest.approx(10, rel=RELATIVE_ERROR)
 
 
 def test_errors_are_counted_by_transform_or_sink(scene: Scene) -> None:
-    scene.deliver(batch(4), refused=1)
+    scene.deliver(batch(4), rejected=1)
     scene.commit()
     assert dict(scene.written().counts) == {"messages_received": 4, "messages_sent": 3, "output_error": 1}
     assert scene.metrics.totals == scene.written().counts
@@ -147,7 +153,7 @@ def test_errors_are_counted_by_transform_or_sink(scene: Scene) -> None:
 
 def test_repeats_are_counted_once(scene: Scene) -> None:
     scene.deliver(batch(4))
-    scene.metrics.rewound({0: 0, 1: 0})
+    scene.metrics.on_rewind({0: 0, 1: 0})
     scene.deliver(batch(4))
     scene.commit()
     assert scene.written().counts["messages_received"] == 4
@@ -156,7 +162,7 @@ def test_repeats_are_counted_once(scene: Scene) -> None:
 
 def test_partitions_lost_before_the_commit_are_not_counted(scene: Scene) -> None:
     scene.deliver(batch(4))
-    scene.metrics.dropped([1])
+    scene.metrics.on_revoked([1])
     scene.commit()
     assert scene.written().counts["messages_received"] == scene.metrics.totals["messages_received"] == 2
 
@@ -164,8 +170,8 @@ def test_partitions_lost_before_the_commit_are_not_counted(scene: Scene) -> None
 def test_lookups_are_timed_for_the_worker_alone(scene: Scene) -> None:
     ticks = iter([0.0, 0.004])
     lookup = TimedLookup(MemorySetStore(), scene.lookup_times, lambda: next(ticks))
-    assert lookup.contains_many(dataset_set("d"), ["a"]) == [False]
+    assert lookup.contains_many(dataset_set_id("d"), ["a"]) == [False]
     scene.deliver(batch(1))
     scene.commit()
-    assert scene.metrics.times["lookup_latency"].percentile(99) == pytest.approx(4, rel=ERROR)
+    assert scene.metrics.times["lookup_latency"].percentile(99) == pytest.approx(4, rel=RELATIVE_ERROR)
     assert "lookup_latency" not in scene.written().times

@@ -78,7 +78,10 @@ def _native_log(log: dict[str, Any]) -> Log:
 
 
 def of_day(path: Path) -> list[Block]:
-    """Read a day's logs of one contract, each as a block without a hash. The address is in the file's name."""
+    """Read a day's logs of one contract, each as a block without a hash.
+
+    The address is in the file's name.
+    """
     address = "0x" + path.name.rsplit("-0x", 1)[-1].split("-")[0]
     blocks = []
     for row in csv.DictReader(text(path).splitlines()):

@@ -3,7 +3,7 @@
 import pytest
 
 from headwater.errors import SetupError
-from headwater.ingest.evm.abi import parse_event, parse_fragment, read_fragment, write_fragment
+from headwater.ingest.evm.abi import event_of_fragment, event_of_text, fragment_of_event, fragment_of_text
 
 
 @pytest.mark.parametrize(
@@ -22,29 +22,29 @@ from headwater.ingest.evm.abi import parse_event, parse_fragment, read_fragment,
     ],
 )
 def test_an_event_is_read(text: str, signature: str, names: list[str], indexed: list[bool]) -> None:
-    event = parse_event(text)
+    event = event_of_text(text)
     assert event.signature == signature
     assert [param.name for param in event.params] == names
     assert [param.indexed for param in event.params] == indexed
-    assert read_fragment(write_fragment(event)) == event
+    assert event_of_fragment(fragment_of_event(event)) == event
 
 
 def test_members_of_a_tuple_keep_their_names() -> None:
-    (param,) = parse_event("Told((uint8 a, (bool b)[] c) t)").params
+    (param,) = event_of_text("Told((uint8 a, (bool b)[] c) t)").params
     assert [component.name for component in param.components] == ["a", "c"]
     assert [component.name for component in param.components[1].components] == ["b"]
 
 
 def test_an_anonymous_event_has_no_topic() -> None:
-    assert read_fragment(parse_fragment("event Told(uint8 a) anonymous")) is None
+    assert event_of_fragment(fragment_of_text("event Told(uint8 a) anonymous")) is None
     with pytest.raises(SetupError, match="anonymous"):
-        parse_event("event Told(uint8 a) anonymous")
+        event_of_text("event Told(uint8 a) anonymous")
 
 
 @pytest.mark.parametrize("text", ["", "event", "function Told(uint8 a)", "Told(uint8 a", "Told uint8"])
 def test_other_entries_are_rejected(text: str) -> None:
     with pytest.raises(SetupError, match="is not an event"):
-        parse_event(text)
+        event_of_text(text)
 
 
 @pytest.mark.parametrize(
@@ -52,4 +52,4 @@ def test_other_entries_are_rejected(text: str) -> None:
 )
 def test_invalid_parameters_are_rejected(text: str) -> None:
     with pytest.raises(SetupError, match=r"is (not an event|not a parameter|not an ABI type)"):
-        parse_event(text)
+        event_of_text(text)

@@ -52,7 +52,10 @@ def fetched(
 
 
 def assert_whole(blocks: Sequence[Block], expected: Sequence[ChainBlock]) -> None:
-    """Assert that the blocks have all logs once and in order, and the parties of their transactions."""
+    """Assert that the blocks have all logs once and in order.
+
+    They must have the parties of their transactions.
+    """
     assert [block.hash for block in blocks] == [block.hash for block in expected]
     for block, true in zip(blocks, expected, strict=True):
         assert [(log.transaction_hash, log.log_index, log.data) for log in block.logs] == [
@@ -339,7 +342,10 @@ def without_state_syncs(true: FakeChain, methods: Sequence[str]) -> BlockRespons
 @pytest.mark.parametrize("listed", [True, False])
 @pytest.mark.parametrize("lacks", [["eth_getLogs"], ["eth_getBlockReceipts"], []])
 def test_state_syncs_are_complete_by_every_method(method: Method, listed: bool, lacks: list[str]) -> None:
-    """On Polygon both methods give the same, whatever one method and the list of transactions omit."""
+    """On Polygon both methods give the same blocks.
+
+    One method and the list of transactions may omit anything.
+    """
     true = chain(130, sprint=SPRINT, chain_id=137, restarted=listed)
     assert sum(block.synced for block in true.blocks) >= 4
     methods = [*lacks, *([] if listed else ["eth_getBlockByNumber", "eth_getTransactionReceipt"])]
@@ -375,7 +381,10 @@ def test_garbage_in_the_receipt_of_a_state_sync_is_a_node_error(index: str) -> N
 
 
 def test_a_state_sync_is_found_without_the_method_of_receipts() -> None:
-    """The state sync is neither listed nor in eth_getLogs, but its derived transaction has a receipt."""
+    """The state sync is neither listed nor in eth_getLogs.
+
+    Its derived transaction has a receipt.
+    """
     true = chain(130, sprint=SPRINT)
     lossy_answer = without_state_syncs(true, ["eth_getLogs", "eth_getBlockByNumber"])
 

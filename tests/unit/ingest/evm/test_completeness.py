@@ -1,4 +1,4 @@
-"""The completeness of a block, checked by its Bloom filter, its log indexes, and its state sync."""
+"""A block is complete by its Bloom filter, its log indexes, and its state sync."""
 
 import json
 import random

@@ -1,4 +1,7 @@
-"""Decoding of logs by event ABIs: the choice of the ABI, topics and data, names of parameters."""
+"""Logs are decoded by event ABIs.
+
+The ABI is chosen, topics and data are decoded, and parameters are named.
+"""
 
 from typing import Any
 
@@ -8,7 +11,7 @@ from eth_hash.auto import keccak
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.ingest.evm.abi import Abis, Event, parse_event, read_fragment, unique_names, write_fragment
+from headwater.ingest.evm.abi import Abis, Event, event_of_fragment, event_of_text, fragment_of_event, unique_names
 from headwater.ingest.evm.blocks import Log
 from headwater.ingest.evm.decode import Decoder
 from headwater.ingest.evm.well_known import well_known
@@ -17,12 +20,12 @@ ADDRESS = "0x" + "ab" * 20
 
 
 def log(event: Event, data: bytes = b"", topics: list[str] | None = None) -> Log:
-    topics = [event.topic0, *(["0x" + "0" * 64] * (event.topics - 1) if topics is None else topics)]
+    topics = [event.topic0, *(["0x" + "0" * 64] * (event.topic_count - 1) if topics is None else topics)]
     return Log(ADDRESS, topics, f"0x{data.hex()}", "0x", "0x1", "0x", "0x0", "0x0")
 
 
 def event_of(*inputs: dict[str, Any], name: str = "Told") -> Event:
-    event = read_fragment({"type": "event", "name": name, "inputs": list(inputs)})
+    event = event_of_fragment({"type": "event", "name": name, "inputs": list(inputs)})
     assert event is not None
     return event
 
@@ -42,7 +45,7 @@ def test_indexed_values_longer_than_a_word_are_their_hash() -> None:
 
 @pytest.mark.parametrize("data", [b"", b"\0" * 31])
 def test_mismatching_data_is_not_decoded(data: bytes) -> None:
-    event = parse_event("Told(uint128 a)")
+    event = event_of_text("Told(uint128 a)")
     assert decoded(event, log(event, data)) is None
 
 
@@ -53,12 +56,12 @@ def test_an_invalid_type_is_not_decoded(kind: str) -> None:
 
 
 def test_data_beyond_the_parameters_is_passed_over() -> None:
-    event = parse_event("Told(uint128 a)")
+    event = event_of_text("Told(uint128 a)")
     assert decoded(event, log(event, encode(["uint128", "uint8"], [7, 1]))) == {"a": "7"}
 
 
 def test_a_log_without_topics_is_not_decoded() -> None:
-    empty = log(parse_event("Told()"))
+    empty = log(event_of_text("Told()"))
     empty.topics = []
     assert Decoder(Abis(well_known(), {})).decode(empty) is None
 
@@ -75,7 +78,7 @@ def test_the_number_of_topics_selects_the_abi() -> None:
 
 
 def test_the_contracts_own_abi_wins_and_the_next_one_is_tried() -> None:
-    own, generic = parse_event("Told(uint8 mine)"), parse_event("Told(uint8 any)")
+    own, generic = event_of_text("Told(uint8 mine)"), event_of_text("Told(uint8 any)")
     decoder = Decoder(Abis([generic], {ADDRESS: [own]}))
     first = decoder.decode(log(own, encode(["uint8"], [1])))
     assert first is not None
@@ -88,7 +91,7 @@ def test_the_contracts_own_abi_wins_and_the_next_one_is_tried() -> None:
 
 
 def test_a_later_abi_comes_before_an_earlier_one() -> None:
-    early, late = parse_event("Told(uint8 early)"), parse_event("Told(uint8 late)")
+    early, late = event_of_text("Told(uint8 early)"), event_of_text("Told(uint8 late)")
     found = Decoder(Abis([early, late], {})).decode(log(late, encode(["uint8"], [1])))
     assert found is not None
     assert found.names == ["late"]
@@ -134,7 +137,7 @@ def test_names_are_unique_for_any_input(names: list[str]) -> None:
 
 
 def test_only_the_low_bits_of_a_dirty_topic_are_used() -> None:
-    event = parse_event("Transfer(address indexed from, address indexed to, uint256 value)")
+    event = event_of_text("Transfer(address indexed from, address indexed to, uint256 value)")
     dirty = "0x0000000000000000000000010000000000000000000000000000000000000006"
     params = decoded(event, log(event, words(5), ["0x" + "0" * 64, dirty]))
     assert params == {"from": "0x" + "0" * 40, "to": "0x" + "0" * 39 + "6", "value": "5"}
@@ -142,10 +145,10 @@ def test_only_the_low_bits_of_a_dirty_topic_are_used() -> None:
 
 def test_the_abi_without_dirty_words_is_preferred() -> None:
     first, second = (
-        parse_event("Told(address indexed who, uint256 much)"),
-        parse_event("Told(address who, uint256 indexed much)"),
+        event_of_text("Told(address indexed who, uint256 much)"),
+        event_of_text("Told(address who, uint256 indexed much)"),
     )
-    assert (first.topic0, first.topics) == (second.topic0, second.topics)
+    assert (first.topic0, first.topic_count) == (second.topic0, second.topic_count)
     decoder = Decoder(Abis([second, first], {}))
     amount, address = words(2**200 + 7), words(int(ADDRESS, 16))
     for topic, data, names in ((address, amount, ["who", "much"]), (amount, address, ["much", "who"])):
@@ -162,7 +165,7 @@ def test_data_that_expands_too_much_is_not_decoded() -> None:
 
 @pytest.mark.parametrize("event", well_known(), ids=lambda event: event.signature)
 def test_fragments_are_written_and_read(event: Event) -> None:
-    assert read_fragment(write_fragment(event)) == event
+    assert event_of_fragment(fragment_of_event(event)) == event
 
 
 def test_short_names_of_types_are_made_canonical() -> None:

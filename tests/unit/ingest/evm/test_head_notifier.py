@@ -71,7 +71,7 @@ def test_each_head_is_reported() -> None:
             connection.send(json.dumps({"jsonrpc": "2.0", "method": "eth_subscription", "params": {}}))
 
     with server(talk) as url, waking(url, poll_s=60) as notifier:
-        until(lambda: notifier.subscribed)
+        until(lambda: notifier.is_subscribed)
         while notifier.wait(0.2):
             pass
         for _ in range(3):
@@ -86,7 +86,7 @@ def test_a_rejected_subscription_falls_back_to_polling() -> None:
 
     with structlog.testing.capture_logs() as logs, server(talk) as url, waking(url) as notifier:
         until(lambda: bool(logs))
-        assert not notifier.subscribed
+        assert not notifier.is_subscribed
         assert told_by(notifier)
         assert told_by(notifier)
     assert KEY not in str(logs)
@@ -105,8 +105,8 @@ def test_a_server_that_starts_later_is_used() -> None:
         until(lambda: bool(logs))  # the first connection was rejected
         assert KEY not in str(logs)
         with server(talk, port):
-            until(lambda: notifier.subscribed)
-        until(lambda: not notifier.subscribed)
+            until(lambda: notifier.is_subscribed)
+        until(lambda: not notifier.is_subscribed)
         assert told_by(notifier)
 
 
@@ -125,7 +125,7 @@ def test_an_unexpected_error_does_not_end_the_subscription(monkeypatch: pytest.M
 
     monkeypatch.setattr("headwater.ingest.evm.head_notifier.connect", failing_once)
     with structlog.testing.capture_logs() as logs, server(talk) as url, waking(url) as notifier:
-        until(lambda: notifier.subscribed)
+        until(lambda: notifier.is_subscribed)
         assert notifier.failures == 1
     assert "RuntimeError" in str(logs)
     assert KEY not in str(logs)

@@ -1,4 +1,6 @@
-"""The ingest on nodes with wrong data: its streams equal those of a correct node, and it never stops for good.
+"""On nodes with wrong data, the ingest's streams equal the streams of a correct node.
+
+The ingest never stops forever.
 
 A run prints its seed; HEADWATER_TEST_SEED=<seed> repeats the run of ten thousand blocks.
 """
@@ -19,8 +21,8 @@ from headwater.backoff import Backoff
 from headwater.ingest.base import Step, StreamRecord
 from headwater.ingest.evm.abi import Abis
 from headwater.ingest.evm.blocks import Header, Receipt, from_receipts
+from headwater.ingest.evm.chain_reader import EvmReader
 from headwater.ingest.evm.decode import Decoder
-from headwater.ingest.evm.feed import EvmFeed
 from headwater.ingest.evm.options import EvmOptions
 from headwater.ingest.evm.position import Position
 from headwater.ingest.evm.records import ENTITIES, Converter
@@ -92,7 +94,7 @@ class World:
             {"name": "n", "chain": self.name, "rpc": addresses, "poll_s": 0.005, "from_block": 0, "fetch": self.fetch}
         )
         decoder = Decoder(Abis(well_known(), {}))
-        feed = EvmFeed(
+        reader = EvmReader(
             options=options,
             decoder=decoder,
             tokens={},
@@ -101,7 +103,7 @@ class World:
             stop=self.stop,
         )
         try:
-            run(feed, self.store.open, self.stop, self.metrics, Backoff(0.001, 0.01))
+            run(reader, self.store.open, self.stop, self.metrics, Backoff(0.001, 0.01))
         except BaseException as error:  # noqa: BLE001  # an ingest that ends by itself fails the test
             self.failure = error
 
@@ -150,7 +152,10 @@ def comparable(value: bytes) -> dict[str, Any]:
 
 
 def standing(records: Sequence[StreamRecord]) -> dict[bytes, dict[str, Any]]:
-    """Return the records of a zerolag stream after all retractions. Assert that no record is repeated."""
+    """Return the records of a zerolag stream after all retractions.
+
+    Assert that no record is repeated.
+    """
     found: dict[bytes, dict[str, Any]] = {}
     for record in records:
         value = comparable(record.value)

@@ -1,4 +1,7 @@
-"""Several nodes of one chain: the choice of a node, and failing, lagging and disagreeing nodes."""
+"""One of several nodes of a chain is chosen.
+
+Nodes fail, lag and disagree.
+"""
 
 import random
 from collections.abc import Callable, Iterator, Sequence
@@ -214,7 +217,7 @@ def test_the_node_that_has_the_ingests_block_is_used(open_pool: Callable[..., Po
     true, other = chain(), chain(seed=2)
     pool = open_pool(node_of(other), node_of(true))
     with capture_logs() as logs:
-        assert pool.pool.has_block(20, true.blocks[20].hash)
+        assert pool.pool.switch_to_node_with(20, true.blocks[20].hash)
     assert [each["event"] for each in logs] == [
         "a node is on another fork than the ingest",
         "the ingest uses another node",
@@ -227,10 +230,10 @@ def test_the_node_that_has_the_ingests_block_is_used(open_pool: Callable[..., Po
 def test_a_block_is_off_the_chain_when_all_nodes_have_another(open_pool: Callable[..., Pool]) -> None:
     true, other = chain(), chain(seed=2)
     pool = open_pool(node_of(other), node_of(other))
-    assert not pool.pool.has_block(20, true.blocks[20].hash)
+    assert not pool.pool.switch_to_node_with(20, true.blocks[20].hash)
     pool.servers[1].behave = lambda _: CUT
     with pytest.raises(NodeUnavailable, match="Not all nodes could be asked for block 20"):
-        pool.pool.has_block(20, true.blocks[20].hash)
+        pool.pool.switch_to_node_with(20, true.blocks[20].hash)
 
 
 def test_a_node_of_another_chain_is_not_used(open_pool: Callable[..., Pool]) -> None:

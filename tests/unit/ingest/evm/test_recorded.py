@@ -1,4 +1,4 @@
-"""Records of recorded blocks, compared with those of independent implementations."""
+"""Records of recorded blocks equal the records of independent implementations."""
 
 import csv
 import json
@@ -48,7 +48,9 @@ def test_logs_equal_those_of_another_reader(chain: str) -> None:
 
 
 def test_logs_equal_those_of_ethereum_etl() -> None:
-    """The recorded output of ethereum-etl is converted to JSON-RPC, and then to records. The known differences are:
+    """The recorded output of ethereum-etl is converted to JSON-RPC, and then to records.
+
+    The known differences are:
 
     it writes the time in Unix seconds as block_timestamp and in our form as item_timestamp; type and item_id are its
     own; senders and receivers it has in another stream, from which they are taken here.
@@ -172,7 +174,10 @@ NAMES = {
 
 
 def test_a_day_of_a_pool_equals_another_decoding(tmp_path: Path) -> None:
-    """Compare 6,234 events of a Uniswap v3 pool with another decoding, which has ticks as floats."""
+    """Compare 6,234 events of a Uniswap v3 pool with another decoding.
+
+    The other decoding has ticks as floats.
+    """
     blocks = of_day(EVM / "ethereum" / f"demeter_ethereum-{DAY}.raw.csv.gz")
     converted = records_of(blocks, Decoder(load_abis(Settings(data_dir=tmp_path))))["decoded_log"]
     rows = list(

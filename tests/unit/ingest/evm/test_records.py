@@ -10,7 +10,7 @@ from eth_abi.abi import encode
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.ingest.evm.abi import Abis, parse_event
+from headwater.ingest.evm.abi import Abis, event_of_text
 from headwater.ingest.evm.blocks import (
     Block,
     FullBlock,
@@ -22,9 +22,10 @@ from headwater.ingest.evm.blocks import (
     from_receipts,
 )
 from headwater.ingest.evm.decode import Decoder
-from headwater.ingest.evm.records import Converter, EncodedRecord, Token, as_zerolag, retraction
-from headwater.ingest.evm.tokens import TRANSFER, TRANSFER_BATCH, TRANSFER_SINGLE
+from headwater.ingest.evm.records import Converter, EncodedRecord, as_zerolag, retraction
+from headwater.ingest.evm.token_transfers import TRANSFER, TRANSFER_BATCH, TRANSFER_SINGLE
 from headwater.ingest.evm.well_known import well_known
+from headwater.model.listed_token import ListedToken
 from headwater.model.natural_key import natural_key
 from headwater.model.stream import find_chain
 
@@ -46,7 +47,7 @@ def block(*topics: str, data: bytes = b"") -> Block:
 
 
 def made_of(
-    seen: Block, counts: Counter[str] | None = None, *, token: Token | None = None
+    seen: Block, counts: Counter[str] | None = None, *, token: ListedToken | None = None
 ) -> dict[str, list[EncodedRecord]]:
     tokens = {TOKEN.lower(): token} if token else {}
     converter = Converter("base", Decoder(Abis(well_known(), {})), tokens)
@@ -89,7 +90,7 @@ def test_an_amount_is_a_number_and_exact_as_text() -> None:
 
 
 def test_a_listed_token_has_a_symbol_and_amounts() -> None:
-    (log_record,) = made_of(erc20(BIG), token=Token("USDC", 6))["erc20_token_transfer"]
+    (log_record,) = made_of(erc20(BIG), token=ListedToken("USDC", 6))["erc20_token_transfer"]
     record = json.loads(log_record.value)
     assert (record["token_symbol"], record["amount_str"]) == ("usdc", f"{str(BIG)[:-6]}.{str(BIG)[-6:]}")
     assert record["amount"] == float(record["amount_str"])
@@ -176,7 +177,7 @@ def test_all_streams_use_the_low_bits_of_dirty_addresses() -> None:
 
 @pytest.mark.parametrize("size", [100, 300_000])
 def test_a_too_large_decoded_record_counts_as_undecoded(size: int) -> None:
-    event = parse_event("Told(bytes what)")
+    event = event_of_text("Told(bytes what)")
     data = words(32, size) + b"\xab" * size
     converter, counts = Converter("base", Decoder(Abis([event], {})), {}), Counter[str]()
     entities = [record.entity for record in converter.convert(block(event.topic0, data=data), counts)]
@@ -185,7 +186,7 @@ def test_a_too_large_decoded_record_counts_as_undecoded(size: int) -> None:
 
 
 def test_a_log_that_expands_to_gigabytes_is_not_decoded() -> None:
-    event = parse_event("ProposalCreated(bytes[] calldatas)")
+    event = event_of_text("ProposalCreated(bytes[] calldatas)")
     data = words(32, 6_000, *[32 * 6_000] * 6_000, 192_000) + b"\xab" * 192_000
     seen = block(event.topic0, data=data)
     seen = seen._replace(logs=[*seen.logs, *erc20(3).logs])
@@ -204,7 +205,10 @@ def test_a_log_with_other_topics_is_not_a_transfer() -> None:
 
 
 def test_hex_is_converted_to_lower_case() -> None:
-    """Checksummed addresses (EIP-55) and upper-case hashes give the records and keys of lower-case ones."""
+    """Hex in any case gives the records and keys of lower-case hex.
+
+    There are checksummed addresses (EIP-55) and upper-case hashes.
+    """
     (low,) = erc20(3).logs
     written = {
         name: value if name.endswith(("Index", "Number")) else shouted(value)
@@ -260,7 +264,10 @@ def read(receipt: dict[str, Any]) -> Block:
 
 
 def test_equal_indexes_of_two_transactions_are_two_records() -> None:
-    """Some Polygon nodes restart the log index at 0 for the system transaction at the end of a block."""
+    """Some Polygon nodes restart the log index at 0 for the last transaction of a block.
+
+    It is the system transaction.
+    """
     first, second = erc20(3).logs[0], erc20(4).logs[0]
     second.transaction_hash = "0x" + "4a" * 32
     seen = erc20(3)._replace(logs=[first, second])
@@ -286,4 +293,4 @@ def test_a_retraction_differs_in_one_member() -> None:
 
 def test_the_shipped_events_have_no_doubles() -> None:
     events = well_known()
-    assert len({(event.topic0, event.topics) for event in events}) == len(events)
+    assert len({(event.topic0, event.topic_count) for event in events}) == len(events)

@@ -1,4 +1,6 @@
-"""Both streams of an ingest on a chain in memory that grows and forks, while the ingest process dies.
+"""Both streams of an ingest are correct on a chain that grows and forks.
+
+The chain is in memory, and the ingest process dies.
 
 Whenever the chain is stable, the normal streams have the final blocks, once and in order. After all retractions, the
 zerolag streams have the blocks of the current chain.
@@ -18,14 +20,14 @@ from pydantic import SecretStr
 from headwater.errors import IngestStopped, NodeUnavailable
 from headwater.ingest.base import Step, StreamRecord
 from headwater.ingest.evm.blocks import Block, Header, Log
-from headwater.ingest.evm.feed import first_step
+from headwater.ingest.evm.chain_reader import first_step
 from headwater.ingest.evm.final_blocks import FinalBlocks
 from headwater.ingest.evm.head_blocks import HeadBlocks
 from headwater.ingest.evm.ingest_state import IngestState
 from headwater.ingest.evm.options import EvmOptions
 from headwater.ingest.evm.position import Position, decode
 from headwater.ingest.evm.records import ENTITIES, Converter
-from headwater.ingest.evm.tokens import TRANSFER
+from headwater.ingest.evm.token_transfers import TRANSFER
 from tests.support.examples import examples
 
 CONFIRMATIONS, DEPTH = 3, 6
@@ -48,25 +50,25 @@ class Chain:
         parent = self.blocks_now[-1].hash if self.blocks_now else WORD
         number, hash_ = len(self.blocks_now), f"0x{next(self._hashes):064x}"
         # Transactions reappear in blocks of another fork with the same keys, as on a real chain.
-        made = [
+        logs_of_block = [
             Log(TOKEN, [TRANSFER, WORD, WORD], WORD, hash_, hex(number), f"0x{number:x}", "0x0", hex(index))
             for index in range(logs)
         ]
-        self.blocks_now.append(Block(number, hash_, parent, number, made, {}))
+        self.blocks_now.append(Block(number, hash_, parent, number, logs_of_block, {}))
 
     def header(self, block: int | str) -> Header | None:
-        shown = self.blocks_now[: max(1, len(self.blocks_now) - self.behind)]
-        number = len(shown) - 1 if block == "latest" else block
+        visible = self.blocks_now[: max(1, len(self.blocks_now) - self.behind)]
+        number = len(visible) - 1 if block == "latest" else block
         assert isinstance(number, int)
-        if not 0 <= number < len(shown):
+        if not 0 <= number < len(visible):
             return None
-        found = shown[number]
+        found = visible[number]
         return Header(hex(number), found.hash, found.parent_hash, hex(found.timestamp))
 
     def headers(self, blocks: Sequence[int | str]) -> list[Header | None]:
         return [self.header(block) for block in blocks]
 
-    def has_block(self, number: int, hash_: str) -> bool:
+    def switch_to_node_with(self, number: int, hash_: str) -> bool:
         found = self.header(number)
         return found is not None and found.hash == hash_
 
@@ -81,7 +83,10 @@ class Crash(Exception):
 
 
 class Store:
-    """A fake Kafka that stores steps atomically. `first` is the first block of the zerolag streams."""
+    """A fake Kafka that stores steps atomically.
+
+    `first` is the first block of the zerolag streams.
+    """
 
     def __init__(self) -> None:
         self.records: list[StreamRecord] = []
@@ -111,7 +116,10 @@ def steps_of(
     fast: bool = True,
     from_block: int | None = 0,
 ) -> Iterator[Step]:
-    """Run a process from its start until there is nothing new. If `fast`, it also writes the zerolag streams."""
+    """Run a process from its start until there is nothing new.
+
+    If `fast`, it also writes the zerolag streams.
+    """
     options = EvmOptions(
         name="test",
         chain="base",
@@ -172,7 +180,10 @@ class Ingest(RuleBasedStateMachine):
 
     @rule(steps=st.integers(0, 4), stored=st.booleans())
     def die(self, steps: int, stored: bool) -> None:
-        """Kill the process after some steps. The last one may be stored, as in an unconfirmed transaction."""
+        """Kill the process after some steps.
+
+        The last one may be stored, as in an unconfirmed transaction.
+        """
         self.calm = False
         running = steps_of(self.chain, self.store, self.pool)
         for step in itertools.islice(running, steps):
@@ -265,7 +276,7 @@ def test_a_reorganisation_below_final_blocks_stops_the_ingest(pool: ThreadPoolEx
     del chain.blocks_now[5:]
     for _ in range(9):
         chain.mine(1)
-    with pytest.raises(IngestStopped, match="another block 6 than the one whose records are in its streams"):
+    with pytest.raises(IngestStopped, match="another block 6 than the block whose records are in its streams"):
         run(chain, store, pool, fast=False)
 
 

@@ -12,7 +12,7 @@ from eth_abi.registry import registry
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.ingest.evm.abi import Param, read_fragment
+from headwater.ingest.evm.abi import Param, event_of_fragment
 from headwater.ingest.evm.values import MAX_DEPTH, MAX_READ_BYTES, amount_text, parameters, reader_of, word_of
 
 WORD_TYPES = st.one_of(
@@ -47,7 +47,7 @@ def as_text(value: Any) -> Any:
 
 def param(kind: str, components: list[Any] | None = None) -> Param:
     entry = {"name": "a", "type": kind, "components": components or []}
-    event = read_fragment({"type": "event", "name": "E", "inputs": [entry]})
+    event = event_of_fragment({"type": "event", "name": "E", "inputs": [entry]})
     assert event is not None
     return event.params[0]
 

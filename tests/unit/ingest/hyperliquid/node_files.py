@@ -1,4 +1,4 @@
-"""A node's directory, and a feed that reads it."""
+"""Writes the directory of a node, and reads it with the chain reader."""
 
 import json
 import time
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from headwater.ingest.base import StreamRecord
-from headwater.ingest.hyperliquid.feed import NodeFeed
+from headwater.ingest.hyperliquid.node_files_reader import NodeFilesReader
 from headwater.ingest.hyperliquid.options import HyperliquidOptions
 
 USER = "0x" + "a" * 40
@@ -58,7 +58,10 @@ def append(path: Path, data: bytes) -> None:
 
 @dataclass
 class Reader:
-    """Reads a node's directory until there is nothing new. Each call continues with a new feed."""
+    """Reads a node's directory until there is nothing new.
+
+    Each call continues with a new chain reader.
+    """
 
     root: Path
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -70,13 +73,13 @@ class Reader:
     """The offset of the clock in seconds."""
     idle_yield_s: float = 0.0
 
-    def feed(self) -> NodeFeed:
+    def chain_reader(self) -> NodeFilesReader:
         options = HyperliquidOptions(name="t", node_data=self.root, **self.options)
-        return NodeFeed(options, lambda: time.time() + self.now, idle_yield_s=self.idle_yield_s)
+        return NodeFilesReader(options, lambda: time.time() + self.now, idle_yield_s=self.idle_yield_s)
 
     def read(self) -> list[StreamRecord]:
         found: list[StreamRecord] = []
-        steps = self.feed().steps(self.position)
+        steps = self.chain_reader().steps(self.position)
         for step in steps:
             if step is None:
                 break

@@ -65,7 +65,7 @@ class TestTradesOfFills:
         fills.add(fill(1, "A"))
         fills.add(fill(2, "A", time=TIME_MS + 1), time_ms=TIME_MS + 1)
         assert fills.batch.skipped == {UNMATCHED_FILL: 1}
-        assert [half.trade[2] for half in fills.converter.unmatched_fills] == [2]
+        assert [half.trade_key[2] for half in fills.converter.unmatched_fills] == [2]
 
     def test_two_fills_of_one_side_are_not_a_trade(self) -> None:
         fills = Fills()

@@ -1,4 +1,7 @@
-"""Positions: time ranges by folder, ranges of block numbers, and positions of older versions."""
+"""Positions have time ranges by folder and ranges of block numbers.
+
+Positions of older versions can be read.
+"""
 
 import json
 
@@ -97,7 +100,7 @@ def test_a_nodes_position_of_an_older_version() -> None:
     assert position.coverage("fills").spans == [Span(0, 10, 20), Span(2, 30, 40)]
     assert position.coverage("orders").spans == []
     assert position.seen == {"fills": [(5, 12)]}
-    assert position.halves[0].trade == (40, "BTC", 7)
+    assert position.unmatched_fills[0].trade_key == (40, "BTC", 7)
 
 
 def test_a_websocket_position_of_an_older_version() -> None:

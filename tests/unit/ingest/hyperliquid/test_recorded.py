@@ -20,7 +20,7 @@ from headwater.ingest.base import StreamRecord
 from headwater.ingest.hyperliquid import records
 from headwater.ingest.hyperliquid import websocket_messages as messages
 from headwater.ingest.hyperliquid.position import WebSocketPosition
-from headwater.ingest.hyperliquid.websocket import EventDeduplicator
+from headwater.ingest.hyperliquid.websocket_reader import EventDeduplicator
 from headwater.model.natural_key import natural_key
 from tests.unit.ingest.hyperliquid.node_files import USER, Reader, append, lines
 
@@ -128,7 +128,10 @@ def test_trades_of_recorded_fills(tmp_path: Path, name: str, distinct: int, trad
 
 
 def test_forms_of_the_api(tmp_path: Path) -> None:
-    """Fill of the API have the form `[user, fill]`, and old ones have no tid. Orders have the node's time format."""
+    """Fill of the API have the form `[user, fill]`, and old ones have no tid.
+
+    Orders have the node's time format.
+    """
     fills = [
         *parsed("fills/api_userFills.json"),
         *parsed("fills/nautilus_http_user_fills_dust_conversion.json"),
@@ -148,13 +151,13 @@ def test_forms_of_the_api(tmp_path: Path) -> None:
         "fill": 306, "order": 8, "misc_event": 18,
     }  # fmt: skip
     assert len({record.key for record in found["fill"]}) == 306, "old fills have no tid, and one order met up to seven"
-    assert set(reader.skipped) <= {"fill without its other half"}, "the API returns one user's fills"
+    assert set(reader.skipped) <= {"fill without the fill of the other side"}, "the API returns one user's fills"
 
 
 def test_blocks() -> None:
     """Block of the explorer have a hash; envelopes are a node's lines without events."""
     full, without_hash = content("blocks/block_samples.jsonl").splitlines()
-    (block,) = EventDeduplicator(WebSocketPosition()).blocks(messages.read(b"[%b]" % full))  # type: ignore[arg-type]  # blocks
+    (block,) = EventDeduplicator(WebSocketPosition()).deduplicate_blocks(messages.read(b"[%b]" % full))  # type: ignore[arg-type]  # blocks
     assert json.loads(messages.block_record(block).value) == json.loads(full)
     assert messages.read(b"[%b]" % without_hash)[0].hash == ""  # type: ignore[index]  # blocks
     envelopes = content("blocks/block_envelopes.jsonl").splitlines()
@@ -175,12 +178,14 @@ def test_trades_of_the_websocket() -> None:
             lot = [ws_trade(coin, row) for row in table[start : start + 10]]
             data = msgspec.Raw(json.dumps(lot).encode())
             for trades in (messages.trades(data), messages.trades(data)):
-                seen.update(messages.trade_record(*trade).key.decode() for trade in new.trades(trades))
+                seen.update(messages.trade_record(*trade).key.decode() for trade in new.deduplicate_trades(trades))
     assert len(ids) == 2248, "the recording has 31 trades twice"
     assert seen.total() == len(seen) == len(ids)
     assert new.skipped == {"repeated trade": 2 * 2279 - 2248}
     http = parsed("trades/nautilus_http_recent_trades_btc.json")
-    fresh = EventDeduplicator(WebSocketPosition()).trades(messages.trades(msgspec.Raw(json.dumps(http).encode())))
+    fresh = EventDeduplicator(WebSocketPosition()).deduplicate_trades(
+        messages.trades(msgspec.Raw(json.dumps(http).encode()))
+    )
     assert [trade.tid for trade, _ in fresh] == [300001, 300002, 300003], "a snapshot may begin with the newest"
 
 
@@ -201,7 +206,7 @@ def ws_trade(coin: str, row: dict[str, str]) -> dict[str, Any]:
     ],
 )
 def test_tables_that_no_node_writes(name: str, count: int, missing: str) -> None:
-    """These tables lack members of a record. `headwater replay` can feed them as CSV."""
+    """These tables lack members of a record. `headwater replay` can write them as CSV."""
     table = list(rows(name))
     assert len(table) == count
     with pytest.raises(records.BAD_EVENT_ERRORS):

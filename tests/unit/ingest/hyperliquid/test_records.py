@@ -31,7 +31,7 @@ def test_a_fill_keeps_every_byte_that_the_node_wrote() -> None:
         b'{"user":"0xab","coin":"BTC","px":"1.50","sz":"0.10","side":"B","time":5,"hash":"0x0","oid":1,'
         b'"crossed":true,"tid":9,"startPosition":"-7.50","builderFee":"0.000","liquidation":{"markPx":"1.0"},"block_number":12}'
     )
-    assert half.trade == (5, "BTC", 9)
+    assert half.trade_key == (5, "BTC", 9)
 
 
 def test_fills_of_one_order_without_a_tid_are_distinguished() -> None:

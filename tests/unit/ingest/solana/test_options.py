@@ -10,8 +10,9 @@ import pytest
 from pydantic import ValidationError
 
 from headwater.app.ingest_kinds import load_ingests
+from headwater.app.solana_ingest import open_solana
 from headwater.errors import SetupError
-from headwater.ingest.solana.feed import SolanaFeed, open_solana
+from headwater.ingest.solana.chain_reader import SolanaReader
 from headwater.ingest.solana.options import SolanaOptions
 from headwater.settings import Settings
 
@@ -40,11 +41,11 @@ def test_invalid_combinations(given: dict[str, Any], fault: str) -> None:
 def test_a_file_may_name_a_variable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "ingests.json").write_text(json.dumps({"main": {"type": "solana", "rpc": "$NODE"}}))
     monkeypatch.setenv("NODE", NODE)
-    [(name, (options, open_feed))] = load_ingests(tmp_path / "ingests.json").items()
+    [(name, (options, open_reader))] = load_ingests(tmp_path / "ingests.json").items()
     assert isinstance(options, SolanaOptions)
     assert (name, options.chain, options.rpc.get_secret_value()) == ("main", "solana", NODE)
     assert NODE not in repr(options)
-    assert isinstance(open_feed(options, Settings(), Event()), SolanaFeed)
+    assert isinstance(open_reader(options, Settings(), Event()), SolanaReader)
 
 
 def test_a_fault_in_a_file(tmp_path: Path) -> None:
@@ -56,6 +57,6 @@ def test_a_fault_in_a_file(tmp_path: Path) -> None:
 def test_base64_needs_an_extra_and_json_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "solders", None)
     options = SolanaOptions.model_validate({"name": "n", "rpc": NODE})
-    assert isinstance(open_solana(options, None, Event()), SolanaFeed)
+    assert isinstance(open_solana(options, Settings(), Event()), SolanaReader)
     with pytest.raises(SetupError, match="The encoding base64 needs the extra `solana`"):
-        open_solana(options.model_copy(update={"encoding": "base64"}), None, Event())
+        open_solana(options.model_copy(update={"encoding": "base64"}), Settings(), Event())

@@ -1,4 +1,7 @@
-"""Records of blocks: the stream's fields, equal from both encodings, and complete for recorded blocks."""
+"""Records of blocks have the stream's fields, and are equal from both encodings.
+
+They are complete for recorded blocks.
+"""
 
 import gzip
 import json
@@ -304,7 +307,10 @@ TRANSFER = to_base58(bytes([9]) * 32)
 
 @pytest.mark.parametrize("encode", [lambda entry: entry, as_wire], ids=["json", "base64"])
 class TestVotes:
-    """Agave's rule is: one instruction of the vote program, in a legacy message with at most two signatures."""
+    """Agave's rule is one instruction of the vote program in a legacy message.
+
+    The message has at most two signatures.
+    """
 
     @pytest.mark.parametrize("signatures", [1, 2])
     def test_simple_votes_are_left_out(self, encode: Any, signatures: int) -> None:

@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 from headwater.model.price import archive, state, tail
 from headwater.model.price.archive import ArchivedTicks, TimeBucket
 from headwater.model.price.band import hour_of
-from headwater.model.price.codec import decode, encode
+from headwater.model.price.codec import decode_state, encode_state
 from headwater.model.price.series import Tick
 from headwater.model.price.single_band import evaluate_single_band
 from headwater.model.price.state import TokenState
 from headwater.model.price.stats import EvaluableState, Stats, evaluate, needed_buckets
-from headwater.model.price.tick import pack
-from headwater.model.price.view import read_at
+from headwater.model.price.tick import encode_value
+from headwater.model.price.view import view_with_tail
 from tests.support.examples import examples
 from tests.support.prices import DAY, HOUR, MINUTE, brute_force, figures
 
@@ -28,34 +28,34 @@ FAR = 1 << 60
 class Stored:
     """A state, its tail and its archived ticks, as bytes like in the price store."""
 
-    def __init__(self, mint: bytes = b"Mint") -> None:
-        self.mint = mint
+    def __init__(self, address: bytes = b"Mint") -> None:
+        self.address = address
         self.state: bytes | None = None
         self.tail: bytes | None = None
         self.archived: dict[TimeBucket, bytes] = {}
 
     def append(self, ticks: Iterable[Tick]) -> None:
-        packed = [pack(*tick, 6) + self.mint[: tick[1] % 5] for tick in ticks]
-        self.tail = (self.tail or b"") + tail.pack(packed)
+        packed = [encode_value(*tick, 6) + self.address[: tick[1] % 5] for tick in ticks]
+        self.tail = (self.tail or b"") + tail.encode_tail(packed)
 
     def fold(self, ticks: Iterable[Tick], now: int = FAR) -> None:
-        folded = TokenState() if self.state is None else decode(self.state)
-        packed = [(*tick, 6, self.mint[: tick[1] % 5]) for tick in ticks]
-        folded.fold_all([*(tail.unpack(self.tail) if self.tail else ()), *packed], now)
+        folded = TokenState() if self.state is None else decode_state(self.state)
+        packed = [(*tick, 6, self.address[: tick[1] % 5]) for tick in ticks]
+        folded.fold_all([*(tail.decode_tail(self.tail) if self.tail else ()), *packed], now)
         folded.bound_size()
         for bucket, ticks in folded.to_archive.items():
-            self.archived[bucket] = archive.encode(bucket, [*ticks, *self._stored(bucket).ticks()])
-        self.state, self.tail = encode(folded), None
+            self.archived[bucket] = archive.encode_archived(bucket, [*ticks, *self._stored(bucket).ticks()])
+        self.state, self.tail = encode_state(folded), None
 
     def _stored(self, bucket: TimeBucket) -> ArchivedTicks:
         return ArchivedTicks(bucket, self.archived.get(bucket, b""))
 
     def evaluate(self, now: int, *, filter_outliers: bool = True) -> Stats | None:
-        read = read_at(self.state, self.tail, now)
-        stats = self._evaluated(read, now, filter_outliers=filter_outliers)
-        folded = decode(self.state) if self.state else TokenState()
+        view = view_with_tail(self.state, self.tail, now)
+        stats = self._evaluated(view, now, filter_outliers=filter_outliers)
+        folded = decode_state(self.state) if self.state else TokenState()
         folded.fold_due(now)
-        folded.fold_all(tail.unpack(self.tail) if self.tail else (), now)
+        folded.fold_all(tail.decode_tail(self.tail) if self.tail else (), now)
         assert self._evaluated(folded, now, filter_outliers=filter_outliers) == stats
         hour = TimeBucket(hour_of(now - DAY))
         [plain] = evaluate_single_band([(self.state, self.tail, self.archived.get(hour))], hour.hour, now)
@@ -117,16 +117,17 @@ tokens = st.lists(st.lists(one_tick, max_size=20), max_size=8)
 def test_many_tokens_in_one_call(series: list[list[Tick]], wait: int, draw: random.Random, many: int) -> None:
     all_times = [time for ticks in series for time, _, _ in ticks]
     now = max(all_times, default=START) + wait
-    found = [Stored(draw.choice([b"", b"", b"", b"Mint"])) for _ in series]
+    stored_tokens = [Stored(draw.choice([b"", b"", b"", b"Mint"])) for _ in series]
     with patch.object(state, "MAX_RECENT_TICKS", many):
-        for stored, ticks in zip(found, series, strict=True):
+        for stored, ticks in zip(stored_tokens, series, strict=True):
             for batch in batches(ticks, draw):
                 draw.choice([stored.append, stored.append, stored.fold])(batch)
     hour = TimeBucket(hour_of(now - DAY))
-    plain = evaluate_single_band([(one.state, one.tail, one.archived.get(hour)) for one in found], hour.hour, now)
-    for stored, ticks, stats in zip(found, series, plain, strict=True):
+    parts = [(stored.state, stored.tail, stored.archived.get(hour)) for stored in stored_tokens]
+    plain = evaluate_single_band(parts, hour.hour, now)
+    for stored, ticks, stats in zip(stored_tokens, series, plain, strict=True):
         is_single_band = (
-            stored.mint == b"" and ticks and all(1 <= price < 2 and time <= now for time, _, price in ticks)
+            stored.address == b"" and ticks and all(1 <= price < 2 and time <= now for time, _, price in ticks)
         )
         if is_single_band and many:
             assert stats is not None
@@ -137,14 +138,14 @@ def test_many_tokens_in_one_call(series: list[list[Tick]], wait: int, draw: rand
 
 def walk(draw: random.Random, days: float) -> list[Tick]:
     """Generate trades with gaps, jumps, outliers, and several trades at one time."""
-    found, time, price, order = [], START, draw.uniform(1, 100), 0
+    trades, time, price, order = [], START, draw.uniform(1, 100), 0
     while time < START + days * DAY:
         time += draw.choice([0, 0, draw.randrange(1000), draw.randrange(5 * MINUTE), draw.randrange(20 * MINUTE)])
         time += draw.randrange(9 * HOUR) if draw.random() < 0.003 else 0
         price *= draw.uniform(2, 20) if draw.random() < 0.002 else draw.uniform(0.99, 1.01)
         order += 1
-        found.append((time, order, price * draw.uniform(5, 1e5) if draw.random() < 0.003 else price))
-    return found
+        trades.append((time, order, price * draw.uniform(5, 1e5) if draw.random() < 0.003 else price))
+    return trades
 
 
 @pytest.mark.parametrize("many", [0, 30, 1024])
@@ -194,16 +195,16 @@ def test_the_newest_tick_tells_decimals_and_address() -> None:
     folded.fold((START, 0, 1.0, 6, b""), FAR)
     stats = evaluate(folded, START + 5)
     assert stats is not None
-    assert (stats.decimals, stats.mint) == (9, "So111")
+    assert (stats.decimals, stats.address) == (9, "So111")
 
 
 @pytest.mark.parametrize(("time", "decimals"), [(START - 1, 6), (START, 9), (START + 1, 9)])
 def test_the_newest_tick_of_a_tail_has_the_decimals(time: int, decimals: int) -> None:
     stored = Stored(b"")
     stored.fold([(START, 0, 1.0)])
-    stored.tail = tail.pack([pack(time, 0, 1.0, 9), pack(START - 5, 0, 1.0, 30)])
+    stored.tail = tail.encode_tail([encode_value(time, 0, 1.0, 9), encode_value(START - 5, 0, 1.0, 30)])
     now = START + MINUTE
-    by_itself = evaluate(read_at(stored.state, stored.tail, now), now)
+    by_itself = evaluate(view_with_tail(stored.state, stored.tail, now), now)
     [by_columns] = evaluate_single_band([(stored.state, stored.tail, None)], hour_of(now - DAY), now)
     assert by_itself == by_columns
     assert by_columns is not None
@@ -234,17 +235,17 @@ def test_a_tail_ahead_of_the_clock_waits(*, is_folded: bool) -> None:
 
 @given(st.lists(st.sampled_from([b"", b"0xAA", b"So111", b"x" * 230]), max_size=12))
 def test_a_tail_holds_what_is_appended(addresses: list[bytes]) -> None:
-    values = [pack(START + n, n, 1.5 * n, 6) + address for n, address in enumerate(addresses)]
-    packed = b"".join(tail.pack(values[at : at + 5]) for at in range(0, len(values), 5))
-    assert (tail.unpack(packed) if packed else []) == [
+    values = [encode_value(START + n, n, 1.5 * n, 6) + address for n, address in enumerate(addresses)]
+    packed = b"".join(tail.encode_tail(values[at : at + 5]) for at in range(0, len(values), 5))
+    assert (tail.decode_tail(packed) if packed else []) == [
         (START + n, n, 1.5 * n, 6, address) for n, address in enumerate(addresses)
     ]
 
 
 def test_too_many_ticks_for_a_tail() -> None:
-    assert tail.fits([b"x" * 25] * 20)
-    assert not tail.fits([b"x" * 25] * 21)
-    assert not tail.fits([b"x" * 256])
+    assert tail.fits_in_tail([b"x" * 25] * 20)
+    assert not tail.fits_in_tail([b"x" * 25] * 21)
+    assert not tail.fits_in_tail([b"x" * 256])
 
 
 def test_no_tick() -> None:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.model.price.tick import MAX_AHEAD_MS, BadTick, from_topic, partition_of, to_topic, token_key
+from headwater.model.price.tick import MAX_AHEAD_MS, BadTick, decode_ticks, encode_tick, partition_of, token_key
 
 NOW = 1_767_323_045_678
 TICK = {
@@ -25,8 +25,8 @@ TICK = {
 def tick(**changes: Any) -> Any:
     """Return the tick as read from the topic, without members that are None."""
     record = {name: value for name, value in (TICK | changes).items() if value is not None}
-    key, value = to_topic(json.dumps(record).encode(), NOW)
-    [folded] = from_topic([value])
+    key, value = encode_tick(json.dumps(record).encode(), NOW)
+    [folded] = decode_ticks([value])
     return key, folded
 
 
@@ -104,6 +104,8 @@ def test_other_addresses_keep_their_case() -> None:
         ({"block_number": -1}, "block_number"),
         ({"block_number": 1 << 40}, "block_number"),
         ({"block_number": 0.5}, "block_number"),
+        ({"block_number": True}, "block_number"),
+        ({"log_index": True}, "log_index"),
         ({"log_index": "many"}, "log_index"),
         ({"log_index": "1_0"}, "log_index"),
         ({"block_number": "7\n"}, "block_number"),
@@ -111,26 +113,26 @@ def test_other_addresses_keep_their_case() -> None:
     ],
 )
 def test_the_error_says_what_is_wrong_with_a_tick(changes: dict[str, Any], word: str) -> None:
-    with pytest.raises(BadTick, match=word) as refused:
+    with pytest.raises(BadTick, match=word) as raised:
         tick(**changes)
-    assert refused.value.error == "BadTick"
+    assert raised.value.error == "BadTick"
 
 
 @pytest.mark.parametrize("value", [None, b"", b"{", b"[1]", b'"x"', b"\xff", b"[" * 100_000])
 def test_values_that_are_not_objects(value: bytes | None) -> None:
-    with pytest.raises(BadTick) as refused:
-        to_topic(value, NOW)
-    assert refused.value.error == "InvalidJSON"
+    with pytest.raises(BadTick) as raised:
+        encode_tick(value, NOW)
+    assert raised.value.error == "InvalidJSON"
 
 
 @given(st.text(max_size=30), st.text(max_size=50), st.floats() | st.integers() | st.text(max_size=5))
 def test_any_record_is_a_tick_or_bad(chain: str, address: str, number: float | str) -> None:
     record = TICK | {"chain": chain, "token_address": address, "timestamp": number, "log_index": number}
     try:
-        key, value = to_topic(json.dumps(record).encode(), NOW)
+        key, value = encode_tick(json.dumps(record).encode(), NOW)
     except BadTick:
         return
-    [folded] = from_topic([value])
+    [folded] = decode_ticks([value])
     assert key == token_key(chain, address).encode()
     assert (folded[4].decode() or address.lower()).lower() == address.lower()
 
@@ -140,6 +142,6 @@ def test_a_token_has_one_partition() -> None:
 
 
 def test_many_ticks_together_equal_single_ones() -> None:
-    plain, long = (to_topic(json.dumps(TICK | {"token_address": one}).encode(), NOW)[1] for one in ("0xab", "So1"))
+    plain, long = (encode_tick(json.dumps(TICK | {"token_address": one}).encode(), NOW)[1] for one in ("0xab", "So1"))
     for values in ([plain, plain], [plain, long], [long, long]):
-        assert [*from_topic(values)] == [tick for value in values for tick in from_topic([value])]
+        assert [*decode_ticks(values)] == [tick for value in values for tick in decode_ticks([value])]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from headwater.record_files.formats.text_columns import to_json
+from headwater.record_files.formats.text_columns import converter_of
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,7 @@ from headwater.record_files.formats.text_columns import to_json
     ],
 )
 def test_to_json(type_: str | None, text: str, expected: bytes | None) -> None:
-    result = to_json(type_)(text)
+    result = converter_of(type_)(text)
     assert result == (expected or (text.encode() if text[0] == "1" else b'"' + text.encode() + b'"'))
 
 
@@ -60,4 +60,4 @@ def test_to_json(type_: str | None, text: str, expected: bytes | None) -> None:
 )
 def test_values_of_another_type(type_: str | None, text: str) -> None:
     with pytest.raises(ValueError, match=r"is (no|neither)"):
-        to_json(type_)(text)
+        converter_of(type_)(text)

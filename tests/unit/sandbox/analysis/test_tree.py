@@ -4,7 +4,7 @@ import threading
 import time
 
 from headwater.sandbox.analysis.nodes import text_of
-from headwater.sandbox.analysis.state import keeps_state, may_call_flow
+from headwater.sandbox.analysis.state import keeps_state, may_use_flow_object
 from headwater.sandbox.analysis.tree import parse
 
 
@@ -30,5 +30,5 @@ def test_other_threads_go_on_while_a_broken_text_is_read() -> None:
 
 def test_a_script_without_lookups_is_stateless() -> None:
     text = "let n = 0; function process(r) { return { n: n++ } }"
-    assert not may_call_flow(text)
+    assert not may_use_flow_object(text)
     assert not keeps_state(parse(text))

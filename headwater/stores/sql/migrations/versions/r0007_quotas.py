@@ -41,30 +41,31 @@ def _count_stored_revisions() -> None:
         *(sa.column(name, sa.Integer()) for name in ("revision", *COUNTED)),
         *(sa.column(name, sa.String()) for name in ("flow_id", "config", "filter_uids")),
     )
-    this = (table.c.flow_id == sa.bindparam("of")) & (table.c.revision == sa.bindparam("number"))
+    is_revision = (table.c.flow_id == sa.bindparam("id")) & (table.c.revision == sa.bindparam("number"))
     for flow_id, number in connection.execute(sa.select(table.c.flow_id, table.c.revision)).all():
-        place = {"of": flow_id, "number": number}
-        [config] = connection.scalars(sa.select(table.c.config).where(this), place)
-        connection.execute(sa.update(table).where(this).values(**_content(config)), place)
+        parameters = {"id": flow_id, "number": number}
+        [config] = connection.scalars(sa.select(table.c.config).where(is_revision), parameters)
+        connection.execute(sa.update(table).where(is_revision).values(**_counted(config)), parameters)
 
 
-def _content(config: str) -> dict[str, Any]:
+def _counted(config: str) -> dict[str, Any]:
     """Return the new columns of a revision.
 
-    A configuration that can't be read counts by its size alone.
+    Of a configuration that can't be read, only the size is counted.
     """
-    content = {"stored_bytes": len(config.encode()), "script_bytes": 0, "workers": 1, "filter_uids": ""}
+    stored_bytes = len(config.encode())
     try:
-        read = json.loads(config)
-        transforms = read.get("transforms") or ()
-        counted = {
-            "script_bytes": sum(len((one.get("script") or "").encode()) for one in transforms),
-            "workers": int(read.get("parallelism", 1)),
-            "filter_uids": " ".join(one["uid"] for one in transforms if one.get("type") == "redis_set_filter"),
+        document = json.loads(config)
+        transforms = document.get("transforms") or ()
+        filters = [transform for transform in transforms if transform.get("type") == "redis_set_filter"]
+        return {
+            "stored_bytes": stored_bytes,
+            "script_bytes": sum(len((transform.get("script") or "").encode()) for transform in transforms),
+            "workers": int(document.get("parallelism", 1)),
+            "filter_uids": " ".join(transform["uid"] for transform in filters),
         }
     except (ValueError, TypeError, AttributeError, KeyError):
-        return content
-    return content | counted
+        return {"stored_bytes": stored_bytes, "script_bytes": 0, "workers": 1, "filter_uids": ""}
 
 
 def downgrade() -> None:

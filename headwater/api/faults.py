@@ -1,0 +1,69 @@
+"""Converts pydantic's errors to faults, whose places are JSON pointers (RFC 6901)."""
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from headwater.errors import Fault
+from headwater.model.sink import SINK_MODELS
+from headwater.model.transforms import TRANSFORM_MODELS
+from headwater.model.value_sets import MAX_REPORTED_FAULTS
+
+UNION_TAGS = TRANSFORM_MODELS.keys() | SINK_MODELS.keys()
+"""The discriminator values of the unions in request bodies: the types of transforms and of sinks."""
+TAG = "type"
+TAG_ERRORS = ("union_tag_not_found", "union_tag_invalid")
+SUBJECT = re.compile("^(?:Input|String|List) should")
+"""Matches the subject of pydantic's messages. It is cut off: the subject of a fault's sentence is the JSON pointer."""
+MESSAGES_BY_TYPE = {
+    "missing": "is required",
+    "extra_forbidden": "is not a member of this object; correct its name or omit it",
+    "union_tag_not_found": "is required",
+    "model_attributes_type": "must be a JSON object",
+    "string_unicode": "must be valid Unicode",
+}
+
+
+def pointer(parts: Iterable[str | int]) -> str:
+    """Return the JSON pointer of a path; `~` and `/` inside a name are escaped."""
+    return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in parts)
+
+
+def faults_of(errors: Sequence[Any]) -> list[Fault]:
+    """Return the faults that pydantic's errors report, at most MAX_REPORTED_FAULTS.
+
+    The pointer of a fault in a query parameter is `/<parameter>`, as if parameters were members of a body.
+    """
+    return [Fault(pointer(_path(error)), _sentence(error)) for error in errors[:MAX_REPORTED_FAULTS]]
+
+
+def _path(error: Any) -> list[str | int]:
+    """Return pydantic's `loc` without its first part and without the tags of unions.
+
+    The first part is `body`, `query` or `path`. When a union has no valid tag, pydantic's `loc` is the whole union; the
+    returned path then leads to the tag.
+    """
+    parts = list(error["loc"][1:])
+    path = [part for index, part in enumerate(parts) if not _is_tag(parts, index)]
+    return [*path, TAG] if error["type"] in TAG_ERRORS else path
+
+
+def _is_tag(parts: Sequence[str | int], index: int) -> bool:
+    """Whether a part is a union tag, which pydantic inserts after a list index.
+
+    When the body itself is a union, its tag is the first part, and a member follows.
+    """
+    if parts[index] not in UNION_TAGS:
+        return False
+    return isinstance(parts[index - 1], int) if index else len(parts) > 1
+
+
+def _sentence(error: Any) -> str:
+    if error["type"] == "union_tag_invalid":
+        tags = str(error["ctx"]["expected_tags"])
+        return "must be " + tags.replace("'", '"').replace(", ", " or ")
+    text = MESSAGES_BY_TYPE.get(error["type"], error["msg"]).removeprefix("Value error, ")
+    text = SUBJECT.sub("must", text).replace(" after validation", "")
+    if error.get("input", "") is None and text.startswith("must be "):
+        text += ", not null"
+    return str(text[:1].lower() + text[1:])

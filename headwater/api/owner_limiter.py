@@ -1,0 +1,38 @@
+"""Limits how many blocking jobs run at the same time, in total and for each owner."""
+
+from collections.abc import Callable
+from typing import TypeVar
+from weakref import WeakValueDictionary
+
+import anyio
+from anyio import to_thread
+
+MAX_CONCURRENT_CHECKS = 4
+"""A request that compiles scripts runs a V8 process of about 60 MB."""
+MAX_CONCURRENT_CHECKS_PER_OWNER = 2
+"""A script that uses up its time limit occupies its slot for seconds; one owner must not block all others."""
+MAX_CONCURRENT_UPLOADS = 32
+MAX_CONCURRENT_UPLOADS_PER_OWNER = 8
+"""The documentation recommends five concurrent uploads. Slow clients must not block other owners."""
+
+T = TypeVar("T")
+
+
+class OwnerLimiter:
+    """Limits how many jobs run on threads at the same time.
+
+    At most `total` jobs run, and at most `per_owner` jobs of one owner. Further jobs wait.
+    """
+
+    def __init__(self, total: int, per_owner: int) -> None:
+        self._total_limiter = anyio.CapacityLimiter(total)
+        self._per_owner = per_owner
+        self._limiters: WeakValueDictionary[str, anyio.CapacityLimiter] = WeakValueDictionary()
+
+    async def run(self, owner: str, job: Callable[[], T]) -> T:
+        """Run a blocking job on a thread as soon as both limits allow it."""
+        limiter = self._limiters.get(owner)
+        if limiter is None:
+            limiter = self._limiters[owner] = anyio.CapacityLimiter(self._per_owner)
+        async with limiter:
+            return await to_thread.run_sync(job, limiter=self._total_limiter)

@@ -1,0 +1,139 @@
+"""Prometheus metrics of the API: requests, and the CPU time and memory of its processes.
+
+Several API processes share one port, so a scrape reaches any of them. The processes share their values in a directory.
+When prometheus-client is imported, it chooses by the environment variable PROMETHEUS_MULTIPROC_DIR whether values are
+in memory or in files of this directory.
+"""
+
+import time
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector, values
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.metrics_core import Metric
+from prometheus_client.multiprocess import MultiProcessCollector
+from prometheus_client.registry import Collector
+
+from headwater.errors import SetupError
+
+OPENMETRICS = "application/openmetrics-text"
+CACHE_S = 1.0
+DURATION_BUCKETS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
+
+
+class PrometheusMetrics:
+    """Metrics of one API process.
+
+    Args:
+        directory: The directory in which all API processes of one port share their values, as in
+            PROMETHEUS_MULTIPROC_DIR; None when there is a single process.
+
+    Raises SetupError when `directory` is given but PROMETHEUS_MULTIPROC_DIR was not set before the process started.
+    """
+
+    def __init__(self, directory: Path | None) -> None:
+        if directory and values.ValueClass is values.MutexValue:
+            raise SetupError(f"Start the API process with PROMETHEUS_MULTIPROC_DIR={directory}.")
+        self._directory = directory
+        self._cached: dict[str, bytes] = {}
+        self._cached_at = -CACHE_S
+        self._registry = CollectorRegistry()
+        self._seconds = Histogram(
+            "headwater_http_request_duration_seconds",
+            "Time from a request's first byte to the end of its response.",
+            ["method", "route"],
+            buckets=DURATION_BUCKETS_S,
+            registry=self._registry,
+        )
+        self._requests = Counter(
+            "headwater_http_requests",
+            "Requests, by the status of the response; 0 when no response was sent.",
+            ["method", "route", "status"],
+            registry=self._registry,
+        )
+        self._uncounted = Counter(
+            "headwater_rate_limit_uncounted",
+            "Requests that the rate limit could not count because Valkey or Redis was unavailable, by outcome.",
+            ["outcome"],
+            registry=self._registry,
+        )
+        self._refused = Counter(
+            "headwater_http_refused",
+            "Requests and connections that the server refused before the application saw them, by problem type.",
+            ["problem"],
+            registry=self._registry,
+        )
+        if directory is None:
+            ProcessCollector(registry=self._registry)
+
+    def record_uncounted(self, *, passed: bool) -> None:
+        """Record a request that the rate limit could not count.
+
+        Args:
+            passed: Whether the request was executed all the same.
+        """
+        self._uncounted.labels("passed" if passed else "refused").inc()
+
+    def record_refusal(self, problem: str) -> None:
+        """Record a request or connection that the server refused.
+
+        Args:
+            problem: The name of the problem type.
+        """
+        self._refused.labels(problem).inc()
+
+    def record_request(self, method: str, route: str, status: int, seconds: float) -> None:
+        """Record a request that has ended. Status 0 means that no response was sent."""
+        self._requests.labels(method, route, str(status)).inc()
+        self._seconds.labels(method, route).observe(seconds)
+
+    def exposition(self, accept: str = "") -> tuple[bytes, str]:
+        """Return all metrics and their content type.
+
+        The format is OpenMetrics when the client accepts it, else Prometheus' text format.
+
+        Callers without a key can request the metrics as often as they like, so they are cached for CACHE_S seconds.
+        prometheus-client gets a fixed value instead of the client's Accept header, in which a client could ask for any
+        version of the format and so bypass the cache.
+        """
+        encode, content_type = choose_encoder(OPENMETRICS if OPENMETRICS in accept else "")
+        now = time.monotonic()
+        if now >= self._cached_at + CACHE_S:
+            self._cached, self._cached_at = {}, now
+        if content_type not in self._cached:
+            self._cached[content_type] = encode(self._collector())
+        return self._cached[content_type], content_type
+
+    def _collector(self) -> Collector:
+        """Return the collector of this process, or of all processes that share the directory.
+
+        The collector of several processes reads their files on each scrape.
+        """
+        if self._directory is None:
+            return self._registry
+        shared = CollectorRegistry()
+        MultiProcessCollector(shared, path=str(self._directory))  # type: ignore[no-untyped-call]  # it has no types
+        shared.register(_ProcessesCollector(self._directory))
+        return shared
+
+
+class _ProcessesCollector(Collector):
+    """Collects the CPU time and memory of each running process of a shared directory, by pid."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+
+    def collect(self) -> Iterator[Metric]:
+        families: dict[str, Metric] = {}
+        for pid in self._pids():
+            # ProcessCollector takes a function that returns the pid.
+            for metric in ProcessCollector(pid=partial(int, pid), registry=None).collect():
+                family = families.setdefault(metric.name, Metric(metric.name, metric.documentation, metric.type))
+                family.samples.extend(sample._replace(labels={"pid": str(pid)}) for sample in metric.samples)
+        yield from families.values()
+
+    def _pids(self) -> list[int]:
+        """Return the pids in the names of prometheus-client's files, which are `<kind>_<pid>.db`."""
+        return sorted({int(file.stem.rpartition("_")[2]) for file in self._directory.glob("*_*.db")})

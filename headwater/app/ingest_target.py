@@ -1,0 +1,98 @@
+"""The Kafka topics that an ingest writes to."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+from headwater.app.endpoints import Endpoints
+from headwater.app.stream_bindings import load_bindings, stream_topic, zerolag_topic
+from headwater.app.topics import create_topics
+from headwater.brokers.base import INGEST_TOPIC_CONFIG, STREAM_TOPIC_CONFIG, TopicSpec
+from headwater.brokers.cluster_admin import KafkaClusterAdmin
+from headwater.brokers.topic_reader import read_table
+from headwater.errors import BrokerUnavailable
+from headwater.ingest.base import ChainReader
+from headwater.ingest.cancellation import CancelToken
+from headwater.ingest.options import IngestOptions
+from headwater.ingest.writer import POSITIONS_TOPIC, StreamTopic, StreamWriter, transactional_id
+from headwater.model.access import KafkaAccess
+from headwater.model.binding import Bindings
+from headwater.model.stream import STREAM_PARTITIONS
+from headwater.settings import Settings
+from headwater.sinks.transactional_producer import TransactionalKafkaProducer
+
+CONNECT_WITHIN_S: Final = 10.0
+BEGIN_WITHIN_S: Final = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class IngestTarget:
+    """The Kafka topics that an ingest writes to.
+
+    Attributes:
+        access: How to connect to Kafka.
+        topics: The topics, by stream.
+        name: The name of the ingest.
+        stop: Is set to end the waits for Kafka.
+    """
+
+    access: KafkaAccess
+    topics: dict[str, StreamTopic]
+    name: str
+    stop: threading.Event
+
+    @contextmanager
+    def open(self) -> Iterator[tuple[StreamWriter, bytes | None]]:
+        """Open a writer, and read the last stored position of the ingest. Raises BrokerUnavailable."""
+        names = sorted({POSITIONS_TOPIC, *(topic.topic for topic in self.topics.values())})
+        producer = TransactionalKafkaProducer(
+            self.access, names, source_topic="", transactional_id=transactional_id(self.name)
+        )
+        try:
+            CancelToken(self.stop).run_abandonable(partial(_begin, producer))
+            position = read_table(self.access, POSITIONS_TOPIC, self.stop).get(self.name.encode())
+            yield StreamWriter(producer, self.topics, self.name), position
+        finally:
+            producer.close()
+
+
+def _begin(producer: TransactionalKafkaProducer) -> None:
+    producer.connect(CONNECT_WITHIN_S)
+    producer.init_transactions(BEGIN_WITHIN_S)  # ends a transaction of a previous process, so the position is final
+
+
+def prepare_target(
+    settings: Settings, options: IngestOptions, reader: ChainReader, stop: threading.Event
+) -> IngestTarget:
+    """Find the topics of a chain reader's streams, and create missing topics.
+
+    Raises SetupError, BrokerUnavailable.
+    """
+    endpoints = Endpoints.from_settings(settings)
+    access = endpoints.admin_kafka()
+    bindings = load_bindings(settings)
+    names = {stream: _topic_name(bindings, options.chain, stream) for stream in reader.streams}
+    specs = [TopicSpec(name, STREAM_PARTITIONS, STREAM_TOPIC_CONFIG) for name in names.values()]
+    broker = KafkaClusterAdmin(access, endpoints.replication())
+    create_topics(broker, (*specs, TopicSpec(POSITIONS_TOPIC, 1, INGEST_TOPIC_CONFIG)), stop)
+    topics: dict[str, StreamTopic] = {}
+    for stream, name in names.items():
+        partitions = broker.partitions(name)
+        if partitions is None:
+            raise BrokerUnavailable(f"The topic {name} is not on the broker.")
+        topics[stream] = StreamTopic(name, partitions)
+    return IngestTarget(access, topics, options.name, stop)
+
+
+def _topic_name(bindings: Bindings, chain: str, stream: str) -> str:
+    """Return the topic of a stream.
+
+    An unbound zerolag stream gets its default topic, because the chain reader decides whether to write the stream.
+    """
+    entity, _, zerolag = stream.partition(".")
+    if zerolag and bindings.own_topic(chain, entity):
+        return zerolag_topic(bindings, chain, stream)
+    return stream_topic(bindings, chain, stream)

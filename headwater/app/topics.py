@@ -1,0 +1,33 @@
+"""Creates the topics that Headwater's processes need before they start to work."""
+
+import threading
+
+from headwater.backoff import Backoff
+from headwater.brokers.base import STREAM_TOPIC_CONFIG, ClusterAdmin, DeploymentResources, TopicSpec
+from headwater.errors import BrokerUnavailable
+from headwater.model.binding import Bindings
+from headwater.model.stream import STREAM_PARTITIONS
+from headwater.wait_log import WaitLog
+
+
+def stream_topics(bindings: Bindings) -> tuple[TopicSpec, ...]:
+    """Return the topics of the streams, as they are created on the embedded broker."""
+    return tuple(TopicSpec(topic, STREAM_PARTITIONS, STREAM_TOPIC_CONFIG) for _, topic in bindings.own_topics())
+
+
+def create_topics(broker: ClusterAdmin, topics: tuple[TopicSpec, ...], stop: threading.Event) -> None:
+    """Create missing topics, and wait until the broker knows all topics or `stop` is set.
+
+    An unavailable broker is waited for.
+    """
+    backoff, wait_log = Backoff(0.1, 2.0), WaitLog("the start waits for Kafka")
+    while not stop.is_set():
+        try:
+            broker.ensure(DeploymentResources(topics, (), (), ()))
+            missing = [topic.name for topic in topics if not broker.partitions(topic.name)]
+            if not missing:  # consumers would treat a missing topic as an error
+                return
+            wait_log.log_if_due(reason="Kafka does not have all topics yet.", missing=missing)
+        except BrokerUnavailable as error:
+            wait_log.log_if_due(reason=error.detail)
+        stop.wait(backoff.next_delay_s())

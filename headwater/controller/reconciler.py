@@ -1,0 +1,133 @@
+"""Reconciles a deployment: observes its workers, plans actions and carries them out."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import structlog
+
+from headwater.controller.deployment_resources import WorkerSettings, worker_set
+from headwater.controller.executor import Executor
+from headwater.controller.plan import (
+    DesiredState,
+    ObservedState,
+    Plan,
+    RevisionWorkers,
+    RolloutProgress,
+    fallback_of,
+    plan,
+    predecessor_of,
+    roll_back_or_fail,
+    target_of,
+)
+from headwater.controller.sources import Sources
+from headwater.errors import DeployFailed
+from headwater.model.deployment import Deployment, DesiredPhase, Observation, Revision
+from headwater.orchestrators.base import Orchestrator
+
+log = structlog.get_logger(__name__)
+
+MAX_PLANS = 2
+"""A plan that starts workers is followed by a second plan, which evaluates the states of these workers."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Reconciler:
+    """Reconciles deployments. Thread-safe for different deployments.
+
+    Attributes:
+        settings: The settings that all workers share.
+        clock: Returns monotonic seconds.
+    """
+
+    orchestrator: Orchestrator
+    executor: Executor
+    settings: WorkerSettings
+    sources: Sources
+    clock: Callable[[], float]
+    _rollouts: dict[str, RolloutProgress | None] = field(default_factory=dict)
+    _desired: dict[str, DesiredState] = field(default_factory=dict)
+
+    def is_idle(self, deployment: Deployment) -> bool:
+        """Whether reconciling a deployment would do nothing. Raises Unavailable.
+
+        The check is cheap and sends no request to a broker.
+        """
+        planned = self._plan(self._desired_state(deployment), has_ensured_workers=False)
+        if planned.actions:
+            return False
+        self._rollouts[deployment.id] = planned.rollout
+        return True
+
+    def reconcile(self, deployment: Deployment) -> Observation | None:
+        """Bring a deployment nearer to its desired state.
+
+        Returns the observed state; None when it did not change. Raises Unavailable when a later call may succeed.
+        """
+        desired = self._desired_state(deployment)
+        try:
+            for step in range(MAX_PLANS):
+                planned = self._plan(desired, has_ensured_workers=step > 0)
+                observation = self._run(deployment, planned)
+                if observation is not None or not planned.actions:
+                    return observation
+        except DeployFailed as error:
+            return self._run(deployment, roll_back_or_fail(desired, error.detail))
+        return None
+
+    def discard(self, deployment_id: str) -> None:
+        """Forget a deployment that has ended."""
+        self._rollouts.pop(deployment_id, None)
+        self._desired.pop(deployment_id, None)
+
+    def _plan(self, desired: DesiredState, *, has_ensured_workers: bool) -> Plan:
+        deployment_id = desired.deployment.id
+        observed = ObservedState(
+            self.clock(),
+            workers=self.orchestrator.status(deployment_id),
+            successors=self.orchestrator.successors(deployment_id),
+            rollout=self._rollouts.get(deployment_id),
+            has_ensured_workers=has_ensured_workers,
+        )
+        return plan(desired, observed)
+
+    def _run(self, deployment: Deployment, planned: Plan) -> Observation | None:
+        """Carry out a plan, and remember its rollout when all actions are done.
+
+        An interrupted plan is repeated.
+        """
+        observation = self.executor.run(deployment, planned.actions)
+        self._rollouts[deployment.id] = planned.rollout
+        return observation
+
+    def _desired_state(self, deployment: Deployment) -> DesiredState:
+        """Return the desired state. It is cached until the stored deployment changes.
+
+        The hash of a worker set covers all scripts, so it is expensive.
+        """
+        cached = self._desired.get(deployment.id)
+        if cached is not None and cached.deployment is deployment:
+            return cached
+        if deployment.unreadable and deployment.desired is DesiredPhase.RUNNING:
+            log.error(
+                "a deployment can't be read; its workers are not changed",
+                deployment=deployment.id,
+                reason=deployment.unreadable,
+            )
+        fallback, predecessor = fallback_of(deployment), predecessor_of(deployment)
+        desired = DesiredState(
+            deployment,
+            self._revision_workers(deployment, target_of(deployment)),
+            None if fallback is None else self._revision_workers(deployment, fallback),
+            None if predecessor is None else self._revision_workers(deployment, predecessor),
+        )
+        self._desired[deployment.id] = desired
+        return desired
+
+    def _revision_workers(self, deployment: Deployment, revision: Revision) -> RevisionWorkers:
+        if revision.config.unreadable:
+            return RevisionWorkers(revision, None, revision.config.unreadable)
+        try:
+            binding = self.sources.binding(revision.config.source)
+        except DeployFailed as error:
+            return RevisionWorkers(revision, None, error.detail)
+        return RevisionWorkers(revision, worker_set(deployment, revision, binding, self.settings))

@@ -1,0 +1,11 @@
+"""A token of a token list."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class ListedToken:
+    """The symbol of a token, and the number of its decimals."""
+
+    symbol: str
+    decimals: int

@@ -1,0 +1,83 @@
+"""The messages, exit statuses and heartbeats between an orchestrator and its workers."""
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from headwater.model.metric import CountType, TimeType
+from headwater.model.reading_plan import IsolationStatus
+from headwater.model.worker_spec import WorkerSpec
+
+FENCED_STATUS = 3
+"""The exit status of a worker that another worker has fenced."""
+JOIN = b"join\n"
+"""The orchestrator's message to a worker: join the consumer group and start to read."""
+LEAVE = b"leave\n"
+"""The orchestrator's message before it stops a worker without a successor: leave the consumer group."""
+
+
+class WorkerLogLine(BaseModel):
+    """A log line of a worker, or a line that a script wrote with `console.log`."""
+
+    model_config = ConfigDict(frozen=True)
+
+    time: datetime
+    source: Literal["worker", "script"]
+    level: str
+    message: str
+
+
+class Heartbeat(BaseModel):
+    """The state of a worker.
+
+    The worker sends a heartbeat as a JSON line each second and at every change of its state.
+
+    Attributes:
+        state: One of
+            "starting",
+            "prepared": the worker can join its consumer group, and waits for the message JOIN,
+            "ready",
+            "waiting": a store or Kafka is unavailable,
+            "crashing": many records crash the process of the scripts,
+            "draining": the worker finishes its batches before it ends,
+            "failed": the worker has failed; this is its last heartbeat.
+        spec_hash: The hash of the spec that the worker runs.
+        reason: Why the worker is in this state, as a sentence.
+        progress: A counter of loop iterations and records read. A worker whose counter does not change is stuck.
+        committed_batches: How many batches the worker has committed since its start.
+        isolation: None for a worker that reads all of its partitions, and for a worker without partitions.
+        counters: The counts of committed records since the start.
+        times: Histograms of the times of committed records since the start, bin → count (model/metric.py).
+        logs: The log lines since the last heartbeat.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    state: str
+    spec_hash: str
+    reason: str = ""
+    progress: int = 0
+    committed_batches: int = 0
+    isolation: IsolationStatus | None = None
+    counters: dict[CountType, int] = Field(default_factory=dict)
+    times: dict[TimeType, dict[int, int]] = Field(default_factory=dict)
+    logs: list[WorkerLogLine] = Field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerSnapshot:
+    """The last heartbeat of a worker.
+
+    Attributes:
+        worker: The name of the worker.
+        spec: The spec of its worker set.
+        heartbeat: None while the worker does not run.
+        is_ready: Whether the worker counts as ready in `deploy/stats`.
+    """
+
+    worker: str
+    spec: WorkerSpec = field(repr=False)
+    heartbeat: Heartbeat | None
+    is_ready: bool

@@ -1,0 +1,59 @@
+"""Decides which segments of a stateful script get a dry run first.
+
+A dry run calls the script for the records of the segment in a separate realm, to find out for which values it calls
+`flow.contains`. The parent looks up these values in bulk, so that the real run blocks on few answers. All other results
+of the dry run are discarded. The realm for dry runs has its own number. It is reloaded from time to time, because the
+script's state grows in it, too.
+"""
+
+from typing import Final
+
+DRY_RUN_REALM_BIT: Final = 0x8000
+"""A script's number with this bit set is the number of its realm for dry runs."""
+FEW_RECORDS: Final = 4
+"""A segment with at most this many records gets no dry run."""
+_SEGMENTS_PER_REALM: Final = 64
+"""The number of dry runs in a realm before it is reloaded."""
+_PAUSE_WITHOUT_QUESTIONS: Final = 8
+"""The number of segments without a dry run after a dry run in which the script asked nothing."""
+_PAUSE_AFTER_FAILURE: Final = 256
+"""The number of segments without a dry run after a failure.
+
+A child may have died because the script's state in two realms did not fit into its memory.
+"""
+
+
+class DryRunScheduler:
+    """Counts the segments and dry runs of each script. Used by one thread."""
+
+    def __init__(self) -> None:
+        self._dry_runs: dict[int, int] = {}
+        """By script number: the number of dry runs in the present realm."""
+        self._pauses: dict[int, int] = {}
+        """By script number: the number of segments before the next dry run."""
+
+    def count_segment(self, script_number: int, record_count: int) -> bool:
+        """Count a segment, and return whether it gets a dry run. Call it once per segment."""
+        if record_count <= FEW_RECORDS:
+            return False
+        pause = self._pauses.get(script_number, 0)
+        self._pauses[script_number] = max(0, pause - 1)
+        return pause == 0
+
+    def count_dry_run(self, script_number: int) -> bool:
+        """Count a dry run, and return whether the realm must be reloaded before it."""
+        dry_runs = self._dry_runs.get(script_number, 0)
+        self._dry_runs[script_number] = (dry_runs + 1) % _SEGMENTS_PER_REALM
+        return dry_runs == 0
+
+    def on_finished(self, script_number: int, *, has_asked: bool) -> None:
+        """Pause the dry runs of a script that asked nothing in a dry run."""
+        if not has_asked:
+            self._pauses[script_number] = _PAUSE_WITHOUT_QUESTIONS
+
+    def on_failed(self, script_number: int) -> None:
+        """Pause the dry runs of a script after a failure.
+
+        Its realm could not be loaded, or the child died in a dry run.
+        """
+        self._pauses[script_number] = _PAUSE_AFTER_FAILURE

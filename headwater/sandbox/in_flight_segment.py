@@ -1,0 +1,63 @@
+"""A segment that the child processes, and the state of its conversation with the parent."""
+
+from concurrent.futures import Future
+from dataclasses import KW_ONLY, dataclass
+
+from headwater.sandbox.membership import MembershipQuery, MembershipResult
+from headwater.sandbox.script_batch import DRY_RUN_FLAG, ScriptBatch, Segment
+
+
+@dataclass(slots=True, eq=False)
+class InFlightSegment:
+    """A segment that was sent to the child and is not finished.
+
+    The child runs the segment until it has a question or the results. After the answer it continues with a further run.
+
+    Attributes:
+        script_batch: The batch of the segment.
+        segment: The segment.
+        limit_ms: The time after which V8 interrupts a run.
+        has_dry_run: Whether the child begins with a dry run of the segment.
+        run_began_s: The clock when the last run could begin, moved by the time for which the script was blocked, so
+            that this time does not count.
+        cpu_before_s: The child's CPU time at the beginning of the last run.
+        traced: The index in the segment of the running record, from the last TRACE frame.
+        results: The payload of RESULTS, until SUMMARY arrives.
+        question_frames: The number of QUESTIONS frames, which the child sends between passes.
+        sync_questions: The number of SYNC_QUESTION frames, for whose answers the script blocked.
+        query: The query that is not answered yet.
+        sync_question: The payload of the SYNC_QUESTION frame for whose answer the script blocks.
+        blocked_at_s: The clock when the script began to block.
+        lookup: The lookup that is running.
+    """
+
+    script_batch: ScriptBatch
+    segment: Segment
+    limit_ms: int
+    _: KW_ONLY
+    has_dry_run: bool = False
+    run_began_s: float = 0.0
+    cpu_before_s: float = 0.0
+    traced: int | None = None
+    results: bytes = b""
+    question_frames: int = 0
+    sync_questions: int = 0
+    query: MembershipQuery | None = None
+    sync_question: bytes = b""
+    blocked_at_s: float = 0.0
+    lookup: Future[MembershipResult] | None = None
+
+    @property
+    def script_number(self) -> int:
+        """The number of the script that runs."""
+        return self.script_batch.script_number
+
+    @property
+    def limit_s(self) -> float:
+        """The time after which V8 interrupts a run, in seconds."""
+        return self.limit_ms / 1000
+
+    def binary_header(self, realm_number: int) -> bytes:
+        """Return the first part of the payload of a BATCH frame."""
+        flags = self.segment.mode.flag | self.script_batch.flags | self.has_dry_run * DRY_RUN_FLAG
+        return realm_number.to_bytes(2, "little") + bytes([flags]) + self.limit_ms.to_bytes(2, "little")

@@ -1,0 +1,130 @@
+"""Reads the metrics of a deployment as time series or as a summary."""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from headwater.model.deployment import Deployment, source_group
+from headwater.model.flow import Source
+from headwater.model.metric import COUNT_TYPES, METRIC_TYPES, CountType, Histogram, Interval, MetricType, TimeRange
+from headwater.services.ids import Clock
+from headwater.services.optional_reads import OptionalReads
+from headwater.stores.protocols.metrics import MetricStore
+
+MIN_DEPLOYED_TIME = timedelta(seconds=1)
+"""The shortest time over which a rate per minute is computed."""
+
+Point = tuple[datetime, float]
+"""The start of an interval, and the value in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """The metrics of a time range in total.
+
+    Attributes:
+        minutes: For how many minutes of the range the pipeline was deployed.
+    """
+
+    total: Interval
+    minutes: float
+
+    def per_minute(self, name: CountType) -> float:
+        """Return the count per minute."""
+        return self.total.counts[name] / self.minutes
+
+    def rate(self, name: CountType) -> float:
+        """Return the count as a share of the received records, from 0 to 1.
+
+        Returns 0 when no record was received. A record can be counted several times, so the share is capped at 1.
+        """
+        received = self.total.counts["messages_received"]
+        return min(self.total.counts[name] / received, 1.0) if received else 0.0
+
+    def times(self, name: MetricType) -> Histogram:
+        """Return the histogram of a time metric."""
+        return next((times for metric, times in self.total.times.items() if metric == name), Histogram())
+
+
+class DeploymentMetrics:
+    """Reads the metrics of deployments.
+
+    `series` and `summary` may block and raise RedisUnavailable.
+
+    Args:
+        lag: Reads the lag of a consumer group on a source. It may block and raises BrokerUnavailable.
+    """
+
+    def __init__(self, store: MetricStore, lag: Callable[[Source, str], int | None], now: Clock) -> None:
+        self._store = store
+        self._lag = lag
+        self._now = now
+        self._lags = OptionalReads[int]("lag")
+        self._progress = OptionalReads[datetime]("last progress")
+
+    def series(
+        self, deployment: Deployment, time_range: TimeRange, types: Collection[MetricType]
+    ) -> Mapping[MetricType, Sequence[Point]]:
+        """Return the points of each type, in the order of METRIC_TYPES.
+
+        A type without measurements has no points.
+        """
+        now_s = self._now().timestamp()
+        intervals = self._store.read(deployment.id, time_range, now_s)
+        starts = [start for start in time_range.starts(now_s) if intervals and start >= min(intervals)]
+        return {
+            name: _count_points(name, starts, intervals) if name in COUNT_TYPES else _time_points(name, intervals)
+            for name in METRIC_TYPES
+            if name in types
+        }
+
+    def summary(self, deployment: Deployment, time_range: TimeRange) -> Summary:
+        """Return the summary of a time range."""
+        now = self._now()
+        total = Interval()
+        for interval in self._store.read(deployment.id, time_range, now.timestamp()).values():
+            total.add(interval.counts, interval.times)
+        start = _utc(time_range.starts(now.timestamp())[0])
+        deployed = max(now - max(start, deployment.created_at), MIN_DEPLOYED_TIME)
+        return Summary(total, deployed / timedelta(minutes=1))
+
+    def lag(self, deployment: Deployment) -> "Future[int | None]":
+        """Read how many offsets of the source are not committed yet; None when it is unknown.
+
+        Does not block.
+        """
+        revision = deployment.effective_revision
+        source, group = revision.config.source, source_group(deployment.id, revision.source_epoch)
+        return self._lags.submit(group, lambda: self._lag(source, group))
+
+    def last_progress(self, deployment: Deployment) -> "Future[datetime | None]":
+        """Read the time of the last commit of offsets; None when it is unknown. Does not block."""
+        return self._progress.submit(deployment.id, lambda: self._last_progress(deployment.id))
+
+    def close(self) -> None:
+        """End the threads of the optional reads."""
+        self._lags.close()
+        self._progress.close()
+
+    def _last_progress(self, deployment_id: str) -> datetime | None:
+        epoch_s = self._store.last_progress(deployment_id)
+        return None if epoch_s is None else _utc(epoch_s)
+
+
+def _utc(epoch_s: float) -> datetime:
+    return datetime.fromtimestamp(epoch_s, UTC)
+
+
+def _count_points(name: CountType, starts: Sequence[int], intervals: Mapping[int, Interval]) -> list[Point]:
+    """Return the count in each interval; an interval without measurements has the count 0."""
+    counts = [intervals[start].counts[name] if start in intervals else 0 for start in starts]
+    return [(_utc(start), count) for start, count in zip(starts, counts, strict=True)] if any(counts) else []
+
+
+def _time_points(name: MetricType, intervals: Mapping[int, Interval]) -> list[Point]:
+    """Return the median time in each interval in which the time was measured."""
+    medians = {
+        start: interval.times[name].percentile(50) for start, interval in intervals.items() if name in interval.times
+    }
+    return [(_utc(start), median) for start, median in sorted(medians.items()) if median is not None]

@@ -1,0 +1,85 @@
+"""Checks and finds the uids and names of transforms and sinks in a request."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from headwater.errors import Fault, NotFound
+from headwater.model.sink import NewSink, Sink
+from headwater.model.transforms import NewTransform
+from headwater.model.transforms.base import TransformIdentity
+
+PointerOf = Callable[[int], str]
+"""Returns the JSON pointer of the transform at an index of the request body."""
+
+
+def uid_faults(
+    sent: Sequence[NewTransform], updated: Sequence[TransformIdentity | None], pointer_of: PointerOf
+) -> Iterator[Fault]:
+    """Yield the faults in the uids of sent transforms.
+
+    Args:
+        updated: For each sent transform, the stored transform that it updates; None for a new transform.
+    """
+    updated_uids: set[str] = set()
+    for i, (new, stored) in enumerate(zip(sent, updated, strict=True)):
+        if stored is None:
+            if new.uid is not None:
+                yield Fault(
+                    f"{pointer_of(i)}/uid",
+                    "is not the uid of a transform of this configuration; omit it for a new transform",
+                )
+            continue
+        if stored.uid in updated_uids:
+            yield Fault(
+                f"{pointer_of(i)}/uid", "is also the uid of another transform in this list; omit it for a new transform"
+            )
+        elif stored.type != new.type:
+            yield Fault(
+                f"{pointer_of(i)}/type",
+                f"is {stored.type} for this uid and can't be changed; add a new transform without a uid",
+            )
+        updated_uids.add(stored.uid)
+
+
+def effective_name(sent: NewTransform, updated: TransformIdentity | None) -> str | None:
+    """Return the name of a transform after a save; an omitted name stays as it is stored.
+
+    Args:
+        updated: The stored transform that the sent transform updates; None for a new transform.
+    """
+    if updated is not None and "name" not in sent.model_fields_set:
+        return updated.name
+    return sent.name
+
+
+def name_faults(
+    names: Sequence[str | None], other_names: Iterable[str | None], pointer_of: PointerOf
+) -> Iterator[Fault]:
+    """Yield the faults of names that would occur twice.
+
+    Args:
+        names: The names of the sent transforms.
+        other_names: The names of stored transforms that are not in the request.
+    """
+    taken_names = {*other_names}
+    for i, name in enumerate(names):
+        if name is not None and name in taken_names:
+            yield Fault(
+                f"{pointer_of(i)}/name",
+                f"is {name!r}, the name of another transform of this configuration; choose another one",
+            )
+        taken_names.add(name)
+
+
+def sink_uid(sent: NewSink, stored: Sequence[Sink]) -> str | None:
+    """Return the uid of the stored sink with this name and type, or None."""
+    return next((sink.uid for sink in stored if (sink.name, sink.type) == (sent.name, sent.type)), None)
+
+
+def find_by_uid(transforms: Sequence[TransformIdentity], uid: str) -> TransformIdentity | None:
+    """Return the transform with a uid, or None."""
+    return next((transform for transform in transforms if transform.uid == uid), None)
+
+
+def transform_not_found() -> NotFound:
+    """Return the error for a path with the uid of a transform that does not exist."""
+    return NotFound("This configuration has no transform with this uid. Read the uids with GET …/flow/{config_id}.")

@@ -1,0 +1,66 @@
+"""Maps configurations to rows, inside of transactions of flows.py and deployments.py."""
+
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, Row, false, select
+
+from headwater.model.flow import Flow
+from headwater.model.stored_config import read_config
+from headwater.stores.sql import credential_rows, store_errors
+from headwater.stores.sql.credential_rows import CredentialRows
+from headwater.stores.sql.tables import ACTIVE, deployments, flow_revisions, flows
+
+NEWEST_FIRST = (flows.c.created_at.desc(), flows.c.id.desc())
+_SELECT_NEWEST_REVISIONS = (
+    select(flows, flow_revisions.c.config, *credential_rows.COLUMNS)
+    .join(flow_revisions, (flow_revisions.c.config_id == flows.c.id) & (flow_revisions.c.revision == flows.c.revision))
+    .join(deployments, (deployments.c.config_id == flows.c.id) & ACTIVE, isouter=True)
+)
+
+
+class FlowMapper:
+    """Maps configurations to rows.
+
+    A configuration that can't be read is returned like any other; its `unreadable` says why.
+    """
+
+    def __init__(self, credentials: CredentialRows) -> None:
+        self._credentials = credentials
+
+    def get(self, connection: Connection, owner: str, config_id: str, *, lock: bool = False) -> Flow:
+        """Return the newest revision of an owner's configuration. Raises NotFound.
+
+        Args:
+            connection: The transaction.
+            owner: The owner.
+            config_id: The id of the configuration.
+            lock: Whether to lock the row of the configuration, so that transactions that change the same configuration
+                or its deployment are serialised.
+        """
+        if lock:
+            connection.execute(select(flows.c.id).where(flows.c.id == config_id).with_for_update())
+        matching = self.select(connection, flows.c.id == config_id, flows.c.owner == owner, flows.c.deleted == false())
+        if not matching:
+            raise store_errors.configuration_not_found(config_id)
+        return matching[0]
+
+    def select(self, connection: Connection, *where: ColumnElement[Any]) -> list[Flow]:
+        """Return the configurations that match, newest first."""
+        matching = _SELECT_NEWEST_REVISIONS.where(*where).order_by(*NEWEST_FIRST)
+        return [self._flow(row) for row in connection.execute(matching)]
+
+    def _flow(self, row: Row[Any]) -> Flow:
+        has_tags = isinstance(row.tags, list) and all(isinstance(tag, str) for tag in row.tags)
+        return Flow(
+            id=row.id,
+            owner=row.owner,
+            name=row.name,
+            description=row.description,
+            tags=tuple(row.tags) if has_tags else (),
+            pipeline_config=read_config(row.config),
+            revision=row.revision,
+            created_at=row.created_at,
+            updated_at=row.updated_at,
+            external_id=row.external_id,
+            unreadable_fields=self._credentials.decryption_error(row) if has_tags else store_errors.UNREADABLE_TAGS,
+        )

@@ -1,0 +1,32 @@
+"""Topics are created when a process starts, which waits while Kafka is unavailable."""
+
+import threading
+
+from structlog.testing import capture_logs
+
+from headwater.app.topics import create_topics
+from headwater.brokers.base import DeploymentResources, TopicSpec
+from tests.support.memory.broker import MemoryClusterAdmin
+
+TOPIC = TopicSpec("stream.base.log", 4)
+
+
+class LateBroker(MemoryClusterAdmin):
+    """A broker that is unavailable for the first `calls` calls."""
+
+    def __init__(self, calls: int) -> None:
+        super().__init__()
+        self._calls = calls
+
+    def ensure(self, wanted: DeploymentResources) -> None:
+        self.away = self._calls > 0
+        self._calls -= 1
+        super().ensure(wanted)
+
+
+def test_waiting_for_kafka_is_logged() -> None:
+    broker = LateBroker(2)
+    with capture_logs() as lines:
+        create_topics(broker, (TOPIC,), threading.Event())
+    assert broker.topics.keys() == {TOPIC.name}
+    assert [(line["event"], bool(line["reason"])) for line in lines] == [("the start waits for Kafka", True)]

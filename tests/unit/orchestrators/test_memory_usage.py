@@ -1,0 +1,47 @@
+"""The out-of-memory kills in the control group of this process are counted.
+
+The groups are ordinary directories here.
+"""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from headwater.orchestrators import cgroups
+from headwater.orchestrators.memory_usage import own_group_counter
+
+KILLS = "low 0\noom_kill 3\n"
+
+
+def group(folder: Path, counters: str) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "cgroup.procs").write_text(f"{os.getpid()}\n")
+    (folder / counters).write_text(KILLS)
+
+
+@pytest.fixture
+def mount(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(cgroups, "MOUNT", tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("folder", ["headwater.service", "."], ids=["on a host", "in a container"])
+@pytest.mark.parametrize(
+    ("controllers", "hierarchy", "counters"), [("", ".", "memory.events"), ("memory", "memory", "memory.oom_control")]
+)
+def test_kills_are_counted(
+    mount: Path, monkeypatch: pytest.MonkeyPatch, folder: str, controllers: str, hierarchy: str, counters: str
+) -> None:
+    """In a container without a cgroup namespace, the kernel names the path on the host.
+
+    The mount is the group.
+    """
+    group(mount / hierarchy / folder, counters)
+    monkeypatch.setattr(cgroups, "own_groups", lambda: [(controllers, "headwater.service")])
+    assert own_group_counter()() == 3
+
+
+def test_a_hidden_group_counts_no_kills(mount: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cgroups, "own_groups", lambda: [("memory", "elsewhere"), ("cpu", "x"), ("", "elsewhere")])
+    assert own_group_counter()() == 0
