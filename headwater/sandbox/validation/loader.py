@@ -48,7 +48,7 @@ def load(sandbox: Sandbox, text: str, lookup: LookupFunction) -> LoadedScript:
     """
     loaded = _Loader(sandbox, lookup).load(text)
     tree = loaded.tree
-    free_names = {} if tree.has_errors else find_free_names(tree)
+    free_names: dict[str, list[Node]] = {} if tree.has_errors else find_free_names(tree)
     if loaded.javascript is not None:
         free_names = {name: uses for name, uses in free_names.items() if name not in _EXPORTS}
     _require_synchronous(tree)
