@@ -26,7 +26,7 @@ def unsaved_sets(request: pytest.FixtureRequest) -> Iterator[UnsavedSets]:
     client.close()
 
 
-def test_begun_before(unsaved_sets: UnsavedSets) -> None:
+def test_added_before(unsaved_sets: UnsavedSets) -> None:
     unsaved_sets.add([A], NOW)
     unsaved_sets.add([B], NOW + SECOND)
     assert list(unsaved_sets.added_before(NOW)) == []
@@ -36,7 +36,7 @@ def test_begun_before(unsaved_sets: UnsavedSets) -> None:
     assert list(unsaved_sets.added_before(NOW + 2 * SECOND)) == []
 
 
-def test_nothing(unsaved_sets: UnsavedSets) -> None:
+def test_empty_lists_and_unknown_sets(unsaved_sets: UnsavedSets) -> None:
     unsaved_sets.add([], NOW)
     unsaved_sets.remove([])
     unsaved_sets.remove([A])
