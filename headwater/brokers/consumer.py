@@ -60,7 +60,7 @@ class LibrdkafkaConsumer(LibrdkafkaClient):
     """
 
     def __init__(self, settings: ClientSettings, topic: str) -> None:
-        super().__init__(CONSUMER, settings)
+        super().__init__(CONSUMER, settings, EventQueue())
         self._topic = topic
         self._rebalances: list[Rebalance] = []
         self._pending_rebalance: Rebalance | None = None

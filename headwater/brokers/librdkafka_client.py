@@ -40,14 +40,15 @@ class LibrdkafkaClient:
     Args:
         kind: PRODUCER or CONSUMER.
         settings: As confluent-kafka takes them, with `error_cb` and optionally `oauth_cb`.
+        events: The queue to which the callbacks of the client add events.
 
     Attributes:
         fatal: The fatal error of the client, or None.
     """
 
-    def __init__(self, kind: int, settings: ClientSettings) -> None:
+    def __init__(self, kind: int, settings: ClientSettings, events: EventQueue) -> None:
         self._librdkafka = librdkafka()
-        self._events = EventQueue()
+        self._events = events
         self._on_error: Callable[[KafkaError], None] = settings["error_cb"]
         self.fatal: KafkaError | None = None
         self._request_token: Callable[[str], OAuthToken] | None = settings.get("oauth_cb")
@@ -114,10 +115,7 @@ class LibrdkafkaClient:
         return KafkaError(code, decode_c_string(reason), True)
 
     def _handle_event(self, event: ClientEvent) -> None:
-        """Handle a rebalance, the result of a commit, or a failed delivery.
-
-        Subclasses override this method.
-        """
+        """Handle a rebalance or the result of a commit. The consumer overrides this method."""
 
     def _set_token(self, config: str) -> None:
         """Get a token for OAUTHBEARER and pass it to librdkafka.

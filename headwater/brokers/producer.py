@@ -16,7 +16,8 @@ from headwater.model.access import KafkaAccess
 from headwater.native.bytes_column import BytesColumn
 from headwater.native.ffi import FFI, NULL, Column
 from headwater.native.librdkafka import (
-    ClientEvent,
+    DeliveryFailure,
+    EventQueue,
     HeaderColumn,
     OutgoingBatch,
     PartitionList,
@@ -26,21 +27,9 @@ from headwater.native.librdkafka import (
 
 NO_CODEC_OVERRIDES: Final = MappingProxyType[str, str]({})
 """The codecs of a producer that compresses the records of all topics with the codec of its settings."""
+DEFAULT_MAX_QUEUED_RECORDS: Final = 100_000
+"""librdkafka's default of `queue.buffering.max.messages`."""
 _PURGE_QUEUED, _PURGE_IN_FLIGHT = 1, 2
-
-
-class DeliveryFailure(NamedTuple):
-    """A record that Kafka has not taken.
-
-    Attributes:
-        record_id: The id that `new_batch` gave the record.
-        code: librdkafka's error code.
-        text: What is wrong with a record that librdkafka rejected at once; else empty.
-    """
-
-    record_id: int
-    code: int
-    text: str
 
 
 class TransactionGroup(NamedTuple):
@@ -67,7 +56,8 @@ class LibrdkafkaProducer(LibrdkafkaClient):
     """
 
     def __init__(self, settings: ClientSettings, codecs: Mapping[str, str] = NO_CODEC_OVERRIDES) -> None:
-        super().__init__(PRODUCER, settings)
+        max_queued_records = settings.get("queue.buffering.max.messages", DEFAULT_MAX_QUEUED_RECORDS)
+        super().__init__(PRODUCER, settings, EventQueue(max_queued_records))
         self._codecs = codecs
         self._topics: dict[str, Any] = {}
         self._failures: list[DeliveryFailure] = []
@@ -164,8 +154,9 @@ class LibrdkafkaProducer(LibrdkafkaClient):
         failures, self._failures = self._failures, []
         return failures
 
-    def _handle_event(self, event: ClientEvent) -> None:
-        self._failures.append(DeliveryFailure(event.record_id, event.code, event.text))
+    def _handle_events(self) -> None:
+        super()._handle_events()
+        self._failures += self._events.take_failures()
 
     # Transactions.
 

@@ -198,22 +198,26 @@ typedef struct {
     void *(*opaque)(const rd_kafka_t *);
     rd_kafka_error_t *(*produceva)(rd_kafka_t *, const rd_kafka_vu_t *, size_t);
     int (*error_code)(const rd_kafka_error_t *);
-    const char *(*error_string)(const rd_kafka_error_t *);
     void (*error_destroy)(rd_kafka_error_t *);
 } KafkaFunctions;
 
 // The kinds of events; EventKind in librdkafka.py repeats them.
-enum { KAFKA_REBALANCE = 1, KAFKA_COMMIT = 2, KAFKA_ERROR = 3, KAFKA_LOG = 4, KAFKA_TOKEN = 5, KAFKA_DELIVERY = 6 };
+enum { KAFKA_REBALANCE = 1, KAFKA_COMMIT = 2, KAFKA_ERROR = 3, KAFKA_LOG = 4, KAFKA_TOKEN = 5 };
 
 // An event that a callback queued for Python.
 typedef struct {
     int32_t kind;
     int32_t code;  // an error code; of a LOG event, the level
     int32_t lost;  // 1 when another member may already own the revoked partitions
-    int64_t record_id;  // of a DELIVERY event, the id of the record whose delivery failed; else -1
     rd_kafka_topic_partition_list_t *partitions;
     char text[360];
 } KafkaEvent;
+
+// A record that a producer could not deliver.
+typedef struct {
+    int64_t record_id;
+    int32_t code;
+} KafkaDeliveryFailure;
 
 // The events of one client.
 typedef struct {
@@ -223,8 +227,11 @@ typedef struct {
     int32_t closing;
     int32_t count;  // the number of events in `events`
     int64_t dropped;  // how many events were discarded because the array was full
-    int64_t acknowledged;  // how many records of a producer the brokers have acknowledged
     KafkaEvent events[256];
+    int64_t acknowledged;  // how many records of a producer the brokers have acknowledged
+    KafkaDeliveryFailure *failures;  // of a producer
+    int64_t failure_capacity;  // length of `failures`: twice the number of records that the client's queue can hold
+    int64_t failure_count;
 } KafkaEvents;
 
 // Messages that `kafka_fetch_messages` returned, until `kafka_copy_and_free_messages` or `kafka_free_messages` frees

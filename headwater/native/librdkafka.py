@@ -117,7 +117,6 @@ class EventKind(IntEnum):
     ERROR = 3
     LOG = 4
     TOKEN = 5
-    DELIVERY = 6
 
 
 class ClientEvent(NamedTuple):
@@ -131,18 +130,36 @@ class ClientEvent(NamedTuple):
     text: str
     partitions: list[PartitionOffset]
     lost: bool
+
+
+class DeliveryFailure(NamedTuple):
+    """A record that could not be delivered.
+
+    Attributes:
+        record_id: The id of the record, see OutgoingBatch.
+        code: librdkafka's error code.
+    """
+
     record_id: int
+    code: int
 
 
 class EventQueue:
-    """The events of one client that Python has not taken yet.
+    """The events and failed deliveries of one client that Python has not taken yet.
+
+    Take them after each call of librdkafka that runs callbacks.
+
+    Args:
+        max_queued_records: How many records the client's queue can hold; 0 for a consumer.
 
     Attributes:
         struct: The events in C. librdkafka passes this pointer to the callbacks as their `opaque`.
     """
 
-    def __init__(self) -> None:
-        self.struct = FFI.new("KafkaEvents *")
+    def __init__(self, max_queued_records: int = 0) -> None:
+        self._failures = FFI.new("KafkaDeliveryFailure[]", 2 * max_queued_records)
+        fields = {"failures": self._failures, "failure_capacity": len(self._failures)}
+        self.struct = FFI.new("KafkaEvents *", fields)
 
     def take_events(self) -> list[ClientEvent]:
         """Return the events since the last call, in order."""
@@ -152,6 +169,11 @@ class EventQueue:
         events = [_event(struct.events[i]) for i in range(struct.count)]
         struct.count = 0
         return events
+
+    def take_failures(self) -> list[DeliveryFailure]:
+        """Return the failed deliveries since the last call, in order."""
+        count, self.struct.failure_count = self.struct.failure_count, 0
+        return [DeliveryFailure(each.record_id, each.code) for each in self._failures[0:count]]
 
     def take_dropped_count(self) -> int:
         """Return how many events were dropped since the last call because the queue was full."""
@@ -174,7 +196,7 @@ def _event(struct: Any) -> ClientEvent:
         librdkafka().rd_kafka_topic_partition_list_destroy(struct.partitions)
         struct.partitions = NULL
     kind, text = EventKind(struct.kind), decode_c_string(struct.text)
-    return ClientEvent(kind, struct.code, text, partitions, bool(struct.lost), struct.record_id)
+    return ClientEvent(kind, struct.code, text, partitions, bool(struct.lost))
 
 
 def decode_c_string(string: Any) -> str:
@@ -374,7 +396,7 @@ class OutgoingBatch:
     """A batch of records that is being moved into a client's queue.
 
     Args:
-        events: Gets an event for each record that librdkafka rejects at once.
+        events: Gets the records that librdkafka rejects at once, as failed deliveries.
         client: A pointer to the librdkafka client.
         topic: A pointer to the librdkafka topic.
         first_record_id: The id of the first record; the others are numbered consecutively. A delivery report carries
@@ -447,7 +469,8 @@ class OutgoingBatch:
     def enqueue(self) -> bool:
         """Queue records until the client's queue is full. Return True when all records are queued.
 
-        A record that librdkafka rejects at once counts as queued; its delivery is reported as failed.
+        A record that librdkafka rejects at once counts as queued; its delivery is reported as failed. After many such
+        records the queue counts as full until the failures are taken.
         """
         if self._count:
             self._enqueued = native_library().kafka_enqueue(self._events.struct, self._struct, self._enqueued)

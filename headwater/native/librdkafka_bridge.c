@@ -47,7 +47,6 @@ static KafkaEvent *queue_event(KafkaEvents *events, int kind, int code, const ch
     event->kind = kind;
     event->code = code;
     event->lost = 0;
-    event->record_id = -1;
     event->partitions = 0;
     copy_text(event->text, sizeof event->text, text);
     return event;
@@ -103,17 +102,20 @@ void kafka_on_token_refresh(rd_kafka_t *client, const char *config, void *opaque
     wake_reader(opaque);
 }
 
+static void add_failure(KafkaEvents *events, int64_t record_id, int code) {
+    if (events->failure_count < events->failure_capacity)
+        events->failures[events->failure_count++] = (KafkaDeliveryFailure){record_id, code};
+    else
+        events->dropped++;
+}
+
+// There is always room for the failure: one call of librdkafka reports at most the records that its queue can hold,
+// Python takes the failures after each such call, and `kafka_enqueue` leaves half of the room free.
 void kafka_on_delivery(rd_kafka_t *client, const rd_kafka_message_t *message, void *opaque) {
     (void)client;
     KafkaEvents *events = opaque;
-    if (!message->err) {
-        events->acknowledged++;
-        return;
-    }
-    // The event has no text, because rd_kafka_message_produce_errstr may point to text that librdkafka has already
-    // freed.
-    KafkaEvent *event = queue_event(events, KAFKA_DELIVERY, message->err, "");
-    if (event) event->record_id = (int64_t)(intptr_t)message->_private;
+    if (!message->err) events->acknowledged++;
+    else add_failure(events, (int64_t)(intptr_t)message->_private, message->err);
 }
 
 // Records that are read.
@@ -332,8 +334,8 @@ static rd_kafka_error_t *produce_row(const KafkaRecords *records, int64_t row) {
 }
 
 // Queues the records from row `first` on until the client's queue is full. Returns the first row that is not queued, or
-// -1 for too many headers or too long a prefix. A record that librdkafka rejects immediately counts as queued, and gets
-// a DELIVERY event with the error.
+// -1 for too many headers or too long a prefix. A record that librdkafka rejects at once counts as queued, and is added
+// to the failures. If half of the room for failures is used, the client's queue counts as full.
 int64_t kafka_enqueue(KafkaEvents *events, const KafkaRecords *records, int64_t first) {
     if (records->headers_count > MAX_HEADERS) return -1;
     for (int64_t i = 0; i < records->headers_count; i++)
@@ -342,11 +344,9 @@ int64_t kafka_enqueue(KafkaEvents *events, const KafkaRecords *records, int64_t 
         rd_kafka_error_t *error = produce_row(records, row);
         if (!error) continue;
         const int code = kafka.error_code(error);
-        const int is_full = code == QUEUE_FULL;
-        KafkaEvent *event = is_full ? 0 : queue_event(events, KAFKA_DELIVERY, code, kafka.error_string(error));
-        if (event) event->record_id = records->first_record_id + row;
         kafka.error_destroy(error);
-        if (is_full) return row;
+        if (code == QUEUE_FULL || events->failure_count >= events->failure_capacity / 2) return row;
+        add_failure(events, records->first_record_id + row, code);
     }
     return records->count;
 }

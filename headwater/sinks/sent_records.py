@@ -9,9 +9,8 @@ from typing import Final, Literal
 
 from confluent_kafka import KafkaError
 
-from headwater.brokers.producer import DeliveryFailure
 from headwater.native.bytes_column import BytesColumn
-from headwater.native.librdkafka import OutputIdColumn
+from headwater.native.librdkafka import DeliveryFailure, OutputIdColumn
 from headwater.sinks.base import Rejection
 from headwater.sinks.outputs import OutputBatch
 
@@ -62,7 +61,7 @@ class SentRecords:
         row = failure.record_id - first_record_id
         output_id = _output_id(ids, row)
         return Rejection(
-            reason=f"Kafka rejected a record of {topic}: {failure.text or KafkaError(failure.code).str()}.",
+            reason=f"Kafka rejected a record of {topic}: {KafkaError(failure.code).str()}.",
             topic=topic,
             output_id=output_id,
             source_partition=ids.partitions[row] if isinstance(ids, OutputIdColumn) else None,

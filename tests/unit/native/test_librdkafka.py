@@ -52,7 +52,7 @@ def events() -> EventQueue:
 class TestEvents:
     def test_an_error(self, events: EventQueue) -> None:
         native_library().kafka_on_error(NULL, -195, b"gone", events.struct)
-        assert events.take_events() == [ClientEvent(EventKind.ERROR, -195, "gone", [], False, -1)]
+        assert events.take_events() == [ClientEvent(EventKind.ERROR, -195, "gone", [], False)]
         assert events.take_events() == []
 
     def test_a_token_request_without_settings(self, events: EventQueue) -> None:
@@ -61,14 +61,14 @@ class TestEvents:
 
     def test_a_commit_without_partitions(self, events: EventQueue) -> None:
         native_library().kafka_on_commit(NULL, KafkaError._NO_OFFSET, NULL, events.struct)
-        assert events.take_events() == [ClientEvent(EventKind.COMMIT, KafkaError._NO_OFFSET, "", [], False, -1)]
+        assert events.take_events() == [ClientEvent(EventKind.COMMIT, KafkaError._NO_OFFSET, "", [], False)]
 
     def test_a_commit_keeps_its_partitions_when_the_list_is_gone(self, events: EventQueue) -> None:
         places = [PartitionOffset(3, 1 << 40, 7, "label"), PartitionOffset(0, 0)]
         partitions = PartitionList("topic", places)
         native_library().kafka_on_commit(NULL, 0, partitions.struct, events.struct)
         del partitions
-        assert events.take_events() == [ClientEvent(EventKind.COMMIT, 0, "", places, False, -1)]
+        assert events.take_events() == [ClientEvent(EventKind.COMMIT, 0, "", places, False)]
 
     def test_a_log_line_of_no_client_is_dropped(self) -> None:
         native_library().kafka_on_log(NULL, 6, b"FAIL", b"a line")
@@ -191,13 +191,24 @@ class TestQueue:
             while producer.outstanding() != 2:  # errors of the connection count until they are polled
                 producer.poll(0.01)
 
-    def test_errors_are_reported_up_to_the_available_room(self) -> None:
-        with self.producer(message_max_bytes=1000) as producer:
-            assert self.start(producer, [b"x" * 2000] * 400)[1].enqueue()
+    def test_all_records_that_are_rejected_at_once_are_reported(self) -> None:
+        with self.producer(message_max_bytes=1000, queue_buffering_max_messages=100) as producer:
+            _, records = self.start(producer, [b"x" * 2000] * 450)
+            for _ in range(4):
+                assert not records.enqueue()  # until the failures are taken
+                producer.poll(0)
+            assert records.enqueue()
             producer.poll(0)
-            rows = [each.record_id for each in producer.take_failures()]
-            assert RESERVED <= len(rows) <= EVENTS
-            assert rows == [*range(len(rows))]
+            assert [each.record_id for each in producer.take_failures()] == [*range(450)]
+
+    def test_all_queued_records_that_fail_are_reported(self) -> None:
+        count = 20 * EVENTS
+        with self.producer(queue_buffering_max_messages=count) as producer:
+            assert self.start(producer, [b"x"] * count)[1].enqueue()
+            producer.purge()
+            while producer.outstanding():
+                producer.poll(0.01)
+            assert [each.record_id for each in producer.take_failures()] == [*range(count)]
 
     def test_a_full_queue_takes_the_others_later(self) -> None:
         with self.producer(queue_buffering_max_messages=10) as producer:
