@@ -7,7 +7,7 @@ import pytest
 import structlog
 from xdist.scheduler import LoadScopeScheduling
 
-from tests.support.examples import examples
+from tests.examples import examples
 
 pytest.register_assert_rewrite("tests.support")
 

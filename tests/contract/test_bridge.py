@@ -19,8 +19,8 @@ from headwater.brokers.consumer import LibrdkafkaConsumer
 from headwater.brokers.producer import LibrdkafkaProducer
 from headwater.native import BytesColumn
 from headwater.native.librdkafka import FetchedColumns, HeaderColumn, OutputIdColumn, PartitionOffset
+from tests.examples import examples
 from tests.support.columns import numbers
-from tests.support.examples import examples
 from tests.support.kafka import KafkaServer
 
 PARTITIONS: Final = 2

@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_stat
 
 from headwater.stores.protocols.sets import SetStore
 from headwater.stores.redis.sets import value_encoding
-from tests.support.examples import examples
+from tests.examples import examples
 from tests.support.sets import OTHER, TARGET, VALUES, everything, listing, numbers
 
 

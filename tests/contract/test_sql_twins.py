@@ -15,7 +15,7 @@ from headwater.model.audit import AuditQuery
 from headwater.model.deployment import Condition, Observation, Phase, Status, WorkerStatus
 from headwater.model.stored_config import read_config
 from headwater.stores.sql.database import Database
-from tests.support.examples import examples
+from tests.examples import examples
 from tests.support.postgres_server import PostgresServer
 from tests.support.postgresql import empty_tables
 from tests.support.sql import (

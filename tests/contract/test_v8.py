@@ -19,8 +19,8 @@ from headwater.stores.redis.dataset_names import RedisDatasetNames
 from headwater.stores.redis.sets.set_store import RedisSetStore
 from headwater.transforms.base import PendingBatch, TransformContext
 from headwater.transforms.v8 import build
+from tests.examples import examples
 from tests.support.columns import plain
-from tests.support.examples import examples
 from tests.support.sandbox import TIME_MS, batch, lines
 from tests.support.v8 import Bench
 from tests.support.valkey import ValkeyServer

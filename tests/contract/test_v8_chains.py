@@ -14,7 +14,7 @@ from headwater.ingest.evm.abi import Abis
 from headwater.ingest.evm.decode import Decoder
 from headwater.ingest.evm.records import Converter
 from headwater.ingest.evm.well_known import well_known
-from tests.support.examples import examples
+from tests.examples import examples
 from tests.support.plain_chain import Filter, Outputs, PlainDeno, SandboxChains, Step
 from tests.unit.ingest.evm.recorded import blocks_of, needs_recorded
 

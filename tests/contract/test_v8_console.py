@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.support.examples import examples
+from tests.examples import examples
 from tests.support.sandbox import batch
 from tests.support.v8 import Bench
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tests.support.examples import examples
+from tests.examples import examples
 from tests.support.plain_chain import PlainDeno
 from tests.support.v8 import Bench
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tests.support.examples import examples
+from tests.examples import examples
 from tests.support.v8 import Bench
 
 MAX_SAFE = 2**53 - 1

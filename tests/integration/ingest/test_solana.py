@@ -17,7 +17,7 @@ from headwater.errors import IngestStopped, NodeUnavailable
 from headwater.ingest.base import Step
 from headwater.ingest.solana.chain_reader import SolanaReader
 from headwater.ingest.solana.options import SolanaOptions
-from tests.support.examples import examples
+from tests.examples import examples
 from tests.support.solana_blocks import Chain, nonvoting
 from tests.support.solana_node import KEY, Node
 

@@ -19,8 +19,8 @@ from headwater.sandbox import Sandbox, validate_script
 from headwater.sandbox.deno_command import deno_command
 from headwater.sandbox.results import ScriptFailure
 from headwater.sandbox.validation.lint import MAX_WARNINGS
+from tests.examples import examples
 from tests.integration.sandbox.corpus import ANY_BLAME, CASES, Case
-from tests.support.examples import examples
 from tests.support.sandbox import lines, result, run
 
 RECORD = {"a": 1, "address": "0xAB"}

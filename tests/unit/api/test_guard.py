@@ -14,7 +14,7 @@ from structlog.testing import capture_logs
 from headwater.api.guard import MAX_BODY_BYTES
 from headwater.errors import DatabaseUnavailable
 from headwater.model.key import ALPHABET, DEFAULT_SCOPES, KEY_CACHE_S, SCOPES, ApiKey, generate_key
-from tests.support.examples import examples
+from tests.examples import examples
 from tests.unit.api.installation import FLOW, Installation, Unread, User, flow_body
 
 ROUTES = [

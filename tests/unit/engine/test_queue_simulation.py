@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from tests.support.examples import examples
+from tests.examples import examples
 from tests.support.memory.message_queue import LEASE_S
 from tests.unit.engine.world import COPIES, DEAD, OUTPUTS, Member, QueueWorld, origin, without_repeats
 

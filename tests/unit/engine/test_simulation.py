@@ -19,7 +19,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from headwater.engine.partition_isolation import RETRY_AFTER_S
 from headwater.model.reading_plan import PartitionPosition, ReadingPlan
-from tests.support.examples import examples
+from tests.examples import examples
 from tests.unit.engine.faults import Killed
 from tests.unit.engine.world import COPIES, DEAD, OUTPUTS, SOURCE, Member, World, origin, without_repeats, word
 

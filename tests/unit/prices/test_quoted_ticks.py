@@ -23,7 +23,7 @@ from headwater.prices.price_writer import PriceWriter
 from headwater.prices.quoted_ticks import MAX_AGE_MS, QUOTE_WINDOW_MS
 from headwater.services.prices import PriceResult, Prices, Token
 from headwater.stores.protocols.prices import PriceStore
-from tests.support.examples import examples
+from tests.examples import examples
 from tests.support.memory.prices import MemoryPrices
 from tests.support.prices import DAY, HOUR, MINUTE, brute_force, figures, in_usd
 

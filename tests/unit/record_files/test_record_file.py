@@ -28,8 +28,8 @@ from headwater.model.stream import CATALOG, Entity
 from headwater.record_files.formats import FORMATS
 from headwater.record_files.formats.base import Dialect
 from headwater.record_files.record_file import STDIN, RecordFile, read_lines
+from tests.examples import examples
 from tests.support.entities import like
-from tests.support.examples import examples
 
 ENTITIES = [entity for chain in CATALOG for entity in chain.entities]
 Record = dict[str, Any]

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headwater.api.server.client_addresses import TrustedProxies, client_key
-from tests.support.examples import examples
+from tests.examples import examples
 
 PROXIES = TrustedProxies(["127.0.0.1", "10.0.0.0/8", "2001:db8:ff::/48"])
 TRUSTED = st.integers(1, 2**24 - 2).map(lambda n: str(IPv4Address((10 << 24) + n)))

@@ -28,7 +28,7 @@ from headwater.ingest.evm.options import EvmOptions
 from headwater.ingest.evm.position import Position, decode
 from headwater.ingest.evm.records import ENTITIES, Converter
 from headwater.ingest.evm.token_transfers import TRANSFER
-from tests.support.examples import examples
+from tests.examples import examples
 
 CONFIRMATIONS, DEPTH = 3, 6
 WORD, TOKEN = "0x" + "0" * 64, "0x" + "aa" * 20

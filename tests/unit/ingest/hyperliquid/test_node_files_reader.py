@@ -19,7 +19,7 @@ from headwater.errors import NodeUnavailable
 from headwater.ingest.base import Step, StreamRecord
 from headwater.ingest.hyperliquid.node_files_reader import NodeFilesReader
 from headwater.ingest.hyperliquid.options import HyperliquidOptions
-from tests.support.examples import examples
+from tests.examples import examples
 from tests.unit.ingest.hyperliquid.node_files import (
     HASH,
     OTHER,

@@ -18,7 +18,7 @@ from headwater.model.price.state import TokenState
 from headwater.model.price.stats import EvaluableState, Stats, evaluate, needed_buckets
 from headwater.model.price.tick import encode_value
 from headwater.model.price.view import view_with_tail
-from tests.support.examples import examples
+from tests.examples import examples
 from tests.support.prices import DAY, HOUR, MINUTE, brute_force, figures
 
 START = 1_700_000_000_000
