@@ -121,7 +121,8 @@ class SandboxedChild:
     def load(self, realm_number: int, script: LoadableScript) -> ScriptFailure | None:
         """Load a script into a new realm, which replaces the realm that had this number.
 
-        Returns why the script can't be loaded, or None. Raises ChildExited.
+        Returns why the script can't be loaded, or None. The child is killed when the top level uses more than
+        LOAD_CPU_S of CPU time; then the failure is "Timeout". Raises ChildExited.
         """
         cpu_before_s = self.cpu_s()
         self.send(Kind.LOAD, struct.pack("<H?", realm_number, script.keeps_state) + script.text.encode())

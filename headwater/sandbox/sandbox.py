@@ -199,11 +199,10 @@ class Sandbox:
     # ---- One step. Each method returns True if it made progress. ----
 
     def _advance(self) -> bool:
-        if self._child is None and not self._obtain_child():
+        child = self._child or self._obtain_child()
+        if child is None:
             return False
-        assert self._child is not None
         try:
-            child = self._child
             return (
                 self._finish_first_batch(child)
                 or self._send_next_segment(child)
@@ -215,7 +214,7 @@ class Sandbox:
             self._handle_child_death(ChildDeath(exited.status))
         except ProtocolError as error:
             log.error("the sandbox violated its protocol and is killed", reason=str(error))
-            self._handle_child_death(ChildDeath(self._child.kill(), violated_protocol=True))
+            self._handle_child_death(ChildDeath(child.kill(), violated_protocol=True))
         return True
 
     def _all_in_flight(self) -> list[InFlightSegment]:
@@ -289,6 +288,8 @@ class Sandbox:
             raise
         if failure is not None:
             self._dry_runs.on_failed(script_number)
+        if not child.is_alive():  # `load` kills a child that uses too much CPU time
+            raise ChildExited(child.kill())
         return failure is None
 
     def _limit_ms(self, script_batch: ScriptBatch, segment: Segment) -> int:
@@ -364,6 +365,8 @@ class Sandbox:
                 self._awaiting_lookup.append(self._running.popleft())
                 self._start_clocks(child)
             case Kind.SYNC_QUESTION:
+                if self._blocked_on_answer is not None:
+                    raise ProtocolError("the script asked a question before the answer to its last one")
                 in_flight.sync_questions += 1
                 if in_flight.sync_questions > _MAX_SYNC_QUESTIONS:
                     raise ProtocolError("the script asked too many questions in one segment")
@@ -471,7 +474,8 @@ class Sandbox:
     def _handle_child_death(self, death: ChildDeath) -> None:
         """Handle the death of the child.
 
-        The segment that ran is split; all other segments are requeued and run in another child.
+        The segment that ran is split; all other segments are requeued and run in another child. A child that dies
+        while no segment is in flight is only replaced.
         """
         lost = self._take_in_flight()
         if not lost:
@@ -498,40 +502,38 @@ class Sandbox:
 
     # ---- children and scripts ----
 
-    def _obtain_child(self) -> bool:
-        """Take a child from the starter, and load missing scripts in it.
+    def _obtain_child(self) -> SandboxedChild | None:
+        """Take a child from the starter as the current child, after it has loaded all scripts.
 
-        Returns False while no child is ready.
+        Returns None while no child is ready, and when the child dies while it loads scripts. Raises SandboxFailed.
         """
         child = self._starter.take(self._scripts)
         if child is None:
-            return False
-        if self._load_missing_scripts(child):
-            self._child = child
-            self._memory_checked_at_s, self._child_is_large = float("-inf"), False
-        return True
-
-    def _load_missing_scripts(self, child: SandboxedChild) -> bool:
-        """Load the scripts that were added after the child was started.
-
-        Returns False when the child dies.
-        """
+            return None
         try:
-            for script_number in self._scripts:
-                if script_number not in child.loaded_realms:
-                    self._reload(child, script_number)
+            self._load_missing_scripts(child)
         except ChildExited:
-            return False
-        return True
+            return None
+        except SandboxFailed:
+            child.kill()
+            raise
+        self._child = child
+        self._memory_checked_at_s, self._child_is_large = float("-inf"), False
+        return child
+
+    def _load_missing_scripts(self, child: SandboxedChild) -> None:
+        """Load the scripts that were added after the child was started. Raises ChildExited, SandboxFailed."""
+        for script_number in self._scripts:
+            if script_number not in child.loaded_realms:
+                self._reload(child, script_number)
 
     def _ready_child(self) -> SandboxedChild:
         """Return a child that runs. Blocks while it starts. Raises SandboxFailed."""
         if self._child is not None and not self._child.is_alive():
             self._child = None
-        while self._child is None:
-            if not self._obtain_child():
-                self._starter.wait(_MAX_WAIT_S)
-        return self._child
+        while (child := self._child or self._obtain_child()) is None:
+            self._starter.wait(_MAX_WAIT_S)
+        return child
 
     def _load_new_script(self, script_number: int, script: LoadableScript) -> None:
         """Load a new script.

@@ -3,14 +3,16 @@
 Only an attacker in the child can break the protocol.
 """
 
+import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 
 import pytest
 
-from headwater.errors import InvalidScript
+from headwater.errors import InvalidScript, SandboxFailed
 from headwater.sandbox import Sandbox
 from headwater.sandbox.child import ChildExited
+from headwater.sandbox.dry_runs import DRY_RUN_REALM_BIT
 from headwater.sandbox.frames import Frame, Kind
 from headwater.sandbox.loadable_script import LoadableScript
 from headwater.sandbox.results import ScriptFailure
@@ -76,14 +78,36 @@ class LoadingChild(Child):
         return result
 
 
+class RefusingChild(Child):
+    """A child in which the top level of each script fails."""
+
+    def load(self, number: int, script: LoadableScript) -> ScriptFailure | None:
+        return ScriptFailure("TypeError", "x is not a function")
+
+
+class SlowDryRunChild(Child):
+    """A child in which the top level of a script takes too much CPU time in the realm for dry runs."""
+
+    def load(self, number: int, script: LoadableScript) -> ScriptFailure | None:
+        if number & DRY_RUN_REALM_BIT:
+            self.kill()
+            return ScriptFailure("Timeout", "slow")
+        return super().load(number, script)
+
+    def send(self, kind: Kind, *payload: bytes) -> None:
+        if self.is_dead:
+            raise ChildExited(-9)
+        super().send(kind, *payload)
+
+
 class Pool:
     """Return the given children one after the other."""
 
     def __init__(self, children: Iterator[Child]) -> None:
         self._children = children
 
-    def take(self, _scripts: object) -> Child:
-        return next(self._children)
+    def take(self, _scripts: object) -> Child | None:
+        return next(self._children, None)
 
     def is_ready(self) -> bool:
         return False
@@ -179,3 +203,74 @@ def test_a_child_that_a_timeout_killed_does_not_count_as_an_attempt(monkeypatch:
         with pytest.raises(InvalidScript, match="slow"):
             sandbox.add("", lambda query: [])
         assert sandbox.add("", lambda query: []) == 0
+
+
+def sandbox_with(monkeypatch: pytest.MonkeyPatch, *children: Child) -> Sandbox:
+    sandbox = Sandbox(spare=False)
+    sandbox._starter.close()
+    monkeypatch.setattr(sandbox, "_starter", Pool(iter(children)))
+    return sandbox
+
+
+@pytest.mark.parametrize("result", [ScriptFailure("Timeout", "slow"), ChildExited(-5)])
+def test_another_child_replaces_a_spare_child_that_ends_while_it_loads_a_missing_script(
+    monkeypatch: pytest.MonkeyPatch, result: ScriptFailure | ChildExited
+) -> None:
+    first, spare, third = (LoadingChild(iter(results)) for results in ([None], [result], [None]))
+    with sandbox_with(monkeypatch, first, spare, third) as sandbox:
+        number = sandbox.add("", lambda query: [])
+        first.kill()
+        sandbox._child = None
+        job = sandbox.submit(number, batch(lines({"n": 1})))
+        sandbox.wait(job)
+        assert ([*job.outputs], job.failures, sandbox.crash_events) == (lines({"n": 1}), {}, 0)
+
+
+def test_a_spare_child_that_refuses_an_accepted_script_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+    first, spare, third = LoadingChild(iter([None])), RefusingChild(echo), LoadingChild(iter([None]))
+    with sandbox_with(monkeypatch, first, spare, third) as sandbox:
+        number = sandbox.add("", lambda query: [])
+        first.kill()
+        sandbox._child = None
+        job = sandbox.submit(number, batch(lines({"n": 1})))
+        with pytest.raises(SandboxFailed, match="refused"):
+            sandbox.wait(job)
+        assert spare.is_dead
+        sandbox.wait(job)
+        assert [*job.outputs] == lines({"n": 1})
+
+
+def test_no_record_is_blamed_when_the_load_of_the_realm_for_dry_runs_kills_the_child(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    modes: list[int] = []
+
+    def echo_and_note_mode(kind: Kind, payload: bytes) -> list[Frame]:
+        modes.append(payload[2] & 3)
+        return echo(kind, payload)
+
+    stateful = "let n = 0; function process(r) { n++; return flow.contains('a', [n]) ? r : null; }"
+    with sandbox_with(monkeypatch, *(SlowDryRunChild(echo_and_note_mode) for _ in range(2))) as sandbox:
+        number = sandbox.add(stateful, lambda query: [])
+        records = lines(*({"n": n} for n in range(10)))
+        job = sandbox.submit(number, batch(records))
+        sandbox.wait(job)
+        assert ([*job.outputs], job.crashed, sandbox.crash_events, modes) == (records, False, 0, [0])
+
+
+def test_a_question_before_the_answer_to_the_last_one_breaks_the_protocol(monkeypatch: pytest.MonkeyPatch) -> None:
+    lookup_may_end = threading.Event()
+    questions = [Frame(Kind.SYNC_QUESTION, b'["a",["%d"]]' % n) for n in range(2)]
+
+    def ask_twice(kind: Kind, payload: bytes) -> list[Frame]:
+        return questions if kind is Kind.BATCH else results(b"{}\n", b"1 0 0  ")
+
+    def echo_and_end_lookup(kind: Kind, payload: bytes) -> list[Frame]:
+        lookup_may_end.set()
+        return echo(kind, payload)
+
+    with sandbox_with(monkeypatch, Child(ask_twice), Child(echo_and_end_lookup)) as sandbox:
+        number = sandbox.add("", lambda query: [None for _ in query if not lookup_may_end.wait(1)])
+        job = sandbox.submit(number, batch(lines({"n": 1})))
+        sandbox.wait(job)
+        assert ([*job.outputs], sandbox.crash_events) == (lines({"n": 1}), 1)

@@ -56,3 +56,8 @@ def test_a_large_script_without_state() -> None:
 def test_deeply_nested_scripts_are_taken_to_keep_something() -> None:
     script = "function process(r) { flow.contains('a', [r]); return " + "f(" * 20_000 + ")" * 20_000 + "; }"
     assert keeps_state(parse(script))
+
+
+def test_object_assign_without_arguments() -> None:
+    """Object.assign() throws, so the script keeps no state."""
+    assert not keeps_state(parse("function process(r) { Object.assign(); return flow.contains('a', [r]) ? r : null; }"))
