@@ -237,7 +237,7 @@ class ReachabilityEvaluator:
 
         Into an existing object only values that reach nothing may be copied.
         """
-        target, *sources = self._facts.arguments(node) or [node]
+        target, *sources = self._facts.arguments(node) or [None]
         values = [self.evaluate(source, at_load) for source in sources]
         copied = join(
             [
@@ -246,7 +246,7 @@ class ReachabilityEvaluator:
             ]
         )
         target_reach = self.evaluate(target, at_load)
-        if target.type == "object":
+        if target is not None and target.type == "object":
             return join((target_reach, copied.in_new_object()))
         if at_load or target_reach.survives or copied.deep:
             raise MayKeepState
