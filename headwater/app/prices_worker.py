@@ -11,13 +11,13 @@ from prometheus_client.core import CounterMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
+from headwater.app.build_worker import METRICS_WRITE_TIMEOUT_S
 from headwater.app.data_directory import require_platform
 from headwater.app.endpoints import Endpoints
 from headwater.app.memory import tune_worker_memory
 from headwater.app.metrics_server import serve_metrics
 from headwater.app.stop_signals import stop_on_signals
 from headwater.app.topics import create_topics
-from headwater.app.worker import METRICS_WRITE_TIMEOUT_S
 from headwater.brokers.cluster_admin import KafkaClusterAdmin
 from headwater.controller.deployment_resources import TICKS_TOPIC_SPEC
 from headwater.engine.metrics.metrics_writer import MetricsWriter

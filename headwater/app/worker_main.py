@@ -10,7 +10,7 @@ for name in ("rich", "opentelemetry.sdk"):
     # so they count as not installed. This saves each worker 6 MB.
     sys.modules[name] = None  # type: ignore[assignment]
 
-from headwater.app.worker import main  # noqa: E402
+from headwater.app.build_worker import main  # noqa: E402
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -37,7 +37,7 @@ def api(
     fd: Annotated[int | None, typer.Option(help="Serve on this inherited listening socket.", hidden=True)] = None,
 ) -> None:
     """Serve the HTTP API. The settings name the database, Kafka and the set store."""
-    from headwater.app.api import serve
+    from headwater.app.build_api import serve
     from headwater.logging_setup import configure_logging
 
     configure_logging(settings.log_level)
@@ -49,7 +49,7 @@ def controller(settings: Settings) -> None:
 
     The settings name the database, Kafka and the set store.
     """
-    from headwater.app.controller import run
+    from headwater.app.build_controller import run
     from headwater.logging_setup import configure_logging
 
     configure_logging(settings.log_level)
@@ -64,7 +64,7 @@ def worker(
     ] = None,
 ) -> None:
     """Run one worker of a deployment."""
-    from headwater.app.worker import run_file
+    from headwater.app.build_worker import run_file
 
     try:
         sys.exit(run_file(spec, slot, control_fd))

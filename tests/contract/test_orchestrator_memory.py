@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.app import worker as app
+from headwater.app import build_worker
 from headwater.children import inherited_environment
 from headwater.model.deployment import Status, WorkerStatus
 from headwater.model.reading_plan import ReadingPlan
@@ -140,7 +140,12 @@ class TestIsolation:
             pytest.skip(reason)
 
         def command(spec: Path, slot: int, control_fd: int, plan: ReadingPlan) -> Sequence[str]:
-            return [sys.executable, "-m", "tests.support.memory_worker", *app.command(spec, slot, control_fd, plan)[3:]]
+            return [
+                sys.executable,
+                "-m",
+                "tests.support.memory_worker",
+                *build_worker.command(spec, slot, control_fd, plan)[3:],
+            ]
 
         repository = str(Path(__file__).parents[2])
         environment = inherited_environment() | {POSITIONS: str(self.positions), "PYTHONPATH": repository}

@@ -13,7 +13,7 @@ import sys
 import time
 from pathlib import Path
 
-from headwater.app import worker as app
+from headwater.app import build_worker
 from headwater.engine.at_least_once import AtLeastOnce
 from headwater.engine.dead_letters import DeadLetters
 from headwater.engine.heartbeat import HeartbeatReporter
@@ -61,7 +61,7 @@ class BombSource(MemorySource):
 
 
 def run_worker(spec: WorkerSpec, slot: int, reporter: HeartbeatReporter, plan: ReadingPlan) -> int:
-    """Replace app.worker.run_worker by a worker that reads from memory."""
+    """Replace build_worker.run_worker by a worker that reads from memory."""
     topic = MemoryTopic(spec.source_topic, [[] for _ in range(PARTITIONS)])
     for partition in range(PARTITIONS):
         for number in range(RECORDS):
@@ -78,5 +78,5 @@ def run_worker(spec: WorkerSpec, slot: int, reporter: HeartbeatReporter, plan: R
 
 
 if __name__ == "__main__":
-    app.run_worker = run_worker  # type: ignore[assignment]
-    sys.exit(app.main())
+    build_worker.run_worker = run_worker  # type: ignore[assignment]
+    sys.exit(build_worker.main())

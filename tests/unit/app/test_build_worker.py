@@ -7,29 +7,31 @@ from pathlib import Path
 
 import pytest
 
-from headwater.app import worker
+from headwater.app import build_worker
 from headwater.engine.heartbeat import HeartbeatReporter
 from headwater.errors import Fenced, HeadwaterError, SourceGap
 from headwater.model.worker_protocol import FENCED_STATUS, Heartbeat
 from tests.contract.test_orchestrator import worker_set
 
 
-@pytest.mark.parametrize(("error", "status"), [(Fenced("another"), FENCED_STATUS), (SourceGap("gap"), worker.FAILED)])
+@pytest.mark.parametrize(
+    ("error", "status"), [(Fenced("another"), FENCED_STATUS), (SourceGap("gap"), build_worker.FAILED)]
+)
 def test_the_exit_status_of_a_fenced_worker(
     error: HeadwaterError, status: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object) -> None:
         raise error
 
-    monkeypatch.setattr(worker, "_resources", fail)
-    assert worker.run_worker(worker_set().spec, 0, HeartbeatReporter()) == status
+    monkeypatch.setattr(build_worker, "_resources", fail)
+    assert build_worker.run_worker(worker_set().spec, 0, HeartbeatReporter()) == status
 
 
 def test_a_worker_does_not_import_unused_modules() -> None:
-    module = worker.command(Path("spec.json"), 0, 3)[2]
+    module = build_worker.command(Path("spec.json"), 0, 3)[2]
     script = f"import {module}, sys; print(*(name for name, found in sys.modules.items() if found is not None))"
     loaded = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True).stdout.split()
-    assert "headwater.app.worker" in loaded
+    assert "headwater.app.build_worker" in loaded
     assert not {"aiokafka", "rich", "opentelemetry.sdk", "typer", "sqlalchemy"} & {*loaded}
 
 
@@ -37,7 +39,7 @@ def test_a_worker_that_hangs_in_the_kafka_client_reports_it_and_exits() -> None:
     read_fd, write_fd = os.pipe()
     script = f"""
 import threading
-from headwater.app.worker import _end_hung
+from headwater.app.build_worker import _end_hung
 from headwater.engine.heartbeat import OrchestratorChannel, HeartbeatReporter
 threading.Thread(target=_end_hung, args=[HeartbeatReporter(OrchestratorChannel({write_fd}))]).start()
 threading.Event().wait()
@@ -46,4 +48,8 @@ threading.Event().wait()
     os.close(write_fd)
     beat = Heartbeat.model_validate_json(os.read(read_fd, 1 << 16))
     os.close(read_fd)
-    assert (ended.returncode, beat.state, beat.reason) == (worker.FAILED, "failed", worker.TRANSACTION_HANGS)
+    assert (ended.returncode, beat.state, beat.reason) == (
+        build_worker.FAILED,
+        "failed",
+        build_worker.TRANSACTION_HANGS,
+    )

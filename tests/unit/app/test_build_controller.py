@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.app import controller
+from headwater.app import build_controller
 from headwater.model.audit import AuditQuery, Change
 from headwater.services.ids import utc_now
 from headwater.settings import Settings
@@ -20,8 +20,8 @@ def test_the_audit_log_is_kept_for_a_year_by_default(
 ) -> None:
     database = open_database(f"sqlite:///{tmp_path / 'headwater.db'}", FieldCipher(bytes(32)))
     database.audit.begin(Change("flow.create", "owner", "f1"))
-    monkeypatch.setattr(controller, "utc_now", lambda: utc_now() + timedelta(days=days))
-    for purge in controller._purges(database, MemorySetStore(), Settings()):
+    monkeypatch.setattr(build_controller, "utc_now", lambda: utc_now() + timedelta(days=days))
+    for purge in build_controller._purges(database, MemorySetStore(), Settings()):
         purge()
     assert bool(database.audit.read(AuditQuery())) == kept
     database.close()

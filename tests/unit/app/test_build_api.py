@@ -2,7 +2,7 @@
 
 import pytest
 
-from headwater.app import api
+from headwater.app import build_api
 from headwater.controller.leadership import CONTROLLER_LEASE
 from headwater.errors import OrchestratorUnavailable
 from headwater.model.lease import Candidate
@@ -13,7 +13,7 @@ def test_a_failure_of_the_controller_is_quoted_in_a_whole_sentence() -> None:
     leases = MemoryLeases()
     leases.acquire(CONTROLLER_LEASE, Candidate("a", current_failure="sweeping: KeyError"), 10.0)
     with pytest.raises(OrchestratorUnavailable) as raised:
-        api._require_leader(leases)
+        build_api._require_leader(leases)
     assert raised.value.detail == (
         "Part of the controller's work fails (sweeping: KeyError). See the log of the controller."
     )

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 from datetime import timedelta
 
-from headwater.app import worker
+from headwater.app import build_worker
 from headwater.app.data_directory import require_platform
 from headwater.app.database import connect_database
 from headwater.app.endpoints import Endpoints
@@ -70,7 +70,7 @@ def run(settings: Settings) -> None:
         memory_limit = settings.worker_memory_mb << 20
         orchestrator = ProcessOrchestrator(
             data_directory.workers,
-            worker.command,
+            build_worker.command,
             memory_limit,
             environment=worker_environment(bindings, workers_kafka),
             groups=find_groups(data_directory.workers, memory_limit),
