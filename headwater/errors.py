@@ -20,20 +20,20 @@ HeadwaterError
 │   │   ├── InvalidScript
 │   │   └── InvalidExpression
 │   └── RateLimited               429
-├── Unavailable                   503: not possible now; send the same request again
+├── Unavailable                   503, except for the errors of a node: not possible now; send the same request again
 │   ├── DatabaseUnavailable
 │   ├── RedisUnavailable
 │   │   ├── RedisEvicts
 │   │   └── UploadAborted
 │   ├── BrokerUnavailable
 │   ├── OrchestratorUnavailable
-│   ├── NodeUnavailable
+│   ├── NodeUnavailable           raised only in ingests, which wait and then continue
 │   │   ├── BlockIncomplete
 │   │   ├── NodeBehind
 │   │   ├── NodeRateLimited
-│   │   └── RequestRejected
-│   │       ├── MethodMissing
-│   │       └── RangeTooLarge
+│   │   └── NodeCallRejected
+│   │       ├── NodeMethodMissing
+│   │       └── NodeCallTooLarge
 │   ├── PriceStateUnreadable
 │   └── DeployPending
 ├── LeaseLost                     the controller no longer holds its lease; it stops
@@ -44,7 +44,7 @@ HeadwaterError
 └── WorkerError                   a worker can't continue; it ends, and the orchestrator starts it again
     ├── Fenced
     ├── DeliveryFailed
-    ├── SourceGap
+    ├── NoValidOffset
     └── SandboxFailed             503 when the API, which also runs scripts in trials, raises it
 """
 
@@ -236,15 +236,15 @@ class RedisEvicts(RedisUnavailable):
 
 
 class UploadAborted(RedisUnavailable):
-    """The set was deleted during the upload, or the upload made no progress for an hour.
+    """The upload of a set made no progress for an hour, or the set was deleted during the upload.
 
-    The values that were uploaded so far were deleted. Send the upload again.
+    The upload changed no set. Send the upload again.
     """
 
     def __init__(self) -> None:
         super().__init__(
-            "The set was deleted during this upload, or the upload made no progress for an hour. Nothing was changed. "
-            "Send it again."
+            "The set was deleted during this upload, or the upload made no progress for an hour. This upload "
+            "changed no set. Send the upload again."
         )
 
 
@@ -259,7 +259,8 @@ class OrchestratorUnavailable(Unavailable):
 class NodeUnavailable(Unavailable):
     """The node of a blockchain does not answer, or it rejects a request.
 
-    The detail names no URL, because the URLs of nodes contain keys.
+    Only ingests raise this error and its subclasses, so it never becomes a 503. The detail names no URL, because the
+    URLs of nodes contain keys.
 
     Attributes:
         retry_after_s: How many seconds the node asks its clients to wait; 0 when the node does not say.
@@ -284,21 +285,21 @@ class NodeRateLimited(NodeUnavailable):
     """
 
 
-class RequestRejected(NodeUnavailable):
+class NodeCallRejected(NodeUnavailable):
     """The node rejects one call repeatedly while it answers other calls.
 
-    Use another method, or another node.
+    Call another method, or use another node.
     """
 
 
-class MethodMissing(RequestRejected):
-    """The node does not offer the method. Use another method, or another node."""
+class NodeMethodMissing(NodeCallRejected):
+    """The node does not offer the method. Call another method, or use another node."""
 
 
-class RangeTooLarge(RequestRejected):
+class NodeCallTooLarge(NodeCallRejected):
     """The node rejects a call because the call or its result is too large.
 
-    Request less in one call.
+    Request fewer blocks or logs in one call.
     """
 
 
@@ -346,7 +347,7 @@ class SetupError(HeadwaterError):
 class DecryptionFailed(SetupError):
     """A stored credential was encrypted with another secret key.
 
-    Only the rows that were encrypted with that key fail; a start fails when no row can be decrypted.
+    Reading such a row fails. A process refuses to start only when it can decrypt none of the rows.
     """
 
     def __init__(self) -> None:
@@ -383,7 +384,7 @@ class DeliveryFailed(WorkerError):
     """
 
 
-class SourceGap(WorkerError):
+class NoValidOffset(WorkerError):
     """The consumer group has no committed offset on the source topic, or an invalid one.
 
     A worker never chooses a start offset itself. The controller sets the offsets of a new consumer group.

@@ -258,7 +258,7 @@ def _restore_set_store(endpoints: Endpoints, archive: Archive, stamp: str) -> No
             f"Only {loaded} of {expected} entries were restored into Valkey or Redis. Restore again, or use another "
             "backup."
         )
-    archive.manifest["unreadable_keys"] = loaded.unreadable
+    archive.manifest["skipped_entries"] = loaded.unreadable
 
 
 def _entries(archive: Archive) -> Iterable[set_backup.Entry]:

@@ -87,7 +87,7 @@ def serve(settings: Settings, fd: int | None) -> None:
     endpoints.data_directory.create()
     allow_open_files(settings.http_connections)
     with connect_database(endpoints) as database:
-        app = create_api(_services(endpoints, database, endpoints.set_store()))
+        app = create_api(_services(endpoints, database, endpoints.connect_set_store()))
         config = server_config(app, settings, app.state.metrics.record_refusal)
         sockets = None if fd is None else [socket.socket(fileno=fd)]
         tune_server_memory()
@@ -98,7 +98,7 @@ def _services(endpoints: Endpoints, database: Database, client: Client) -> Servi
     settings = endpoints.settings
     bindings = load_bindings(settings)
     broker = KafkaClusterAdmin(endpoints.admin_kafka(), endpoints.replication())
-    probe_topic = next((topic for _, topic in bindings.own_topics()), TICKS_TOPIC)
+    probe_topic = next((topic for _, topic in bindings.installation_topics()), TICKS_TOPIC)
     quotas = QuotaStores(database.quotas, RedisSetStore(client), RedisReservations(client))
     sets, names = QuotaEnforcingSets(quotas), RedisDatasetNames(client)
     audited = AuditedSets(sets, database.audit)

@@ -25,7 +25,7 @@ from headwater.controller.pipeline_collector import PipelineCollector
 from headwater.controller.purger import Purger
 from headwater.controller.reconciler import Reconciler
 from headwater.controller.sweeper import Sweeper
-from headwater.orchestrators.cgroups import find_groups
+from headwater.orchestrators.cgroups import find_cgroups
 from headwater.orchestrators.process import ProcessOrchestrator
 from headwater.sandbox import check_machine
 from headwater.services.ids import utc_now
@@ -56,7 +56,7 @@ def run(settings: Settings) -> None:
     endpoints.require_embedded_data()
     data_directory.create()
     stop = stop_on_signals()
-    with data_directory.locked("controller") as lock, connect_database(endpoints) as database:
+    with data_directory.locked("controller") as lock_id, connect_database(endpoints) as database:
         workers_kafka, manages_users = endpoints.worker_kafka(), endpoints.manages_kafka_users
         broker = KafkaClusterAdmin(
             endpoints.admin_kafka(), endpoints.replication(), workers_kafka, manages_users=manages_users
@@ -65,7 +65,7 @@ def run(settings: Settings) -> None:
         if endpoints.embeds_kafka:
             create_topics(broker, stream_topics(bindings), stop)
         sources = connect_sources(bindings, broker, database.deployments)
-        client = endpoints.set_store()
+        client = endpoints.connect_set_store()
         sets = RedisSetStore(client)
         memory_limit = settings.worker_memory_mb << 20
         orchestrator = ProcessOrchestrator(
@@ -73,10 +73,10 @@ def run(settings: Settings) -> None:
             build_worker.command,
             memory_limit,
             environment=worker_environment(bindings, workers_kafka),
-            groups=find_groups(data_directory.workers, memory_limit),
+            cgroups=find_cgroups(data_directory.workers, memory_limit),
         )
         flow_locks = FlowLocks()
-        leadership = Leadership(database.leases, lock, seconds_since_boot)
+        leadership = Leadership(database.leases, lock_id, seconds_since_boot)
         metrics = RedisMetrics(connect(endpoints.redis_url(), reply_timeout_s=METRICS_REMOVAL_TIMEOUT_S))
         reconciler = Reconciler(
             orchestrator=orchestrator,
@@ -106,7 +106,7 @@ def run(settings: Settings) -> None:
             unsaved_sets=RedisUnsavedSets(client),
             require_lease=leadership.require_lease,
             now=utc_now,
-            purges=_purges(database, sets, settings),
+            remove_expired=_expiry_steps(database, sets, settings),
             ended_deployments_kept_for=_ended_deployments_kept_for(settings),
         )
         try:
@@ -135,21 +135,21 @@ def _ended_deployments_kept_for(settings: Settings) -> timedelta | None:
     return timedelta(days=days) if days else None
 
 
-def _purges(database: Database, sets: SetStore, settings: Settings) -> list[Callable[[], None]]:
+def _expiry_steps(database: Database, sets: SetStore, settings: Settings) -> list[Callable[[], None]]:
     """Return the steps of the sweeper that remove expired data.
 
-    The steps remove audit entries, stored responses and the values of removed filters.
+    The data are audit entries, stored responses and the values of removed filters.
     """
 
-    def purge_audit() -> None:
+    def remove_audit_entries() -> None:
         if settings.audit_days:
             database.audit.purge(utc_now() - timedelta(days=settings.audit_days))
 
-    def purge_stored_responses() -> None:
+    def remove_stored_responses() -> None:
         database.idempotency.purge(utc_now())
 
-    def purge_removed_filters() -> None:
+    def remove_filter_values() -> None:
         kept_since = utc_now() - timedelta(days=settings.removed_filter_days)
         remove_expired_filters(database.revisions, sets, kept_since)
 
-    return [purge_audit, purge_stored_responses, purge_removed_filters]
+    return [remove_audit_entries, remove_stored_responses, remove_filter_values]

@@ -69,8 +69,8 @@ class DataDirectory:
     def locked(self, command: str) -> Iterator[str]:
         """Lock the directory, so that only one process of a command such as `up` uses it.
 
-        The kernel releases the lock when the process dies. Yields a name of the lock that no other live process can
-        have. Raises SetupError when another process holds the lock. A copied directory has another lock file.
+        The kernel releases the lock when the process dies. Yields the id of the lock. Raises SetupError when another
+        process holds the lock.
         """
         path = self.path / f"{command}.lock"
         with path.open("a+") as file:
@@ -86,7 +86,7 @@ class DataDirectory:
             file.truncate(0)
             file.write(str(os.getpid()))
             file.flush()
-            yield _lock_name(file.fileno())
+            yield _lock_id(file.fileno())
 
     @contextlib.contextmanager
     def database_lock(self, *, exclusive: bool = False) -> Iterator[None]:
@@ -132,11 +132,10 @@ class DataDirectory:
         return self.metrics
 
 
-def _lock_name(descriptor: int) -> str:
-    """Return a name of a lock.
+def _lock_id(descriptor: int) -> str:
+    """Return the id of a locked file: the boot id of the machine, the device and the inode.
 
-    The name contains the machine's boot id and the device and inode of the file. Two processes whose locks have the
-    same name have locked the same file of the same machine since its last boot.
+    Two live processes never hold locks with the same id. The lock file of a copied directory has another inode.
     """
     file = os.fstat(descriptor)
     return f"{_BOOT_ID.read_text('ascii').strip()}:{file.st_dev}:{file.st_ino}"

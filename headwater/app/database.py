@@ -51,7 +51,7 @@ def _locked_against_restore(endpoints: Endpoints) -> AbstractContextManager[None
 
 
 @contextmanager
-def opened_database(settings: Settings, *, check_key: bool = True) -> Iterator[Database]:
+def installation_database(settings: Settings, *, check_key: bool = True) -> Iterator[Database]:
     """Open the database of the installation in the settings.
 
     Raises SetupError when there is no installation.
@@ -64,32 +64,32 @@ def opened_database(settings: Settings, *, check_key: bool = True) -> Iterator[D
 
 
 @contextmanager
-def opened_keys(settings: Settings) -> Iterator[Keys]:
+def installation_keys(settings: Settings) -> Iterator[Keys]:
     """Open the API keys of the installation in the settings.
 
     Raises SetupError when there is no installation.
     """
-    with opened_database(settings) as database:
+    with installation_database(settings) as database:
         yield Keys(database.keys, utc_now, time.monotonic)
 
 
 @contextmanager
-def opened_audit_log(settings: Settings) -> Iterator[AuditLog]:
+def installation_audit_log(settings: Settings) -> Iterator[AuditLog]:
     """Open the audit log of the installation in the settings.
 
     Raises SetupError when there is no installation.
     """
-    with opened_database(settings) as database:
+    with installation_database(settings) as database:
         yield database.audit
 
 
 @contextmanager
-def opened_quotas(settings: Settings) -> Iterator[QuotaStore]:
+def installation_quotas(settings: Settings) -> Iterator[QuotaStore]:
     """Open the owners' quotas of the installation in the settings.
 
     Raises SetupError when there is no installation.
     """
-    with opened_database(settings) as database:
+    with installation_database(settings) as database:
         yield database.quotas
 
 
@@ -99,7 +99,7 @@ def quota_limits_of(settings: Settings, owner: str) -> tuple[Sequence[QuotaUsage
     The remaining limits come from the settings. Raises SetupError, DatabaseUnavailable, RedisUnavailable.
     """
     set_store = RedisSetStore(connect(Endpoints.from_settings(settings).redis_url()))
-    with opened_database(settings) as database:
+    with installation_database(settings) as database:
         usage = quota_usage(database.quotas, set_store, owner)
         return usage, database.quotas.overrides().get(owner, {}).keys()
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 
-from headwater.app.database import opened_database
+from headwater.app.database import installation_database
 from headwater.settings import Settings
 from headwater.stores.sql.database import Database
 from headwater.stores.sql.unreadable import UnreadableRow
@@ -16,5 +16,5 @@ def examine(settings: Settings) -> Sequence[UnreadableRow]:
 
     Raises SetupError when there is no installation, or when its database can't be opened.
     """
-    with opened_database(settings, check_key=False) as database:
+    with installation_database(settings, check_key=False) as database:
         return [finding for check in CHECKS for finding in check(database)]

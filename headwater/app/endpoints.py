@@ -1,6 +1,6 @@
 """Resolves where Kafka, the set store and the database are.
 
-Each is the operator's own when a setting names it, otherwise the embedded one in the data directory.
+Each is an external one of the operator when a setting names it, otherwise the embedded one in the data directory.
 """
 
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import structlog
 
 from headwater.app.data_directory import DataDirectory
-from headwater.app.kafka_access import admin_access, reader_access, require_embedded_settings, worker_access
+from headwater.app.kafka_access import admin_access, reader_access, reject_user_settings, worker_access
 from headwater.brokers.embedded import EmbeddedKafka
 from headwater.errors import RedisEvicts, RedisUnavailable, SetupError
 from headwater.model.access import KafkaAccess
@@ -19,7 +19,7 @@ from headwater.stores.redis.client import Client, connect
 log = structlog.get_logger(__name__)
 
 EMBEDDED_REPLICATION = 1
-OWN_CLUSTER_REPLICATION = 3
+EXTERNAL_REPLICATION = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,17 +36,17 @@ class Endpoints:
 
     @property
     def embeds_kafka(self) -> bool:
-        """Whether the embedded Kafka is used, because no setting names another one."""
+        """Whether the embedded Kafka is used, because no setting names an external one."""
         return not self.settings.kafka_bootstrap_servers
 
     @property
     def embeds_valkey(self) -> bool:
-        """Whether the embedded Valkey is used, because no setting names another set store."""
+        """Whether the embedded Valkey is used, because no setting names an external set store."""
         return not self.settings.redis_url.get_secret_value()
 
     @property
     def embeds_database(self) -> bool:
-        """Whether the SQLite file in the data directory is used, because no setting names a server."""
+        """Whether the SQLite file in the data directory is used, because no setting names a database server."""
         return not self.settings.database_url.get_secret_value()
 
     def embedded_kafka(self) -> EmbeddedKafka:
@@ -67,11 +67,11 @@ class Endpoints:
     def admin_kafka(self) -> KafkaAccess:
         """Return how to connect to Kafka as its administrator.
 
-        Raises SetupError when the data directory has no embedded Kafka yet, or when the settings of the operator's
+        Raises SetupError when the data directory has no embedded Kafka yet, or when the settings of the external
         Kafka are inconsistent.
         """
         if self.embeds_kafka:
-            require_embedded_settings(self.settings)
+            reject_user_settings(self.settings)
             self.data_directory.require_exists("HEADWATER_KAFKA_BOOTSTRAP_SERVERS")
             return self.embedded_kafka().access()
         return admin_access(self.settings)
@@ -82,7 +82,7 @@ class Endpoints:
         The embedded Kafka need not exist yet.
         """
         if self.embeds_kafka:
-            require_embedded_settings(self.settings)
+            reject_user_settings(self.settings)
         else:
             self.reader_kafka()
 
@@ -114,15 +114,15 @@ class Endpoints:
 
     def replication(self) -> int:
         """Return the replication factor of the topics that Headwater creates."""
-        default = EMBEDDED_REPLICATION if self.embeds_kafka else OWN_CLUSTER_REPLICATION
+        default = EMBEDDED_REPLICATION if self.embeds_kafka else EXTERNAL_REPLICATION
         return self.settings.kafka_replication or default
 
     def redis_url(self) -> str:
         """Return the URL of the set store."""
         return self.settings.redis_url.get_secret_value() or self.embedded_valkey().url
 
-    def set_store(self) -> Client:
-        """Return a client of the set store. Raises SetupError when the store evicts keys.
+    def connect_set_store(self) -> Client:
+        """Connect to the set store. Raises SetupError when the store evicts keys.
 
         An unavailable store is only logged, because it may become available again.
         """

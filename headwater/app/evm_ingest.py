@@ -12,6 +12,7 @@ from headwater.errors import SetupError
 from headwater.ingest.base import StreamRecord
 from headwater.ingest.evm.chain_reader import EvmReader
 from headwater.ingest.evm.decode import Decoder
+from headwater.ingest.evm.head_blocks import SUFFIX
 from headwater.ingest.evm.options import EvmOptions
 from headwater.ingest.evm.records import ENTITIES
 from headwater.ingest.options import IngestOptions
@@ -33,7 +34,7 @@ def open_evm(options: IngestOptions, settings: Settings, stop: Event) -> EvmRead
     access = Endpoints.from_settings(settings).admin_kafka()
 
     def read_back(streams: Sequence[str], since_ms: int) -> Iterator[StreamRecord]:
-        by_topic = {zerolag_topic(bindings, options.chain, stream): stream for stream in streams}
+        by_topic = {zerolag_topic(bindings, options.chain, stream.removesuffix(SUFFIX)): stream for stream in streams}
         for topic, key, value in read_since(access, list(by_topic), since_ms, stop):
             if key is not None and value is not None:  # other writers may omit them
                 yield StreamRecord(by_topic[topic], key, value)
@@ -51,8 +52,10 @@ def open_evm(options: IngestOptions, settings: Settings, stop: Event) -> EvmRead
 def zerolag_entities(options: EvmOptions, bindings: Bindings) -> list[str]:
     """Return the entities whose zerolag streams are written.
 
-    Those are the bound ones, all of them with --zerolag, and none for a range of blocks.
+    Without --zerolag, only bound zerolag streams are written. An ingest of a range of blocks writes none.
     """
     if options.to_block is not None:
         return []
-    return [name for name in ENTITIES if options.zerolag or bindings.own_topic(options.chain, name, zerolag=True)]
+    return [
+        name for name in ENTITIES if options.zerolag or bindings.installation_topic(options.chain, name, zerolag=True)
+    ]

@@ -88,11 +88,6 @@ def prepare_target(
 
 
 def _topic_name(bindings: Bindings, chain: str, stream: str) -> str:
-    """Return the topic of a stream.
-
-    An unbound zerolag stream gets its default topic, because the chain reader decides whether to write the stream.
-    """
+    """Return the topic of the stream `<entity>` or `<entity>.zerolag`. Raises SetupError."""
     entity, _, zerolag = stream.partition(".")
-    if zerolag and bindings.own_topic(chain, entity):
-        return zerolag_topic(bindings, chain, stream)
-    return stream_topic(bindings, chain, stream)
+    return zerolag_topic(bindings, chain, entity) if zerolag else stream_topic(bindings, chain, entity)

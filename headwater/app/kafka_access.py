@@ -42,8 +42,8 @@ def admin_access(settings: Settings) -> KafkaAccess:
     return access
 
 
-def require_embedded_settings(settings: Settings) -> None:
-    """Raise SetupError when the settings name Kafka users, since the embedded Kafka takes none."""
+def reject_user_settings(settings: Settings) -> None:
+    """Raise SetupError when the settings name Kafka users, which only an external Kafka takes."""
     if settings.kafka_credentials == "given":
         raise SetupError(
             f"{_CREDENTIALS}=given is only for your own Kafka. Set {_variable('bootstrap_servers')}, or remove the "

@@ -66,7 +66,7 @@ def run(settings: Settings) -> None:
     create_topics(KafkaClusterAdmin(endpoints.admin_kafka(), endpoints.replication()), (TICKS_TOPIC_SPEC,), stop)
     owner = secrets.token_hex(8)
     with (
-        closing(endpoints.set_store()) as client,
+        closing(endpoints.connect_set_store()) as client,
         closing(connect(endpoints.redis_url(), reply_timeout_s=METRICS_WRITE_TIMEOUT_S)) as metrics,
     ):
         price_writer = PriceWriter(RedisPrices(client), owner)

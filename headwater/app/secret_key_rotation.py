@@ -3,7 +3,7 @@
 from typing import Final
 
 from headwater.app.data_directory import DataDirectory
-from headwater.app.database import opened_database
+from headwater.app.database import installation_database
 from headwater.app.secret_keys import old_secret_keys, secret_key
 from headwater.errors import SetupError
 from headwater.settings import Settings
@@ -24,7 +24,7 @@ def rotate_secret_key(settings: Settings) -> RotationResult:
             "There is no old secret key to replace. Set HEADWATER_OLD_SECRET_KEY to the current key, and "
             f"HEADWATER_SECRET_KEY to the new one: {_MANUAL}."
         )
-    with opened_database(settings) as database:
+    with installation_database(settings) as database:
         if secret_key(settings, DataDirectory(settings.data_dir)) in old_keys:
             raise SetupError(f"The secret key and the old secret key are the same. Make a new key: {_MANUAL}.")
         return database.rotate_secret_key()

@@ -12,7 +12,7 @@ from headwater.errors import SetupError, os_error_reason
 from headwater.extras import require_extra
 from headwater.model import kafka_security
 from headwater.model.binding import Bindings, KafkaTopic, binding_name, parse_bindings
-from headwater.model.stream import CATALOG, find_chain
+from headwater.model.stream import CATALOG, find_chain, stream_name
 from headwater.settings import Settings
 
 _INVALID_FILE = "The stream bindings in {} can't be used:"
@@ -42,9 +42,10 @@ def load_bindings(settings: Settings) -> Bindings:
 
 
 def _with_files(document: object, path: Path) -> object:
-    """Replace the paths of files that hold secrets by the content of the files.
+    """Read the file of each member `<secret>_file` into the member `<secret>`, and make all other paths absolute.
 
-    The paths are relative to the folder of the bindings' file.
+    The paths are relative to the folder of the bindings' file. A file whose path stays in the bindings is read too, so
+    that an unreadable file is a fault of the bindings.
     """
     if not isinstance(document, dict):
         return document
@@ -113,42 +114,44 @@ def _place(steps: Sequence[str | int]) -> str:
     )
 
 
-def stream_topic(bindings: Bindings, chain: str, stream: str) -> str:
-    """Return the topic of `<entity>` or `<entity>.zerolag` on the installation's own cluster.
+def stream_topic(bindings: Bindings, chain: str, entity: str, *, zerolag: bool = False) -> str:
+    """Return the topic of a stream on the installation's own cluster.
 
     Raises SetupError when the stream is not bound to a topic of this cluster.
     """
-    entity, _, zerolag = stream.partition(".")
-    binding = bindings.find(chain, entity, zerolag=bool(zerolag))
+    binding = bindings.find(chain, entity, zerolag=zerolag)
     if binding is None:
-        raise SetupError(unknown_stream(chain, entity, zerolag=bool(zerolag)))
-    topic = bindings.own_topic(chain, entity, zerolag=bool(zerolag))
+        raise SetupError(_no_binding(chain, entity, zerolag=zerolag))
+    topic = bindings.installation_topic(chain, entity, zerolag=zerolag)
     if topic is None:
         where = "another Kafka cluster" if isinstance(binding, KafkaTopic) else "Pub/Sub"
+        name = stream_name(chain, entity, zerolag=zerolag)
         raise SetupError(
-            f"{chain}.{stream} is bound to {where} ({binding_name(binding)}), so Headwater does not write to it. Write "
+            f"{name} is bound to {where} ({binding_name(binding)}), so Headwater does not write to it. Write "
             "the records there, or bind the stream to a topic of Headwater's own Kafka cluster."
         )
     return topic
 
 
-def zerolag_topic(bindings: Bindings, chain: str, stream: str) -> str:
-    """Return the topic of `<entity>.zerolag`. An unbound zerolag stream gets the default name.
+def zerolag_topic(bindings: Bindings, chain: str, entity: str) -> str:
+    """Return the topic to which an ingest writes a zerolag stream.
 
+    The topic of an unbound zerolag stream is the one that final streams have by default, with `.zerolag` at its end.
     Raises SetupError when the stream is bound to another cluster or to Pub/Sub.
     """
-    entity, _, _ = stream.partition(".")
     if bindings.find(chain, entity, zerolag=True) is None:
-        return f"stream.{chain}.{stream}"
-    return stream_topic(bindings, chain, stream)
+        return f"stream.{stream_name(chain, entity, zerolag=True)}"
+    return stream_topic(bindings, chain, entity, zerolag=True)
 
 
-def unknown_stream(chain: str, entity: str, *, zerolag: bool) -> str:
-    """Return why a stream has no topic."""
+def _no_binding(chain: str, entity: str, *, zerolag: bool) -> str:
+    """Return why a stream has no binding."""
     catalog_chain = find_chain(chain)
     if catalog_chain is None:
         return f"There is no chain {chain}. Choose from {', '.join(each.name for each in CATALOG)}."
     if catalog_chain.entity(entity) is None:
         return f"{chain} has no entity {entity}. Choose from {', '.join(each.name for each in catalog_chain.entities)}."
     assert zerolag
-    return f"The zerolag feed of {chain}.{entity} is not bound. Bind it in the file of HEADWATER_STREAM_BINDINGS."
+    return (
+        f"The zerolag stream {chain}.{entity}.zerolag is not bound. Bind it in the file of HEADWATER_STREAM_BINDINGS."
+    )

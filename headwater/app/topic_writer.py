@@ -48,7 +48,7 @@ def open_topic_writer(settings: Settings, chain: str, entity: str, *, zerolag: b
 
     Raises SetupError when there is no such stream, and BrokerUnavailable.
     """
-    topic = stream_topic(load_bindings(settings), chain, f"{entity}.zerolag" if zerolag else entity)
+    topic = stream_topic(load_bindings(settings), chain, entity, zerolag=zerolag)
     access = Endpoints.from_settings(settings).admin_kafka()
     partitions = KafkaClusterAdmin(access, 1).partitions(topic)
     if partitions is None:

@@ -12,7 +12,9 @@ from headwater.wait_log import WaitLog
 
 def stream_topics(bindings: Bindings) -> tuple[TopicSpec, ...]:
     """Return the topics of the streams, as they are created on the embedded broker."""
-    return tuple(TopicSpec(topic, STREAM_PARTITIONS, STREAM_TOPIC_CONFIG) for _, topic in bindings.own_topics())
+    return tuple(
+        TopicSpec(topic, STREAM_PARTITIONS, STREAM_TOPIC_CONFIG) for _, topic in bindings.installation_topics()
+    )
 
 
 def create_topics(broker: ClusterAdmin, topics: tuple[TopicSpec, ...], stop: threading.Event) -> None:

@@ -47,11 +47,11 @@ def up(settings: Settings, announce: Callable[[str], None]) -> None:
     stop = stop_on_signals()
     endpoints = Endpoints(settings, data_directory)
     endpoints.require_kafka_settings()  # a mistake must stop the start, not only the API
-    syncing = endpoints.embedded_valkey().syncing() if endpoints.embeds_valkey else nullcontext()
+    valkey_files = endpoints.embedded_valkey().syncing_append_only_file() if endpoints.embeds_valkey else nullcontext()
     with (
         data_directory.locked("up"),
         listening(settings.host, settings.port) as listener,
-        syncing,
+        valkey_files,
         supervised() as supervisor,
     ):
         provide_local_key(endpoints)

@@ -34,10 +34,10 @@ def audit(
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object per line.")] = False,
 ) -> None:
     """Show the audit log: who changed what, newest first."""
-    from headwater.app.database import opened_audit_log
+    from headwater.app.database import installation_audit_log
 
     query = AuditQuery(owner, object_id, as_utc(since), as_utc(until), limit)
-    with opened_audit_log(settings) as log:
+    with installation_audit_log(settings) as log:
         rows = [_row(entry) for entry in log.read(query)]
     if as_json:
         for row in rows:

@@ -66,7 +66,7 @@ def restore(
         return
     manifest = restore_backup(settings, file, replace=replace)
     print(f"Restored {_describe(manifest)}.")
-    if unreadable := manifest["unreadable_keys"]:
+    if unreadable := manifest["skipped_entries"]:
         print(f"{unreadable} entries in a newer format (prices, metrics) were skipped; Headwater computes them again.")
     print(
         "Kafka resources of deployments that are newer than the backup are kept. Start Headwater and list them with "

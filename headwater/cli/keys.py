@@ -25,18 +25,18 @@ def _create(
     expires: Annotated[datetime | None, typer.Option(help="Expiry time (UTC); default: never.")] = None,
 ) -> None:
     """Create a key, and print only the key on standard output. It can't be shown again."""
-    from headwater.app.database import opened_keys
+    from headwater.app.database import installation_keys
 
-    with opened_keys(settings) as keys:
+    with installation_keys(settings) as keys:
         print(keys.create(owner, tuple(scope) if scope else DEFAULT_SCOPES, as_utc(expires)))
 
 
 def _list(settings: Settings) -> None:
     """List all keys, without their secrets."""
-    from headwater.app.database import opened_keys
+    from headwater.app.database import installation_keys
 
     table = Table("key id", "owner", "scopes", "created", "expires", "last used", "state")
-    with opened_keys(settings) as keys:
+    with installation_keys(settings) as keys:
         for key in keys.list():
             times = (_time_text(time) for time in (key.created_at, key.expires_at, key.last_used_at))
             table.add_row(Text(key.id), Text(key.owner), " ".join(key.scopes), *times, key.state(datetime.now(UTC)))
@@ -51,11 +51,11 @@ def _revoke(
     settings: Settings, key_id: Annotated[str, typer.Argument(help="The 12 characters after `hw_live_`.")]
 ) -> None:
     """Revoke a key by its id."""
-    from headwater.app.database import opened_keys
+    from headwater.app.database import installation_keys
 
     if key_id.startswith(PREFIX):
         raise InvalidInput("Pass only the 12 characters after hw_live_; the rest of the key is secret.")
-    with opened_keys(settings) as keys:
+    with installation_keys(settings) as keys:
         keys.revoke(key_id)
 
 

@@ -25,16 +25,16 @@ Owner = Annotated[str, typer.Argument(help="The owner's name, as `headwater keys
 
 def _set(settings: Settings, owner: Owner, **flags: str | None) -> None:
     """Set quotas of one owner. They take effect at once in all processes."""
-    from headwater.app.database import opened_keys, opened_quotas
+    from headwater.app.database import installation_keys, installation_quotas
 
     texts = {name: flags[f"max_{name}"] for name in QUOTA_NAMES if flags[f"max_{name}"] is not None}
     if not texts:
         raise InvalidInput("Name at least one quota, as in --max-workers 10.")
     limits = {name: _limit(name, text) for name, text in texts.items() if text != DEFAULT}
-    with opened_quotas(settings) as quotas:
+    with installation_quotas(settings) as quotas:
         quotas.set_limits(owner, limits, [name for name in texts if name not in limits])
     print(f"{owner}: {', '.join(f'{name} {text}' for name, text in texts.items())}")
-    with opened_keys(settings) as keys:
+    with installation_keys(settings) as keys:
         if all(key.owner != owner for key in keys.list()):
             print(f"There is no key of an owner {owner} yet. `headwater keys list` shows the owners that have keys.")
 
@@ -67,10 +67,10 @@ def _list(settings: Settings) -> None:
 
     Owners that are not listed have the quotas in the settings.
     """
-    from headwater.app.database import opened_quotas
+    from headwater.app.database import installation_quotas
 
     table = Table("owner", *QUOTA_NAMES)
-    with opened_quotas(settings) as quotas:
+    with installation_quotas(settings) as quotas:
         for owner, limits in quotas.overrides().items():
             texts = (_limit_text(limits[name]) if name in limits else DEFAULT for name in QUOTA_NAMES)
             table.add_row(Text(owner), *texts)

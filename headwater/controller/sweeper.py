@@ -58,7 +58,7 @@ class Sweeper:
         unsaved_sets: The sets that belong to a save in progress.
         require_lease: Raises LeaseLost unless this controller leads; called directly before each removal.
         now: Returns the current time in UTC.
-        purges: Further steps, which remove expired data.
+        remove_expired: Further steps, which remove expired data.
         ended_deployments_kept_for: How long the rows of ended deployments are kept; None keeps them for ever.
     """
 
@@ -77,7 +77,7 @@ class Sweeper:
         unsaved_sets: UnsavedSets,
         require_lease: Callable[[], None],
         now: Callable[[], datetime],
-        purges: Sequence[Callable[[], None]] = (),
+        remove_expired: Sequence[Callable[[], None]] = (),
         ended_deployments_kept_for: timedelta | None = None,
     ) -> None:
         self._ended_deployments_kept_for = ended_deployments_kept_for
@@ -100,7 +100,7 @@ class Sweeper:
             self.sweep_revisions,
             self.sweep_datasets,
             self.sweep_sets,
-            *purges,
+            *remove_expired,
         )
 
     def sweep(self) -> None:

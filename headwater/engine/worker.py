@@ -103,8 +103,8 @@ class Worker:
     def run(self) -> bool:
         """Work until `stop` is called.
 
-        Return whether all records that were read are delivered and committed. Raises SourceGap, SandboxFailed and other
-        WorkerErrors; nothing more is committed then.
+        Return whether all records that were read are delivered and committed. Raises NoValidOffset, SandboxFailed and
+        other WorkerErrors; nothing more is committed then.
         """
         try:
             self.start()

@@ -17,7 +17,7 @@ import httpx2
 import msgspec
 import tenacity
 
-from headwater.errors import NodeRateLimited, NodeUnavailable, RangeTooLarge
+from headwater.errors import NodeCallTooLarge, NodeRateLimited, NodeUnavailable
 from headwater.ingest.cancellation import CancelToken
 from headwater.wait_log import WaitLog
 
@@ -226,12 +226,12 @@ class Endpoint:
 def require_success(response: HttpResponse) -> Responses:
     """Return the JSON-RPC responses of an HTTP response.
 
-    Raises RetriableError, NodeUnavailable or RangeTooLarge when the HTTP status says that the request failed. The
+    Raises RetriableError, NodeUnavailable or NodeCallTooLarge when the HTTP status says that the request failed. The
     caller handles errors in the JSON-RPC responses.
     """
     status, body = response.status, response.body
     if status == httpx2.codes.CONTENT_TOO_LARGE:
-        raise RangeTooLarge("The node refuses a request of this size (HTTP 413).")
+        raise NodeCallTooLarge("The node refuses a request of this size (HTTP 413).")
     if status in (408, 429) or status >= 500:
         raise RetriableError(f"HTTP {status}", response.retry_after_s)
     if body is None and httpx2.codes.is_success(status):

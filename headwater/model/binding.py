@@ -88,7 +88,7 @@ class Bindings:
         name = stream_name(chain, entity, zerolag=zerolag)
         return self.by_stream.get(name, None if zerolag else KafkaTopic(f"stream.{name}"))
 
-    def own_topic(self, chain: str, entity: str, *, zerolag: bool = False) -> str | None:
+    def installation_topic(self, chain: str, entity: str, *, zerolag: bool = False) -> str | None:
         """Return the topic of a stream on the installation's Kafka cluster.
 
         Returns None when the stream is not on this cluster.
@@ -96,13 +96,13 @@ class Bindings:
         binding = self.find(chain, entity, zerolag=zerolag)
         return binding.topic if isinstance(binding, KafkaTopic) and binding.access is None else None
 
-    def own_topics(self) -> Iterator[tuple[str, str]]:
+    def installation_topics(self) -> Iterator[tuple[str, str]]:
         """Yield (stream name, topic) for each stream on the installation's Kafka cluster.
 
         The streams have the order of the catalog.
         """
         for name, chain, entity, zerolag in _all_streams():
-            if topic := self.own_topic(chain, entity, zerolag=zerolag):
+            if topic := self.installation_topic(chain, entity, zerolag=zerolag):
                 yield name, topic
 
     def pubsub_accesses(self) -> frozenset[PubSubAccess]:

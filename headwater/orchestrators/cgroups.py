@@ -2,7 +2,7 @@
 
 On cgroups v2, the groups must be in a part of the tree that systemd has delegated to this service (`Delegate=yes`),
 since systemd manages all other parts. On v1, there must be a memory hierarchy in which this process may create
-directories. Where neither is the case, `find_groups` returns None, and the orchestrator measures the memory of the
+directories. Where neither is the case, `find_cgroups` returns None, and the orchestrator measures the memory of the
 workers.
 """
 
@@ -157,7 +157,7 @@ def _remove(path: Path) -> bool:
     return True
 
 
-def find_groups(run_dir: Path, limit: int) -> WorkerGroups | None:
+def find_cgroups(run_dir: Path, limit: int) -> WorkerGroups | None:
     """Return the control groups of the orchestrator with this run directory.
 
     The groups that an earlier orchestrator with this run directory has left are removed. Then a test group with this

@@ -75,7 +75,7 @@ class ProcessOrchestrator:
             killed.
         clock: Returns monotonic seconds.
         environment: The environment of the workers. None means `children.inherited_environment()`.
-        groups: Control groups for the workers. None means that the workers' memory is measured once a second.
+        cgroups: Control groups for the workers. None means that the workers' memory is measured once a second.
     """
 
     def __init__(
@@ -86,10 +86,10 @@ class ProcessOrchestrator:
         *,
         clock: Callable[[], float] = time.monotonic,
         environment: Mapping[str, str] | None = None,
-        groups: WorkerGroups | None = None,
+        cgroups: WorkerGroups | None = None,
     ) -> None:
         self._environment = environment
-        self._groups = groups
+        self._cgroups = cgroups
         self._memory_limit = memory_limit
         self._own_group_oom_kills = OomKillDetector(clock, own_group_counter())
         self._next_memory_check = 0.0
@@ -110,8 +110,8 @@ class ProcessOrchestrator:
         self._closed = threading.Event()
         shutil.rmtree(run_dir, ignore_errors=True)
         run_dir.mkdir(mode=0o700, parents=True)
-        if groups is not None:
-            write_base_file(run_dir, groups)
+        if cgroups is not None:
+            write_base_file(run_dir, cgroups)
         self._loop = LoopHealth("managing workers")
         self._thread = threading.Thread(target=self._run, name="orchestrator", daemon=True)
         self._thread.start()
@@ -314,8 +314,8 @@ class ProcessOrchestrator:
             return
         self._next_memory_check = now + MEMORY_CHECK_INTERVAL_S
         self._own_group_oom_kills.poll()
-        if self._groups is not None:
-            self._groups.sweep()
+        if self._cgroups is not None:
+            self._cgroups.sweep()
         for _, slot in self._all_slots():
             for managed in slot.processes:
                 if managed.process is not None:
@@ -394,8 +394,8 @@ class ProcessOrchestrator:
         if process.group is not None and process.oom_kills.is_recent:
             process.was_killed_over_limit = process.was_killed_over_limit or process.group.reached_limit()
         slot.record_exit(managed, exit_status, now)
-        if self._groups is not None and process.group is not None:
-            self._groups.discard(process.group)
+        if self._cgroups is not None and process.group is not None:
+            self._cgroups.discard(process.group)
 
     def _start_if_due(self, slot_id: SlotId, slot: Slot, managed: ManagedProcess, now: float) -> None:
         """Start the wanted process, if it does not run and its back-off is over.
@@ -458,10 +458,10 @@ class ProcessOrchestrator:
 
         `undo` removes the group when the start fails.
         """
-        if self._groups is None:
+        if self._cgroups is None:
             return None
-        group = self._groups.create(self._memory_limit)
-        undo.callback(self._groups.discard, group)
+        group = self._cgroups.create(self._memory_limit)
+        undo.callback(self._cgroups.discard, group)
         return group
 
     def _unwatch(self, process: WorkerProcess) -> None:
@@ -496,5 +496,5 @@ class ProcessOrchestrator:
         The kernel ends the children when their worker has ended.
         """
         deadline = time.monotonic() + GROUP_REMOVAL_TIMEOUT_S
-        while self._groups is not None and not self._groups.sweep() and time.monotonic() < deadline:
+        while self._cgroups is not None and not self._cgroups.sweep() and time.monotonic() < deadline:
             time.sleep(0.02)

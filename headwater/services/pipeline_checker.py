@@ -187,7 +187,7 @@ class PipelineChecker:
 
     def _check_exactly_once(self, source: Source, findings: Findings) -> None:
         """Add a fault when the source is not on the Kafka cluster of the sinks."""
-        if self._bindings.own_topic(source.chain, source.entity, zerolag=source.is_zerolag) is None:
+        if self._bindings.installation_topic(source.chain, source.entity, zerolag=source.is_zerolag) is None:
             detail = (
                 f"can't be exactly_once: {source.chain} {source.entity} is not bound to a topic of the Kafka cluster "
                 "that the sinks are on, and a transaction can't span two systems; use at_least_once"

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping
 from typing import NamedTuple, Protocol
 
-from headwater.errors import SourceGap
+from headwater.errors import NoValidOffset
 from headwater.model.record import RecordBatch
 
 Positions = dict[int, int]
@@ -25,37 +25,37 @@ class Gap(NamedTuple):
         )
 
 
-def no_committed_offset_error(topic: str) -> SourceGap:
+def no_committed_offset_error(topic: str) -> NoValidOffset:
     """Return the error for a consumer group without committed positions.
 
     Kafka deletes the positions of a group with the topic, and some time after the group's last member has left.
     """
-    return SourceGap(
+    return NoValidOffset(
         f"The pipeline has no position on {topic}: the topic was deleted and created again, or the pipeline was "
         "stopped for longer than Kafka keeps positions. Tear it down and deploy it again to start with the records "
         "that the topic has now."
     )
 
 
-def topic_recreated_error(topic: str) -> SourceGap:
+def topic_recreated_error(topic: str) -> NoValidOffset:
     """Return the error for positions of a topic that was deleted and created again."""
-    return SourceGap(
+    return NoValidOffset(
         f"The topic {topic} was deleted and created again, so positions on it mean other records now. "
         "Tear the pipeline down and deploy it again to start on the new topic."
     )
 
 
-def offset_beyond_end_error(topic: str, partition: int, position: int, end: int) -> SourceGap:
+def offset_beyond_end_error(topic: str, partition: int, position: int, end: int) -> NoValidOffset:
     """Return the error for a position that is greater than the end offset of its partition."""
-    return SourceGap(
+    return NoValidOffset(
         f"{topic}, partition {partition}, ends at offset {end}, and the pipeline has read up to {position}: Kafka has "
         "lost records. Tear the pipeline down and deploy it again to start with the records that the topic has now."
     )
 
 
-def log_truncated_error(topic: str, partition: int, position: int) -> SourceGap:
+def log_truncated_error(topic: str, partition: int, position: int) -> NoValidOffset:
     """Return the error for a log whose records before the position have changed (KIP-320)."""
-    return SourceGap(
+    return NoValidOffset(
         f"{topic}, partition {partition}, was truncated before offset {position}, up to which the pipeline has read, "
         "and has other records there now: Kafka has lost records. Tear the pipeline down and deploy it again to start "
         "with the records that the topic has now."
@@ -108,7 +108,7 @@ class Source(Protocol):
         Waits for the first record for at most `timeout_s`, and for no further record. Also handles group events, so it
         must be called often, at least every `max.poll.interval.ms`.
 
-        Raises BrokerUnavailable when credentials are rejected (an outage is retried internally), SourceGap, Fenced.
+        Raises BrokerUnavailable when credentials are rejected (an outage is retried internally), NoValidOffset, Fenced.
         """
 
     def take_gaps(self) -> list[Gap]:

@@ -281,8 +281,8 @@ class KafkaSource:
     def _committed_starts(self, partitions: list[int]) -> dict[int, PartitionOffset]:
         """Return the committed positions of the group.
 
-        Raises SourceGap when the group has no position for any partition, and WorkerError when the positions can't be
-        read.
+        Raises NoValidOffset when the group has no position for any partition, and WorkerError when the positions can't
+        be read.
         """
         try:
             committed = self._read_committed(partitions, START_OFFSETS_TIMEOUT_S)
@@ -312,7 +312,7 @@ class KafkaSource:
     def _check_topic_id(self, topic_id: str, expected: Collection[str] = ()) -> None:
         """Remember the id of the topic.
 
-        An empty id is unknown. Raises SourceGap when the positions belong to a topic with another id.
+        An empty id is unknown. Raises NoValidOffset when the positions belong to a topic with another id.
         """
         if topic_id and {self._topic_id, *expected} - {topic_id, ""}:
             raise topic_recreated_error(self._topic)
@@ -520,7 +520,7 @@ class KafkaSource:
     def _skip_gap(self, error: PartitionError) -> None:
         """Continue at the end of a gap.
 
-        Raises SourceGap when the log was truncated, or the topic was recreated.
+        Raises NoValidOffset when the log was truncated, or the topic was recreated.
         """
         partition, position = error.partition, self._positions[error.partition]
         self._check_topic_id(self._monitor.describe().topic_id)

@@ -23,7 +23,7 @@ from google.pubsub_v1.types import StreamingPullRequest
 from headwater.backoff import Backoff
 from headwater.brokers.base import ACK_DEADLINE_S
 from headwater.brokers.pubsub_client import call_options, connect, error_message, subscriber
-from headwater.errors import BrokerUnavailable, HeadwaterError, SourceGap, WorkerError
+from headwater.errors import BrokerUnavailable, HeadwaterError, NoValidOffset, WorkerError
 from headwater.model.natural_key import KeyOf, natural_key
 from headwater.model.record import RecordBatch
 from headwater.model.worker_spec import PubSubPull, WorkerSpec
@@ -197,7 +197,7 @@ class StreamingPull:
     def open(self) -> None:
         """Check that the subscription exists, and start the threads.
 
-        Raises BrokerUnavailable or SourceGap.
+        Raises BrokerUnavailable or NoValidOffset.
         """
         try:
             self._client.get_subscription(subscription=self._access.subscription, **call_options())
@@ -213,7 +213,7 @@ class StreamingPull:
     def _to_headwater_error(self, error: Exception) -> HeadwaterError:
         name = self._access.subscription
         if isinstance(error, exceptions.NotFound):
-            return SourceGap(
+            return NoValidOffset(
                 f"The subscription {name} was deleted, and with it all unread messages. Tear the pipeline down and "
                 "deploy it again; it then starts with new messages."
             )

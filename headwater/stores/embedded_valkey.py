@@ -46,7 +46,7 @@ class EmbeddedValkey:
 
     Valkey appends each write to its append-only file before it replies, so a killed process loses nothing. This needs
     `appendfsync no`: with `everysec`, Valkey delays writes to the file while an fsync runs, but replies all the same.
-    So a thread of this process syncs the file in place of Valkey; see `syncing`.
+    So a thread of this process syncs the file in place of Valkey; see `syncing_append_only_file`.
     """
 
     def __init__(self, data_dir: Path) -> None:
@@ -90,7 +90,7 @@ class EmbeddedValkey:
                 time.sleep(_POLL_S)
 
     @contextmanager
-    def syncing(self) -> Iterator[None]:
+    def syncing_append_only_file(self) -> Iterator[None]:
         """Run a thread during the block that syncs the append-only file to disk once a second.
 
         So a crash of the machine loses at most about a second of writes.

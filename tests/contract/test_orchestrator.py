@@ -114,7 +114,7 @@ def process_orchestrator(
     def command(spec: Path, slot: int, control_fd: int, _: ReadingPlan) -> Sequence[str]:
         return [sys.executable, "-c", PROGRAM, str(spec), str(slot), str(control_fd)]
 
-    return ProcessOrchestrator(tmp_path / "workers", command, MEMORY_LIMIT, clock=clock, groups=groups)
+    return ProcessOrchestrator(tmp_path / "workers", command, MEMORY_LIMIT, clock=clock, cgroups=groups)
 
 
 class TestEveryOrchestrator:

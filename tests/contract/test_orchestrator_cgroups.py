@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from headwater.model.deployment import Status, WorkerStatus
-from headwater.orchestrators.cgroups import BASE_FILE, WorkerGroups, find_groups
+from headwater.orchestrators.cgroups import BASE_FILE, WorkerGroups, find_cgroups
 from headwater.orchestrators.memory_usage import RECENT_S
 from headwater.orchestrators.process import MEMORY_CHECK_INTERVAL_S, ProcessOrchestrator
 from headwater.orchestrators.slot import OVER_LIMIT_REASON, SCRIPTS_KILLED_MESSAGE
@@ -21,7 +21,7 @@ from tests.support.waiting import until
 @pytest.fixture
 def groups(tmp_path: Path) -> WorkerGroups:
     """Skip these tests if cgroups cannot be created, but not in CI."""
-    found = find_groups(tmp_path / "workers", MEMORY_LIMIT)
+    found = find_cgroups(tmp_path / "workers", MEMORY_LIMIT)
     if found is None:
         reason = "no control group can be made here: it takes root or a delegated part of the tree"
         assert not os.environ.get("CI"), reason
@@ -105,11 +105,11 @@ def test_an_out_of_memory_kill_of_a_child_is_reported_and_not_a_death_of_the_wor
 def test_cgroups_of_a_killed_orchestrator_are_removed_by_the_next_one(groups: WorkerGroups, tmp_path: Path) -> None:
     program = f"""
 import pathlib, time
-from headwater.orchestrators.cgroups import find_groups
+from headwater.orchestrators.cgroups import find_cgroups
 from tests.contract.test_orchestrator import process_orchestrator, ready, worker_set
 from tests.support.waiting import until
 path = pathlib.Path({str(tmp_path)!r})
-processes = process_orchestrator(path, groups=find_groups(path / "workers", 128 << 20))
+processes = process_orchestrator(path, cgroups=find_cgroups(path / "workers", 128 << 20))
 processes.ensure(worker_set())
 until(ready(processes, "hash1"))
 print("ready", flush=True)
@@ -123,7 +123,7 @@ time.sleep(600)
     assert Path((tmp_path / "workers" / BASE_FILE).read_text()) == groups.base
 
     def is_removed() -> bool:
-        found = find_groups(tmp_path / "workers", MEMORY_LIMIT)
+        found = find_cgroups(tmp_path / "workers", MEMORY_LIMIT)
         return found is not None and not folders(found)
 
     until(is_removed)

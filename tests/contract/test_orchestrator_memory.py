@@ -17,7 +17,7 @@ from headwater.children import inherited_environment
 from headwater.model.deployment import Status, WorkerStatus
 from headwater.model.reading_plan import ReadingPlan
 from headwater.orchestrators import memory_usage
-from headwater.orchestrators.cgroups import V2, find_groups
+from headwater.orchestrators.cgroups import V2, find_cgroups
 from headwater.orchestrators.memory_usage import RECENT_S, OomKillDetector, own_group_counter
 from headwater.orchestrators.process import MEMORY_CHECK_INTERVAL_S, STOP_GRACE_S, ProcessOrchestrator
 from tests.contract.test_orchestrator import Clock, process_orchestrator, ready, worker_set
@@ -133,7 +133,7 @@ class TestIsolation:
         self.positions = tmp_path / "positions.json"
         self.positions.write_text(json.dumps(dict.fromkeys(range(PARTITIONS), 0)))
         run_dir = tmp_path / "workers"
-        groups = find_groups(run_dir, ISOLATION_LIMIT) if request.param == "control group" else None
+        groups = find_cgroups(run_dir, ISOLATION_LIMIT) if request.param == "control group" else None
         if request.param == "control group" and groups is None:
             reason = "no control group can be made here: it takes root or a delegated part of the tree"
             assert not os.environ.get("CI"), reason
@@ -149,7 +149,7 @@ class TestIsolation:
 
         repository = str(Path(__file__).parents[2])
         environment = inherited_environment() | {POSITIONS: str(self.positions), "PYTHONPATH": repository}
-        orchestrator = ProcessOrchestrator(run_dir, command, ISOLATION_LIMIT, environment=environment, groups=groups)
+        orchestrator = ProcessOrchestrator(run_dir, command, ISOLATION_LIMIT, environment=environment, cgroups=groups)
         yield orchestrator
         orchestrator.close()
 

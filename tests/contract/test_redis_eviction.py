@@ -82,9 +82,9 @@ def test_processes_do_not_start_on_a_server_that_may_evict(
 ) -> None:
     settings = Settings.model_validate({"data_dir": tmp_path, "redis_url": valkey_server.url})
     addresses = Endpoints(settings, DataDirectory(tmp_path))
-    addresses.set_store().close()
+    addresses.connect_set_store().close()
     admin.config_set("maxmemory-policy", "allkeys-random")
     with pytest.raises(SetupError, match="Set its maxmemory-policy to noeviction"):
-        addresses.set_store()
+        addresses.connect_set_store()
     valkey_server.stop()
-    addresses.set_store().close()
+    addresses.connect_set_store().close()

@@ -14,7 +14,7 @@ from confluent_kafka import TopicPartition
 from headwater.brokers.client_errors import ClientErrors
 from headwater.brokers.client_settings import producer_settings
 from headwater.brokers.producer import LibrdkafkaProducer, TransactionGroup
-from headwater.errors import BrokerUnavailable, DeliveryFailed, SourceGap
+from headwater.errors import BrokerUnavailable, DeliveryFailed, NoValidOffset
 from headwater.model.record import RecordBatch
 from headwater.native import BytesColumn
 from headwater.native.librdkafka import PartitionOffset
@@ -215,7 +215,7 @@ class TestCommit:
         source, producer = member(bench), begun(bench)
         bench.recreate_stream()
         producer.commit({0: 1}, source.group_metadata)
-        with pytest.raises(SourceGap, match="created again"):
+        with pytest.raises(NoValidOffset, match="created again"):
             joined(bench.source())
 
     def test_the_largest_transaction(self, bench: Bench) -> None:

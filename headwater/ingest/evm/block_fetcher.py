@@ -18,12 +18,12 @@ import structlog
 
 from headwater.errors import (
     BlockIncomplete,
-    MethodMissing,
     NodeBehind,
+    NodeCallRejected,
+    NodeCallTooLarge,
+    NodeMethodMissing,
     NodeRateLimited,
     NodeUnavailable,
-    RangeTooLarge,
-    RequestRejected,
 )
 from headwater.ingest.evm.adaptive import AdaptiveSize
 from headwater.ingest.evm.blocks import Block, FullBlock, HashesBlock, Header, Log, Receipt, from_logs, from_receipts
@@ -181,14 +181,14 @@ class BlockFetcher:
         """Request the blocks that are not known to be complete, by one method."""
         numbers = collector.incomplete_numbers()
         outcomes = self._by_receipts(numbers) if method == "receipts" else self._by_logs(numbers)
-        missing = next((outcome for outcome in outcomes.values() if isinstance(outcome, MethodMissing)), None)
+        missing = next((outcome for outcome in outcomes.values() if isinstance(outcome, NodeMethodMissing)), None)
         if missing is not None:
             self._on_missing_method(method, missing)
         incomplete = [number for number, outcome in outcomes.items() if collector.add(number, outcome)]
         if incomplete:
             self._on_incomplete(len(incomplete), incomplete[0], collector.reason(incomplete[0]))
 
-    def _on_missing_method(self, method: Method, error: MethodMissing) -> None:
+    def _on_missing_method(self, method: Method, error: NodeMethodMissing) -> None:
         """Use the other method for some time. Raises the error when the node supports neither."""
         self._missing_until[method] = self._clock() + METHOD_RETRY_S
         if not self._has_alternative(method):
@@ -231,7 +231,7 @@ class BlockFetcher:
         if not isinstance(outcome, NodeUnavailable):
             self._range_size.on_success(len(numbers))
             return _by_number(outcome, numbers)
-        if len(numbers) == 1 or isinstance(outcome, MethodMissing | NodeRateLimited | NodeBehind):
+        if len(numbers) == 1 or isinstance(outcome, NodeMethodMissing | NodeRateLimited | NodeBehind):
             return dict.fromkeys(numbers, outcome)
         return self._logs_of_halves(numbers, outcome)
 
@@ -244,7 +244,7 @@ class BlockFetcher:
         lower_half = self._logs(numbers[:middle])
         if all(_is_outage(outcome) for outcome in lower_half.values()):  # the size of the range is not the cause
             return dict.fromkeys(numbers, error)
-        if isinstance(error, RangeTooLarge) or any(isinstance(outcome, list) for outcome in lower_half.values()):
+        if isinstance(error, NodeCallTooLarge) or any(isinstance(outcome, list) for outcome in lower_half.values()):
             self._range_size.on_refusal(len(numbers))
         return lower_half | self._logs(numbers[middle:])
 
@@ -279,7 +279,7 @@ class _BlockCollector:
         Returns whether a part of the block is certainly missing. Raises NodeUnavailable when the node is unavailable.
         """
         if isinstance(outcome, NodeUnavailable):
-            if not isinstance(outcome, RequestRejected | NodeBehind):
+            if not isinstance(outcome, NodeCallRejected | NodeBehind):
                 raise outcome
             self._errors[number] = outcome
             return False
@@ -403,7 +403,7 @@ def _missing_block(number: int) -> NodeBehind:
     return NodeBehind(f"The node does not have block {number} yet.")
 
 
-def _wrong_block(block: Block, number: int) -> RequestRejected:
+def _wrong_block(block: Block, number: int) -> NodeCallRejected:
     return _unexpected_response(f"it returned block {block.number} instead of block {number}")
 
 
@@ -454,13 +454,13 @@ def _response_from_logs(number: int, full_outcome: Outcome, logs: LogsOutcome) -
 
 
 def _as_rejected(error: NodeUnavailable) -> NodeUnavailable:
-    """Convert an error about the logs of an existing block to RequestRejected.
+    """Convert an error about the logs of an existing block to NodeCallRejected.
 
     The other method is then used.
     """
-    if isinstance(error, RequestRejected | NodeRateLimited | NodeBehind):
+    if isinstance(error, NodeCallRejected | NodeRateLimited | NodeBehind):
         return error
-    return RequestRejected(error.detail, error.retry_after_s)
+    return NodeCallRejected(error.detail, error.retry_after_s)
 
 
 def _decoded_outcome(decoder: "msgspec.json.Decoder[_T]", outcome: Outcome) -> _T | NodeUnavailable:
@@ -480,8 +480,8 @@ def _decoded(decoder: "msgspec.json.Decoder[_T]", raw: msgspec.Raw) -> _T:
         raise _unexpected_response(str(error)) from error
 
 
-def _unexpected_response(why: str) -> RequestRejected:
-    return RequestRejected(f"The node's response has an unexpected form: {why}.")
+def _unexpected_response(why: str) -> NodeCallRejected:
+    return NodeCallRejected(f"The node's response has an unexpected form: {why}.")
 
 
 def _is_number(quantity: str) -> bool:

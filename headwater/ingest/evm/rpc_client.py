@@ -9,7 +9,14 @@ from typing import Any, Final
 import httpx2
 import msgspec
 
-from headwater.errors import MethodMissing, NodeBehind, NodeRateLimited, NodeUnavailable, RangeTooLarge, RequestRejected
+from headwater.errors import (
+    NodeBehind,
+    NodeCallRejected,
+    NodeCallTooLarge,
+    NodeMethodMissing,
+    NodeRateLimited,
+    NodeUnavailable,
+)
 from headwater.ingest.cancellation import CancelToken
 from headwater.ingest.evm.adaptive import AdaptiveSize
 from headwater.ingest.evm.error_kinds import ErrorKind, classify_error
@@ -327,9 +334,9 @@ def _final_error(kind: ErrorKind, method: str, message: str) -> NodeUnavailable:
     `message` is the message of the node.
     """
     if kind is ErrorKind.RANGE_TOO_LARGE:
-        return RangeTooLarge(f"The node refuses {method} because the request or its result is too large: {message}.")
+        return NodeCallTooLarge(f"The node refuses {method} because the request or its result is too large: {message}.")
     if kind is ErrorKind.METHOD_MISSING:
-        return MethodMissing(f"The node does not support {method}: {message}.")
+        return NodeMethodMissing(f"The node does not support {method}: {message}.")
     if kind is ErrorKind.UNAUTHORIZED:
         return NodeUnavailable(f"The node refuses requests: {message}: check the URL and the key in it.")
-    return RequestRejected(f"The node refuses {method}: {message}.")
+    return NodeCallRejected(f"The node refuses {method}: {message}.")

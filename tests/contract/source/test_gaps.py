@@ -6,7 +6,7 @@ from confluent_kafka import TopicPartition
 from headwater.brokers.cluster_admin import KafkaClusterAdmin
 from headwater.brokers.topic_id import committed_topic_id
 from headwater.brokers.topic_monitor import TopicMonitor
-from headwater.errors import SourceGap
+from headwater.errors import NoValidOffset
 from headwater.sources.base import Gap, Source
 from tests.support.kafka import KafkaServer
 from tests.support.sources import POLL_S, POLLS, Bench, KafkaBench, Listener, read, start
@@ -70,7 +70,7 @@ class TestGaps:
         bench.pin({0: 5, 1: 0})
         source = bench.source()
         source.join(Listener())
-        with pytest.raises(SourceGap, match=r"partition 0, ends at offset 1, .* up to 5"):
+        with pytest.raises(NoValidOffset, match=r"partition 0, ends at offset 1, .* up to 5"):
             read(source, 1)
 
 
@@ -120,7 +120,7 @@ class TestTopicMadeAgain:
         bench.append(0, [b"a", b"b"])
         read(source, 2)
         bench.recreate()
-        with pytest.raises(SourceGap, match=f"{bench.topic} was deleted and created again"):
+        with pytest.raises(NoValidOffset, match=f"{bench.topic} was deleted and created again"):
             found_gaps(source, 1)
 
     def test_its_position_seems_to_be_a_gap(self, bench: Bench) -> None:
@@ -129,7 +129,7 @@ class TestTopicMadeAgain:
         read(source, 2)
         bench.recreate()
         bench.append(0, [b"other"])
-        with pytest.raises(SourceGap, match="created again"):
+        with pytest.raises(NoValidOffset, match="created again"):
             found_gaps(source, 1)
 
     def test_offsets_that_were_committed_after_the_topic_was_recreated(self, bench: Bench) -> None:
@@ -143,7 +143,7 @@ class TestTopicMadeAgain:
         source.close()
         successor = bench.source()
         successor.join(Listener())
-        with pytest.raises(SourceGap, match="created again"):
+        with pytest.raises(NoValidOffset, match="created again"):
             read(successor, 1)
 
     def test_while_the_group_has_no_members(self, bench: Bench) -> None:
@@ -153,7 +153,7 @@ class TestTopicMadeAgain:
         bench.append(0, [b"other"])
         source = bench.source()
         source.join(Listener())
-        with pytest.raises(SourceGap, match=f"no position on {bench.topic}: the topic was deleted"):
+        with pytest.raises(NoValidOffset, match=f"no position on {bench.topic}: the topic was deleted"):
             read(source, 1)
 
     def test_start_positions_know_their_topic(self, kafka: KafkaServer, kafka_bench: KafkaBench) -> None:

@@ -9,7 +9,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from headwater.brokers.base import ACK_DEADLINE_S
-from headwater.errors import BrokerUnavailable, SourceGap, WorkerError
+from headwater.errors import BrokerUnavailable, NoValidOffset, WorkerError
 from headwater.model.natural_key import natural_key
 from headwater.model.record import RecordBatch
 from headwater.model.worker_spec import PubSubPull
@@ -251,7 +251,7 @@ class TestTrouble:
         queue.subscriptions.delete([queue.name])
         source = queue.source()
         source.join(Listener())
-        with pytest.raises(SourceGap, match="was deleted"):
+        with pytest.raises(NoValidOffset, match="was deleted"):
             source.poll(1, POLL_S)
 
     def test_the_source_waits_during_an_outage(self, fake_queue: QueueBench) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from headwater.errors import BrokerUnavailable, Fenced, SourceGap
+from headwater.errors import BrokerUnavailable, Fenced, NoValidOffset
 from headwater.sources.base import Source
 from headwater.sources.kafka import MAX_BATCH_BYTES, KafkaSource
 from tests.support.columns import Record, plain
@@ -114,7 +114,7 @@ class TestPositions:
         bench.append(0, [b"a"])
         source = bench.source()
         source.join(Listener())
-        with pytest.raises(SourceGap, match=bench.topic):
+        with pytest.raises(NoValidOffset, match=bench.topic):
             read(source, 1)
 
     def test_a_new_partition_starts_at_its_first_record(self, bench: Bench) -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.errors import SourceGap
+from headwater.errors import NoValidOffset
 from headwater.sources.kafka import KafkaSource
 from tests.support.kafka import running
 from tests.support.sources import KafkaBench, Listener, read
@@ -41,6 +41,6 @@ def test_an_offset_that_exists_again_with_another_record(tmp_path: Path) -> None
         for _ in range(2):
             source = KafkaSource(second.access, bench.topic, bench.group)
             source.join(Listener())
-            with pytest.raises(SourceGap, match=r"partition 0, was truncated before offset 5"):
+            with pytest.raises(NoValidOffset, match=r"partition 0, was truncated before offset 5"):
                 read(source, 1)
             source.close()

@@ -138,7 +138,7 @@ class MemoryGroup:
         return self.topic.first(partition)
 
     def check_topic(self) -> None:
-        """Raise SourceGap when no position is committed, or one on another topic of the same name."""
+        """Raise NoValidOffset when no position is committed, or one on another topic of the same name."""
         if not self.committed:
             raise no_committed_offset_error(self.topic.name)
         if not {self.topic.id} >= set(self.topic_ids.values()):

@@ -21,8 +21,8 @@ def test_the_audit_log_is_kept_for_a_year_by_default(
     database = open_database(f"sqlite:///{tmp_path / 'headwater.db'}", FieldCipher(bytes(32)))
     database.audit.begin(Change("flow.create", "owner", "f1"))
     monkeypatch.setattr(build_controller, "utc_now", lambda: utc_now() + timedelta(days=days))
-    for purge in build_controller._purges(database, MemorySetStore(), Settings()):
-        purge()
+    for remove in build_controller._expiry_steps(database, MemorySetStore(), Settings()):
+        remove()
     assert bool(database.audit.read(AuditQuery())) == kept
     database.close()
 

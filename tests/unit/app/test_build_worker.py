@@ -9,13 +9,13 @@ import pytest
 
 from headwater.app import build_worker
 from headwater.engine.heartbeat import HeartbeatReporter
-from headwater.errors import Fenced, HeadwaterError, SourceGap
+from headwater.errors import Fenced, HeadwaterError, NoValidOffset
 from headwater.model.worker_protocol import FENCED_STATUS, Heartbeat
 from tests.contract.test_orchestrator import worker_set
 
 
 @pytest.mark.parametrize(
-    ("error", "status"), [(Fenced("another"), FENCED_STATUS), (SourceGap("gap"), build_worker.FAILED)]
+    ("error", "status"), [(Fenced("another"), FENCED_STATUS), (NoValidOffset("gap"), build_worker.FAILED)]
 )
 def test_the_exit_status_of_a_fenced_worker(
     error: HeadwaterError, status: int, monkeypatch: pytest.MonkeyPatch

@@ -120,7 +120,7 @@ def test_zerolag_streams(tmp_path: Path) -> None:
     pubsub = {"project": "project-1", "topic": "logs"}
     document = {"base.log.zerolag": "fast", "polygon.log.zerolag": {"pubsub": pubsub}}
     bindings = load_bindings(settings(tmp_path, document))
-    assert zerolag_topic(bindings, "base", "log.zerolag") == "fast"
-    assert zerolag_topic(bindings, "base", "decoded_log.zerolag") == "stream.base.decoded_log.zerolag"
+    assert zerolag_topic(bindings, "base", "log") == "fast"
+    assert zerolag_topic(bindings, "base", "decoded_log") == "stream.base.decoded_log.zerolag"
     with pytest.raises(SetupError, match="Pub/Sub"):
-        zerolag_topic(bindings, "polygon", "log.zerolag")
+        zerolag_topic(bindings, "polygon", "log")

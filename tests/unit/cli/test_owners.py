@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from headwater.app.database import opened_quotas
+from headwater.app.database import installation_quotas
 from headwater.cli import app
 from headwater.model.quota import QUOTA_NAMES
 from headwater.settings import Settings
@@ -24,12 +24,12 @@ def run(data_dir: Path, *arguments: str) -> Result:
 def test_set_numbers_none_and_default(data_dir: Path) -> None:
     assert run(data_dir, "set", "ann", "--max-workers", "10", "--max-set-values", "none").exit_code == 0
     settings = Settings(data_dir=data_dir, quota_workers=3, quota_set_values=5, quota_datasets=7)
-    with opened_quotas(settings) as quotas:
+    with installation_quotas(settings) as quotas:
         allowed = quotas.limits("ann")
         assert (allowed["workers"], allowed["set_values"], allowed["datasets"]) == (10, None, 7)
         assert quotas.limits("bob")["workers"] == 3
     assert run(data_dir, "set", "ann", "--max-workers", "default").exit_code == 0
-    with opened_quotas(settings) as quotas:
+    with installation_quotas(settings) as quotas:
         assert quotas.limits("ann")["workers"] == 3
 
 

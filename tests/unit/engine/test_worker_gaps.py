@@ -5,7 +5,7 @@ from structlog.testing import capture_logs
 
 from headwater.engine.status import GAP_REPORTED_FOR_S
 from headwater.engine.worker import Worker
-from headwater.errors import SourceGap
+from headwater.errors import NoValidOffset
 from headwater.sources.base import Gap
 from tests.unit.engine.faults import Killed
 from tests.unit.engine.helpers import arrived, errors, exactly_once, states, steps
@@ -153,7 +153,7 @@ class TestPosition:
             world.source.recreate()
         committed = dict(world.group.committed)
         member = world.member(start=False)
-        with pytest.raises(SourceGap, match=why):
+        with pytest.raises(NoValidOffset, match=why):
             member.worker.run()
         assert world.group.committed == committed
         assert all(t.closed for t in member.transforms)
@@ -166,7 +166,7 @@ class TestPosition:
         steps(member, 30)
         world.group.recreate_topic()
         world.append(0, "pass", "pass")
-        with pytest.raises(SourceGap, match="created again"):
+        with pytest.raises(NoValidOffset, match="created again"):
             steps(member, 30)
         assert arrived(world) == ["stream/0/0/0"]
         assert not world.group.committed

@@ -17,21 +17,21 @@ PUBSUB = {"project": "project-1", "topic": "logs"}
 class TestBindings:
     def test_default_topics(self) -> None:
         assert Bindings().find("polygon", "log") == KafkaTopic("stream.polygon.log")
-        assert Bindings().own_topic("polygon", "log") == "stream.polygon.log"
-        assert Bindings().own_topic("polygon", "log", zerolag=True) is None
+        assert Bindings().installation_topic("polygon", "log") == "stream.polygon.log"
+        assert Bindings().installation_topic("polygon", "log", zerolag=True) is None
 
     def test_named_topics(self) -> None:
         bindings = parse_bindings({"polygon.log": "raw", stream_name("polygon", "log", zerolag=True): "fast"})
-        assert bindings.own_topic("polygon", "log") == "raw"
-        assert bindings.own_topic("polygon", "log", zerolag=True) == "fast"
-        assert bindings.own_topic("base", "log") == "stream.base.log"
+        assert bindings.installation_topic("polygon", "log") == "raw"
+        assert bindings.installation_topic("polygon", "log", zerolag=True) == "fast"
+        assert bindings.installation_topic("base", "log") == "stream.base.log"
 
     @pytest.mark.parametrize(("chain", "entity"), [("dogechain", "log"), ("solana", "log")])
     def test_unknown_streams_have_no_binding(self, chain: str, entity: str) -> None:
         assert Bindings({f"{chain}.{entity}": KafkaTopic("x")}).find(chain, entity) is None
 
     def test_lists_the_topics_of_the_own_cluster(self) -> None:
-        bound = dict(parse_bindings({"base.log.zerolag": "fast", "base.log": {"pubsub": PUBSUB}}).own_topics())
+        bound = dict(parse_bindings({"base.log.zerolag": "fast", "base.log": {"pubsub": PUBSUB}}).installation_topics())
         assert len(bound) == len(STREAMS)
         assert bound["base.log.zerolag"] == "fast"
         assert "base.log" not in bound
@@ -43,7 +43,7 @@ class TestFile:
         bindings = parse_bindings({"base.log": {"kafka": KAFKA}})
         access = KafkaAccess(bootstrap_servers="b:1", security_protocol="SASL_SSL", username="ann", password="pw")
         assert bindings.find("base", "log") == KafkaTopic("t", access)
-        assert bindings.own_topic("base", "log") is None
+        assert bindings.installation_topic("base", "log") is None
         assert bindings.kafka_accesses() == {access}
 
     def test_pubsub(self) -> None:
@@ -53,7 +53,7 @@ class TestFile:
         second = PubSubAccess(project="project-1", endpoint="h:1", credentials_file="/key.json")
         assert bindings.find("base", "log") == PubSubTopic("projects/project-1/topics/logs", first)
         assert bindings.find("polygon", "log") == PubSubSubscription("projects/project-1/subscriptions/mine", second)
-        assert bindings.own_topic("base", "log") is None
+        assert bindings.installation_topic("base", "log") is None
         assert bindings.pubsub_accesses() == {first, second}
 
     def test_a_topic_of_another_project(self) -> None:

@@ -15,7 +15,7 @@ from headwater.orchestrators.cgroups import (
     SUPERVISOR,
     V2,
     WorkerGroups,
-    find_groups,
+    find_cgroups,
     prepare_delegated_folder,
     read_counter,
 )
@@ -126,7 +126,7 @@ class TestFindGroups:
         monkeypatch.setattr(cgroups, "own_groups", lambda: [("", "system.slice/headwater.service/main")])
         monkeypatch.setattr(cgroups.prepare_delegated_folder, "__defaults__", (lambda folder: folder == unit,))
         monkeypatch.setattr(cgroups, "_remove", lambda path: True)
-        assert find_groups(proc / "workers", LIMIT) is not None
+        assert find_cgroups(proc / "workers", LIMIT) is not None
         (tried,) = unit.glob("headwater-*")
         assert (tried / "memory.max").read_text() == str(LIMIT)
 
@@ -134,7 +134,7 @@ class TestFindGroups:
     def test_nowhere(self, proc: Path, monkeypatch: pytest.MonkeyPatch, lines: list[tuple[str, str]]) -> None:
         group(proc / "mount" / "user.slice" / "x.scope", os.getpid())
         monkeypatch.setattr(cgroups, "own_groups", lambda: lines)
-        assert find_groups(proc / "workers", LIMIT) is None
+        assert find_cgroups(proc / "workers", LIMIT) is None
 
 
 def test_a_missing_counter_is_zero(tmp_path: Path) -> None:

@@ -71,7 +71,7 @@ def test_writes_are_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
     monkeypatch.setattr(os, "fdatasync", fdatasync)
     valkey = EmbeddedValkey(tmp_path / "data")
-    with valkey.syncing(), capture_logs() as logs:
+    with valkey.syncing_append_only_file(), capture_logs() as logs:
         child = valkey.start()
         valkey.wait_ready(child, READY_WITHIN_S)
         assert [synced.get(timeout=READY_WITHIN_S) for _ in range(3)] == ["appendonly.aof.1.incr.aof"] * 3

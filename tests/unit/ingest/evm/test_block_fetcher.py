@@ -10,7 +10,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from headwater.errors import BlockIncomplete, MethodMissing, NodeBehind, NodeUnavailable
+from headwater.errors import BlockIncomplete, NodeBehind, NodeMethodMissing, NodeUnavailable
 from headwater.ingest.evm.block_fetcher import METHOD_RETRY_S, RETRY_PAUSE_S, BlockFetcher
 from headwater.ingest.evm.blocks import Block
 from headwater.ingest.evm.completeness import Method
@@ -100,7 +100,7 @@ def test_a_node_that_lacks_both_methods_is_an_error() -> None:
     def answer(method: str, params: list[Any]) -> Any:
         return CallError(-32601, "no such method") if method != "eth_getBlockByNumber" else true.answer(method, params)
 
-    with pytest.raises(MethodMissing):
+    with pytest.raises(NodeMethodMissing):
         fetched(lambda request: results(request, answer))
 
 

@@ -47,7 +47,7 @@ def chain(**options: Any) -> FakeChain:
     return chain
 
 
-def opened_keys(true: FakeChain) -> list[bytes]:
+def installation_keys(true: FakeChain) -> list[bytes]:
     logs = [log for block in true.blocks[: LAST + 1] for log in block.logs]
     return [f"base:{log['transactionHash']}:{int(log['logIndex'], 16)}".encode() for log in logs]
 
@@ -85,7 +85,7 @@ def test_node_capabilities_are_kept_during_an_outage() -> None:
     with Node(behave) as node:
         store, metrics = ingest([node.address])
     assert metrics.errors > 0
-    assert store.keys == opened_keys(true)
+    assert store.keys == installation_keys(true)
     assert sum(isinstance(request, list) for request in node.requests) <= 6
 
 
@@ -94,7 +94,7 @@ def test_an_ingest_starts_with_available_nodes(fault: Behave) -> None:
     true = chain()
     with Node(fault) as bad, Node(lambda request: results(request, true.answer)) as good:
         store, metrics = ingest([bad.address, good.address])
-    assert store.keys == opened_keys(true)
+    assert store.keys == installation_keys(true)
     assert metrics.errors == 0
 
 
@@ -153,4 +153,4 @@ def test_two_incomplete_nodes_together_give_all_blocks() -> None:
     with Node(lacking(set(range(10)))) as one, Node(lacking(set(range(20, 30)))) as other:
         store, _ = ingest([one.address, other.address])
         assert {call["method"] for request in one.requests for call in calls_of(request)} >= {"eth_getBlockReceipts"}
-    assert store.keys == opened_keys(true)
+    assert store.keys == installation_keys(true)

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.errors import MethodMissing, NodeUnavailable, RangeTooLarge, RequestRejected
+from headwater.errors import NodeCallRejected, NodeCallTooLarge, NodeMethodMissing, NodeUnavailable
 from headwater.ingest.evm.rpc_client import CALLS_AT_ONCE, RpcClient
 from headwater.ingest.jsonrpc import RETRY_DEADLINE_S, RateLimiter
 from tests.support.node import CUT, Behave, CallError, Node, Reply, calls_of, error, results
@@ -196,7 +196,7 @@ def test_an_error_for_a_whole_batch_is_assigned_to_single_calls() -> None:
     with client(no_b) as (rpc, _, _):
         first_, second = rpc.outcomes([("a", []), ("b", [])])
         assert isinstance(first_, msgspec.Raw)
-        assert isinstance(second, MethodMissing)
+        assert isinstance(second, NodeMethodMissing)
         assert rpc.batch_size == CALLS_AT_ONCE
 
 
@@ -206,7 +206,7 @@ def test_only_the_call_with_an_unknown_error_has_no_result() -> None:
 
     with client(lambda request: results(request, answer)) as (rpc, node, waits):
         outcomes = rpc.outcomes([("a", [number]) for number in range(4)])
-    assert [isinstance(outcome, RequestRejected) for outcome in outcomes] == [False, False, True, False]
+    assert [isinstance(outcome, NodeCallRejected) for outcome in outcomes] == [False, False, True, False]
     assert (sizes(node), len(waits)) == ([4, 1], 1)
 
 
@@ -227,14 +227,14 @@ def test_retries_continue_while_some_calls_succeed() -> None:
 @pytest.mark.parametrize(
     ("reply", "raised"),
     [
-        (lambda request: error(request, -32601, "the method x does not exist"), MethodMissing),
-        (lambda request: error(request, -32005, "query returned more than 10000 results"), RangeTooLarge),
-        (lambda request: error(request, -32602, "exceed maximum block range: 2000"), RangeTooLarge),
+        (lambda request: error(request, -32601, "the method x does not exist"), NodeMethodMissing),
+        (lambda request: error(request, -32005, "query returned more than 10000 results"), NodeCallTooLarge),
+        (lambda request: error(request, -32602, "exceed maximum block range: 2000"), NodeCallTooLarge),
         (
             lambda request: error(request, 35, "ranges over 10000 blocks are not supported on freetier", 400),
-            RangeTooLarge,
+            NodeCallTooLarge,
         ),
-        (lambda request: Reply(413), RangeTooLarge),
+        (lambda request: Reply(413), NodeCallTooLarge),
         (lambda request: Reply(401), NodeUnavailable),
         (lambda request: Reply(404), NodeUnavailable),
     ],
