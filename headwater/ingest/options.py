@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Final, TypeVar
 
 import httpx2
@@ -58,8 +58,7 @@ def _from_environment(value: Any) -> Any:
 def referenced_variables(given: Any) -> frozenset[str]:
     """Return the environment variables that options refer to as `$NAME`, at any depth."""
     if isinstance(given, str):
-        match = _VARIABLE.fullmatch(given)
-        return frozenset() if match is None else frozenset({match[1]})
+        return frozenset(match[1] for match in map(_VARIABLE.fullmatch, given.split()) if match)
     parts = given.values() if isinstance(given, Mapping) else given if isinstance(given, list) else ()
     return frozenset().union(*map(referenced_variables, parts))
 
@@ -85,13 +84,20 @@ def _has_scheme(*schemes: str) -> AfterValidator:
 
 
 def _split_urls(value: Any) -> Any:
-    """Split a value into URLs: a string may contain several URLs separated by spaces."""
-    items = [value] if isinstance(value, str | SecretStr) else value
-    if not isinstance(items, list | tuple):
+    """Return the distinct URLs of a value. A value of another type is returned unchanged, for pydantic to reject."""
+    items = value if isinstance(value, list | tuple) else [value]
+    if not all(isinstance(item, str | SecretStr) for item in items):
         return value
-    texts = [item.get_secret_value() if isinstance(item, SecretStr) else _from_environment(item) for item in items]
-    urls = [url for text in texts for url in (text.split() if isinstance(text, str) else [text])]
-    return list(dict.fromkeys(urls))
+    return list(dict.fromkeys(url for item in items for url in _urls(item)))
+
+
+def _urls(item: str | SecretStr) -> Iterator[str]:
+    """Yield the URLs of a text. A SecretStr was validated before, so it has no `$NAME`."""
+    if isinstance(item, SecretStr):
+        yield item.get_secret_value()
+        return
+    for word in item.split():
+        yield from _from_environment(word).split()
 
 
 FROM_ENVIRONMENT = BeforeValidator(_from_environment)
@@ -101,7 +107,7 @@ HttpUrls = Annotated[
     Field(min_length=1),
     BeforeValidator(_split_urls),
 ]
-"""One or several URLs; each may be given as `$NAME`."""
+"""A list of texts, or one text. A text has URLs, or names `$NAME` of variables with URLs, separated by spaces."""
 HttpUrl = Annotated[SecretStr, FROM_ENVIRONMENT, _has_scheme("http://", "https://")]
 WebSocketUrl = Annotated[SecretStr, FROM_ENVIRONMENT, _has_scheme("ws://", "wss://")]
 

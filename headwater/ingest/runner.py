@@ -24,7 +24,7 @@ OpenedWriter = AbstractContextManager[tuple[StreamWriter, bytes | None]]
 
 COUNTS: Final[Mapping[str, str]] = {
     "blocks": "Blocks whose records are in the normal streams.",
-    "undecoded": "Logs without an ABI that fits; they are only in `log`.",
+    "undecoded": "Logs without an ABI that fits, or too large when decoded; they are only in `log`.",
     "malformed": "Logs with the topics of a token transfer but invalid data; they are only in `log`.",
     "reorgs": "Reorganisations that retracted records of zerolag streams.",
     "retries": "Requests to the node that were sent again.",

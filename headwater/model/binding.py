@@ -129,7 +129,7 @@ def _all_streams() -> Iterator[tuple[str, str, str, bool]]:
 # The models of the bindings file.
 
 _STRICT = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
-_RESOURCE = re.compile(r"projects/[^/]+/(?:topics|subscriptions)/[A-Za-z][\w.~+%-]{2,254}", re.ASCII)
+_FULL_NAME = re.compile(r"projects/[^/]+/(topics|subscriptions)/[A-Za-z][\w.~+%-]{2,254}", re.ASCII)
 """The full name of a topic or a subscription. It may start with `goog`, as the names of Google's own topics do."""
 
 NonEmptyText = Annotated[str, Field(min_length=1)]
@@ -169,9 +169,10 @@ class _PubSubEntry(BaseModel):
             raise ValueError(
                 "deduplicate needs a topic: other programs may read an existing subscription and receive a part of it"
             )
-        for name in filter(None, (self._full_topic, self._full_subscription)):
-            if not _RESOURCE.fullmatch(name):
-                raise ValueError(f"{name} is not a Pub/Sub name: a letter, then 2 to 254 letters, digits or -_.~+%")
+        if self.topic:
+            _require_full_name(self._full_topic, "topics")
+        else:
+            _require_full_name(self._full_subscription, "subscriptions")
         return self
 
     @property
@@ -190,6 +191,16 @@ class _PubSubEntry(BaseModel):
         if self.topic:
             return PubSubTopic(self._full_topic, access, self.deduplicate)
         return PubSubSubscription(self._full_subscription, access)
+
+
+def _require_full_name(name: str, kind: str) -> None:
+    """Raise ValueError when the text is not the full name of a topic or a subscription."""
+    match = _FULL_NAME.fullmatch(name)
+    if match is None or match[1] != kind:
+        raise ValueError(
+            f"{name} is not a Pub/Sub name: use projects/<project>/{kind}/<name>, or <name> alone, which has a letter, "
+            "then 2 to 254 letters, digits or -_.~+%"
+        )
 
 
 def _full_name(project: str, kind: str, name: str) -> str:

@@ -23,7 +23,7 @@ from headwater.ingest.hyperliquid.conversion import (
 )
 from headwater.ingest.hyperliquid.folder_reader import READ_BYTES, FolderReader, Lines
 from headwater.ingest.hyperliquid.options import Entity
-from headwater.ingest.hyperliquid.position import BlockCursor, Coverage, SeenBlocks
+from headwater.ingest.hyperliquid.position import BlockProgress, Coverage, SeenBlocks
 from headwater.ingest.hyperliquid.records import BAD_EVENT_ERRORS, Block
 
 log = structlog.get_logger(__name__)
@@ -101,36 +101,44 @@ class FolderBlocks:
     Attributes:
         spec: The folder.
         reader: Reads the files of the folder.
-        cursor: The last block that was taken, and the number of its events that were taken.
+        last_taken: The last block that was taken from the folder, and the number of its events that were taken.
         block: The current block, or the part of the block in one line; None when no line is unread.
         time_ms: The time of the current block, in ms since 1970.
     """
 
     def __init__(
-        self, *, spec: FolderSpec, reader: FolderReader, cursor: BlockCursor, newest_ms: int | None, quiet_s: float
+        self,
+        *,
+        spec: FolderSpec,
+        reader: FolderReader,
+        last_taken: BlockProgress,
+        newest_ms: int | None,
+        quiet_s: float,
     ) -> None:
         """Create the reader.
 
         Args:
             spec: The folder.
             reader: Reads the files of the folder.
-            cursor: The last block that was taken from the folder.
+            last_taken: The last block that was taken from the folder.
             newest_ms: The time of the newest block that a previous process read from the folder; None if unknown.
             quiet_s: How long to wait for further lines of a block, for kinds that need all lines of a block.
         """
         self.spec = spec
         self.reader = reader
-        self.cursor = cursor
+        self.last_taken = last_taken
         self.block: Block | None = None
         self.time_ms = 0
         self._quiet_s = quiet_s
-        # All kinds in our recordings have empty blocks, except for misc events, of which there is no long recording.
-        self._has_empty_blocks = spec.kind != "misc"
+        # In our recordings the node writes a line for each empty block. There is no long recording of misc events, so
+        # their folder counts as one with such lines only from the first such line on.
+        self._writes_empty_blocks = spec.kind != "misc"
         self._newest_ms = newest_ms
         self._lines = Lines("", 0, [], [])
         self._index = 0
         self._line_count = 1
-        self._last_growth = (0, 0.0)
+        self._awaited_size = (0, 0)
+        self._last_growth_s = 0.0
 
     def read_next(self, batch: ConvertedBatch) -> None:
         """Read the next block into `block`, unless a block is there.
@@ -154,22 +162,33 @@ class FolderBlocks:
         """Advance past the current block."""
         if self.block is not None:
             self._newest_ms = self.time_ms
-            self._has_empty_blocks |= not self.block.events
+            self._writes_empty_blocks |= not self.block.events
         after = self._index + self._line_count
-        batch.lines += self._line_count
+        batch.line_count += self._line_count
         batch.size += sum(map(len, self._lines.lines[self._index : after]))
         self._index, self._line_count, self.block = after, 1, None
+
+    def is_continued(self) -> bool:
+        """Return whether the current block has further events of the last taken block."""
+        assert self.block is not None
+        return self.spec.form != "block" and (self.block.number or self.time_ms) == self.last_taken.key
+
+    def begin_block(self) -> None:
+        """Make the current block the last taken block, of which no event was taken yet."""
+        assert self.block is not None
+        progress = self.last_taken
+        progress.key, progress.events_taken, progress.events_to_skip = self.block.number or self.time_ms, 0, 0
 
     def missing_before(self, number: int) -> range:
         """Return the numbers of the missing blocks before the block of this number.
 
         The numbers begin after the last taken block.
         """
-        missing = range(self.cursor.block + 1, number) if self.cursor.block else range(0)
-        is_exact = self.spec.form == "block" and self._has_empty_blocks
+        missing = range(self.last_taken.key + 1, number) if self.last_taken.key else range(0)
+        is_exact = self.spec.form == "block" and self._writes_empty_blocks
         return missing if is_exact or len(missing) > MAX_EMPTY_BLOCKS else range(0)
 
-    def commit(self) -> None:
+    def advance_reader(self) -> None:
         """Advance the reader's position past the blocks that were taken."""
         self.reader.advance(self._lines, self._index)
 
@@ -203,7 +222,7 @@ class FolderBlocks:
 
     def _read_next_lines(self) -> bool:
         """Read the lines after the current lines, which were all taken."""
-        self.commit()
+        self.advance_reader()
         self._lines, self._index = self.reader.peek() or Lines("", 0, [], []), 0
         return bool(self._lines.lines)
 
@@ -248,7 +267,7 @@ class FolderBlocks:
         size = 2 * sum(map(len, untaken))
         if size > MAX_BLOCK_BYTES:
             return False
-        self.commit()
+        self.advance_reader()
         lines = self.reader.peek(max(size, READ_BYTES))
         if lines is None or len(lines.lines) <= len(untaken):
             return False
@@ -260,10 +279,10 @@ class FolderBlocks:
 
         The block has `line_count` lines now.
         """
-        now = time.monotonic()
-        if line_count != self._last_growth[0]:
-            self._last_growth = (line_count, now)
-        return now - self._last_growth[1] < self._quiet_s
+        now, size = time.monotonic(), (self.time_ms, line_count)
+        if size != self._awaited_size:
+            self._awaited_size, self._last_growth_s = size, now
+        return now - self._last_growth_s < self._quiet_s
 
 
 class BlockMerger:
@@ -299,8 +318,8 @@ class BlockMerger:
             if next_folder is None or not self._take_run(next_folder, batch):
                 break
         for folder in self._folders:
-            folder.commit()
-        return batch if batch.lines else None
+            folder.advance_reader()
+        return batch if batch.line_count else None
 
     def _folder_with_oldest_block(self, batch: ConvertedBatch) -> FolderBlocks | None:
         """Return the folder with the oldest block.
@@ -318,10 +337,10 @@ class BlockMerger:
         Returns False when the folder must wait.
         """
         other_times = (other.time_ms for other in self._folders if other is not folder and other.block is not None)
-        until = min(other_times, default=math.inf)
+        next_other_ms = min(other_times, default=math.inf)
         while self._take_block(folder, batch):
             folder.read_next(batch)
-            if folder.block is None or folder.time_ms >= until or batch.size >= READ_BYTES:
+            if folder.block is None or folder.time_ms >= next_other_ms or batch.size >= READ_BYTES:
                 return True
         return False
 
@@ -347,25 +366,29 @@ class BlockMerger:
         return any(other.may_still_receive(folder.time_ms) for other in preferred)
 
     def _convert(self, folder: FolderBlocks, block: Block, batch: ConvertedBatch) -> None:
-        """Convert a block, unless it was taken before.
+        """Convert the events of a block that were not taken before.
 
-        A restarted node writes some blocks again.
+        A restarted node writes some blocks again, up to the last one. It can write further events of the last block.
         """
-        (_, kind, form, rank), cursor, time_ms = folder.spec, folder.cursor, folder.time_ms
-        block_key, is_contiguous = block.number or time_ms, True
-        if block_key != cursor.block or form == "block":
-            if block.number is not None and not self._seen[kind].add(block.number):
-                batch.skip(REPEATED_BLOCK, count=len(block.events))
-                return
+        _, kind, _, rank = folder.spec
+        progress, time_ms = folder.last_taken, folder.time_ms
+        is_contiguous = True
+        if folder.is_continued():
+            block = _without_repeated_events(block, progress, batch)
+        elif block.number is not None and not self._seen[kind].add(block.number):
+            batch.skip(REPEATED_BLOCK, count=len(block.events))
+            progress.events_to_skip = progress.events_taken
+            return
+        else:
             is_contiguous = not self._record_gap(folder, block, batch)
-            cursor.block, cursor.events = block_key, 0
+            folder.begin_block()
         self._coverage[kind].record(rank, time_ms, is_contiguous)
         error_count, batch.newest_ms = len(batch.errors), max(time_ms, batch.newest_ms)
         if kind == "fills":
-            self._converter.add_fills(block, time_ms, cursor, batch, self._claim_trades(time_ms, is_contiguous))
+            self._converter.add_fills(block, time_ms, progress, batch, self._claim_trades(time_ms, is_contiguous))
         else:
-            self._converter.add(kind, block, cursor, batch)
-        cursor.events += len(block.events)
+            self._converter.add(kind, block, progress, batch)
+        progress.events_taken += len(block.events)
         if len(batch.errors) > error_count:
             folder.log_errors(batch, error_count)
 
@@ -376,7 +399,7 @@ class BlockMerger:
         """
         name, kind, _, rank = folder.spec
         missing = range(0) if block.number is None else folder.missing_before(block.number)
-        if not missing or self._coverage[kind].newest_if_last(rank) is None:  # another folder may have these blocks
+        if not missing or not self._coverage[kind].is_newest_from(rank):  # another folder may have these blocks
             return False
         log.warning(f"blocks {missing[0]} to {missing[-1]} are missing", folder=name)
         batch.gaps += 1
@@ -392,3 +415,11 @@ class BlockMerger:
             return False
         trades.record(FROM_FILLS_RANK, time_ms, is_contiguous)
         return True
+
+
+def _without_repeated_events(block: Block, progress: BlockProgress, batch: ConvertedBatch) -> Block:
+    """Return further events of the last taken block, without the events that the node writes again."""
+    repeated = min(progress.events_to_skip, len(block.events))
+    progress.events_to_skip -= repeated
+    batch.skip(REPEATED_BLOCK, count=repeated)
+    return block._replace(events=block.events[repeated:])

@@ -10,7 +10,7 @@ import msgspec
 from headwater.ingest.base import StreamRecord
 from headwater.ingest.hyperliquid import records
 from headwater.ingest.hyperliquid.options import Entity
-from headwater.ingest.hyperliquid.position import BlockCursor
+from headwater.ingest.hyperliquid.position import BlockProgress
 from headwater.ingest.hyperliquid.records import BAD_EVENT_ERRORS, Block, FillSide, NodeTrade
 
 Kind = Literal["fills", "trades", "orders", "misc", "blocks"]
@@ -29,7 +29,7 @@ class ConvertedBatch:
     """Records that were converted from lines, with counters.
 
     Attributes:
-        lines: The number of lines that were read.
+        line_count: The number of lines that were read.
         size: The number of bytes of these lines.
         records: The records.
         newest_ms: The time of the newest block, in ms since 1970.
@@ -38,7 +38,7 @@ class ConvertedBatch:
         gaps: The number of places where blocks are missing.
     """
 
-    lines: int = 0
+    line_count: int = 0
     size: int = 0
     newest_ms: int = 0
     records: list[StreamRecord] = field(default_factory=list)
@@ -65,7 +65,7 @@ class Converter:
     def __init__(self, entities: frozenset[Entity], unmatched_fills: Iterable[FillSide]) -> None:
         self._writes_fills = "fill" in entities
         self._unmatched_fills = {fill.trade_key: fill for fill in unmatched_fills}
-        self._by_kind: dict[Kind, Callable[[Block, BlockCursor, ConvertedBatch], None]] = {
+        self._by_kind: dict[Kind, Callable[[Block, BlockProgress, ConvertedBatch], None]] = {
             "trades": _add_node_trades,
             "orders": _add_orders,
             "misc": _add_misc_events,
@@ -76,20 +76,23 @@ class Converter:
     def unmatched_fills(self) -> list[FillSide]:
         return list(self._unmatched_fills.values())
 
-    def add(self, kind: Kind, block: Block, cursor: BlockCursor, batch: ConvertedBatch) -> None:
+    def add(self, kind: Kind, block: Block, progress: BlockProgress, batch: ConvertedBatch) -> None:
         """Add the records of events other than fills.
 
-        `cursor` counts the earlier events of the block.
+        `progress` counts the earlier events of the block.
         """
-        self._by_kind[kind](block, cursor, batch)
+        self._by_kind[kind](block, progress, batch)
 
     def add_fills(
-        self, block: Block, time_ms: int, cursor: BlockCursor, batch: ConvertedBatch, builds_trades: bool
+        self, block: Block, time_ms: int, progress: BlockProgress, batch: ConvertedBatch, builds_trades: bool
     ) -> None:
-        """Add the records of fills, and of the trades that they form."""
+        """Add the records of fills, and of the trades that they form.
+
+        `progress` counts the earlier events of the block.
+        """
         if builds_trades:
             self._drop_unmatched_before(time_ms, batch)
-        for index, event in enumerate(block.events, cursor.events):
+        for index, event in enumerate(block.events, progress.events_taken):
             try:
                 record, side = records.fill_record(event, block.number)
             except BAD_EVENT_ERRORS as error:
@@ -117,13 +120,13 @@ class Converter:
             batch.skip(UNMATCHED_FILL, "its trade is skipped")
 
 
-def _add_node_trades(block: Block, cursor: BlockCursor, batch: ConvertedBatch) -> None:
+def _add_node_trades(block: Block, progress: BlockProgress, batch: ConvertedBatch) -> None:
     """Add the records of trades that the node wrote itself.
 
     Nodes of 2024 wrote each trade once per side. The taker is the side with the newer order.
     """
     unique: dict[object, tuple[NodeTrade, msgspec.Raw]] = {}
-    for index, event in enumerate(block.events, cursor.events):
+    for index, event in enumerate(block.events, progress.events_taken):
         try:
             trade = records.read_node_trade(event)
         except BAD_EVENT_ERRORS as error:
@@ -134,11 +137,11 @@ def _add_node_trades(block: Block, cursor: BlockCursor, batch: ConvertedBatch) -
             batch.skip(REPEATED_TRADE)
             if first.side != trade.side:
                 first.side = first.newer_side
-    for index, (trade, event) in enumerate(unique.values(), cursor.events):
+    for index, (trade, event) in enumerate(unique.values(), progress.events_taken):
         batch.records.append(records.node_trade_record(trade, event, block.number, index))
 
 
-def _add_orders(block: Block, _cursor: BlockCursor, batch: ConvertedBatch) -> None:
+def _add_orders(block: Block, _progress: BlockProgress, batch: ConvertedBatch) -> None:
     for event in block.events:
         try:
             batch.records.append(records.order_record(event, block.number))
@@ -146,17 +149,17 @@ def _add_orders(block: Block, _cursor: BlockCursor, batch: ConvertedBatch) -> No
             batch.skip(BAD_EVENT, error)
 
 
-def _add_blocks(block: Block, _cursor: BlockCursor, batch: ConvertedBatch) -> None:
+def _add_blocks(block: Block, _progress: BlockProgress, batch: ConvertedBatch) -> None:
     batch.records += [records.block_record(event, block.number) for event in block.events]
 
 
-def _add_misc_events(block: Block, cursor: BlockCursor, batch: ConvertedBatch) -> None:
+def _add_misc_events(block: Block, progress: BlockProgress, batch: ConvertedBatch) -> None:
     """Add the records of misc events.
 
     The unique id of an event consists of the block and the index in the block.
     """
-    for index, event in enumerate(block.events, cursor.events):
+    for index, event in enumerate(block.events, progress.events_taken):
         try:
-            batch.records += records.misc_records(event, block.number, f"{cursor.block}-{index}")
+            batch.records += records.misc_records(event, block.number, f"{progress.key}-{index}")
         except BAD_EVENT_ERRORS as error:
             batch.skip(BAD_EVENT, error)

@@ -177,7 +177,7 @@ class _File:
 
     def is_same(self) -> bool:
         """Return whether the file still begins with the bytes that were read."""
-        return self.unread() >= 0 and zlib.crc32(self._head()) == self.position.head
+        return self.unread() >= 0 and zlib.crc32(self._head()) == self.position.head_crc
 
     def _head(self) -> bytes:
         return self.content.read(min(HEAD_BYTES, self.position.offset), 0)
@@ -207,15 +207,15 @@ class _File:
         for line in lines:
             at += len(line) + 1
             ends.append(min(at, last))
-        return Lines(self.path, self.position.lines, lines, ends)
+        return Lines(self.path, self.position.line_count, lines, ends)
 
-    def advance(self, offset: int, lines: int) -> None:
-        """Set the position to an offset, before which there are this many lines."""
+    def advance(self, offset: int, line_count: int) -> None:
+        """Set the position to an offset, before which there are `line_count` lines."""
         position = self.position
         has_whole_head = position.offset >= HEAD_BYTES
-        position.offset, position.lines = offset, lines
+        position.offset, position.line_count = offset, line_count
         if not has_whole_head:
-            position.head = zlib.crc32(self._head())
+            position.head_crc = zlib.crc32(self._head())
 
     def skip_to_end(self) -> None:
         """Mark all complete lines as read.
@@ -232,7 +232,7 @@ class _File:
         Returns what happened to the file.
         """
         head = self._head()
-        if head and zlib.crc32(head) == self.position.head:
+        if head and zlib.crc32(head) == self.position.head_crc:
             self.skip_to_end()
             return _Change.TRUNCATED
         self.position = FilePosition(self.position.inode)

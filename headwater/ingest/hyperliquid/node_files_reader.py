@@ -15,7 +15,7 @@ from headwater.ingest.hyperliquid.conversion import Converter, Kind
 from headwater.ingest.hyperliquid.folder_reader import FolderReader
 from headwater.ingest.hyperliquid.options import ENTITIES, Entity, HyperliquidOptions
 from headwater.ingest.hyperliquid.position import (
-    BlockCursor,
+    BlockProgress,
     FolderPosition,
     NodePosition,
     SeenBlocks,
@@ -62,7 +62,7 @@ class NodeFilesReader:
         if not self._folder.is_dir():
             raise NodeUnavailable(f"The folder {self._folder}, to which the node writes its data, does not exist.")
         stored = read_node_position(position, self._name)
-        node = _FoldersReader(
+        node = _NodeReader(
             root=self._folder,
             entities=frozenset(self._entities),
             stored=stored,
@@ -84,7 +84,7 @@ class NodeFilesReader:
             node.close()
 
 
-class _FoldersReader:
+class _NodeReader:
     """Reads all folders of a node that contain events of the requested entities."""
 
     def __init__(
@@ -112,7 +112,7 @@ class _FoldersReader:
                 FolderBlocks(
                     spec=spec,
                     reader=FolderReader(root / spec.name, stored.folders.get(spec.name) or FolderPosition(), now),
-                    cursor=stored.cursors.get(spec.name) or BlockCursor(),
+                    last_taken=stored.last_blocks.get(spec.name) or BlockProgress(),
                     newest_ms=self._coverage[kind].newest_of(spec.rank),
                     quiet_s=idle_yield_s,
                 )
@@ -138,11 +138,11 @@ class _FoldersReader:
     def position(self) -> bytes:
         """Return the current position, encoded for storage."""
         readers = {folder.spec.name: folder.reader.position for folder in self._all_folders}
-        cursors = {folder.spec.name: folder.cursor for folder in self._all_folders}
+        last_blocks = {folder.spec.name: folder.last_taken for folder in self._all_folders}
         return msgspec.json.encode(
             NodePosition(
                 {name: position for name, position in readers.items() if position.floor or position.files},
-                {name: cursor for name, cursor in cursors.items() if cursor.block},
+                {name: progress for name, progress in last_blocks.items() if progress.key},
                 {kind: coverage.spans for kind, coverage in self._coverage.items() if coverage.spans},
                 seen={kind: seen.ranges for kind, seen in self._seen.items() if seen.ranges},
                 unmatched_fills=self._converter.unmatched_fills,

@@ -22,14 +22,14 @@ class FilePosition(msgspec.Struct, array_like=True):
     Attributes:
         inode: The file's inode number.
         offset: The number of bytes that were read, after decompression.
-        lines: The number of lines that were read.
-        head: The CRC-32 of the first bytes that were read, at most 128 bytes.
+        line_count: The number of lines that were read.
+        head_crc: The CRC-32 of the first bytes that were read, at most 128 bytes.
     """
 
     inode: int
     offset: int = 0
-    lines: int = 0
-    head: int = 0
+    line_count: int = 0
+    head_crc: int = 0
 
 
 class FolderPosition(msgspec.Struct):
@@ -44,16 +44,18 @@ class FolderPosition(msgspec.Struct):
     files: dict[str, FilePosition] = msgspec.field(default_factory=dict, name="places")
 
 
-class BlockCursor(msgspec.Struct, array_like=True):
-    """The current block of a folder.
+class BlockProgress(msgspec.Struct, array_like=True):
+    """How many events of the last taken block of a folder were taken.
 
     Attributes:
-        block: The block's number, or its time in ms when lines don't have the number.
-        events: The number of its events that were read.
+        key: The block's number, or its time in ms when lines don't have the number; 0 before the first block.
+        events_taken: The number of events of the block that were taken.
+        events_to_skip: The number of taken events that a restarted node is about to write again.
     """
 
-    block: int = 0
-    events: int = 0
+    key: int = 0
+    events_taken: int = 0
+    events_to_skip: int = 0
 
 
 class Span(NamedTuple):
@@ -75,24 +77,26 @@ class NodePosition(msgspec.Struct, forbid_unknown_fields=True):
 
     Attributes:
         folders: The position in each folder.
-        cursors: The current block of each folder.
+        last_blocks: How far the last taken block of each folder was taken.
         covered: The stretches of time that were taken, in order, by kind of event.
-        spans: The stretch of time of each folder, which older versions stored instead of `covered`.
+        spans_of_old_versions: The stretch of time of each folder, which older versions stored instead of `covered`.
         seen: The ranges of block numbers that were taken, by kind of event.
         unmatched_fills: Fills that wait for the matching fill of the other side, to form a trade.
     """
 
     folders: dict[str, FolderPosition] = msgspec.field(default_factory=dict, name="tails")
-    cursors: dict[str, BlockCursor] = msgspec.field(default_factory=dict, name="turns")
+    last_blocks: dict[str, BlockProgress] = msgspec.field(default_factory=dict, name="turns")
     covered: dict[str, list[Span]] = {}
-    spans: dict[str, list[tuple[int, int] | None]] = {}
+    spans_of_old_versions: dict[str, list[tuple[int, int] | None]] = msgspec.field(default_factory=dict, name="spans")
     seen: dict[str, list[tuple[int, int]]] = {}
     unmatched_fills: list[FillSide] = msgspec.field(default_factory=list, name="halves")
 
     def coverage(self, kind: str) -> "Coverage":
         """Return the stretches of time of a kind of event."""
-        older = [Span(rank, *span) for rank, span in enumerate(self.spans.get(kind, [])) if span is not None]
-        return Coverage([*older, *self.covered.get(kind, [])])
+        old_spans = enumerate(self.spans_of_old_versions.get(kind, []))
+        return Coverage(
+            [*(Span(rank, *span) for rank, span in old_spans if span is not None), *self.covered.get(kind, [])]
+        )
 
 
 class CoinPosition(msgspec.Struct, array_like=True):
@@ -149,12 +153,9 @@ class Coverage:
         """Return whether the block of this time was taken from a folder of another rank."""
         return any(span.first <= time_ms <= span.last for span in self.spans if span.rank != rank)
 
-    def newest_if_last(self, rank: int) -> int | None:
-        """Return the time of the newest block if it was taken from the folder of this rank.
-
-        Returns None if the block was taken from another folder.
-        """
-        return self.spans[-1].last if self.spans and self.spans[-1].rank == rank else None
+    def is_newest_from(self, rank: int) -> bool:
+        """Return whether the newest block was taken from the folder of this rank."""
+        return bool(self.spans) and self.spans[-1].rank == rank
 
     def newest_of(self, rank: int) -> int | None:
         """Return the time of the newest block that was taken from the folder of this rank."""
@@ -166,18 +167,15 @@ class Coverage:
         `is_contiguous` says whether no block is missing after the last block that was taken from the folder.
         """
         spans = self.spans
-        after = len(spans)
-        if after and spans[-1].first > time_ms:
-            after = bisect_right(spans, time_ms, key=lambda span: span.first)
-        before = spans[after - 1] if after else None
-        if before and before.rank == rank and (is_contiguous or time_ms <= before.last):
-            if time_ms > before.last:
-                spans[after - 1] = Span(rank, before.first, time_ms)
-            return
-        if is_contiguous and after < len(spans) and spans[after].rank == rank:
-            spans[after] = Span(rank, time_ms, spans[after].last)
-            return
-        spans.insert(after, Span(rank, time_ms, time_ms))
+        next_index = bisect_right(spans, time_ms, key=lambda span: span.first)
+        previous = spans[next_index - 1] if next_index else None
+        following = spans[next_index] if next_index < len(spans) else None
+        if previous and previous.rank == rank and (is_contiguous or time_ms <= previous.last):
+            spans[next_index - 1] = previous._replace(last=max(previous.last, time_ms))
+        elif following and following.rank == rank and is_contiguous:
+            spans[next_index] = following._replace(first=time_ms)
+        else:
+            spans.insert(next_index, Span(rank, time_ms, time_ms))
         if len(spans) > MAX_SPANS:
             spans[:2] = [Span(-1, spans[0].first, max(spans[0].last, spans[1].last))]
 

@@ -15,7 +15,7 @@ import msgspec
 from headwater.ingest.base import StreamRecord
 
 Side = Literal["A", "B"]
-"""`A` (ask): the taker sold; `B` (bid): the taker bought."""
+"""`A` (ask) sells; `B` (bid) buys."""
 
 _CHAIN: Final = "hyperliquid"
 MAX_FUNDING_BYTES: Final = 500_000
@@ -44,7 +44,7 @@ class Trade(msgspec.Struct):
         time: Milliseconds since 1970.
         tid: The id of the trade; None in a trade from `node_trades`, which does not have the id.
         users: The buyer, then the seller.
-        trade_index: The index of the trade in its block, in the order of execution.
+        trade_index: A number that increases in the order of execution within the block. Numbers may be left out.
     """
 
     coin: str
@@ -63,6 +63,8 @@ class FillSide(msgspec.Struct, array_like=True):
     """One user's side of a trade.
 
     Attributes:
+        side: Whether the user sold or bought.
+        crossed: Whether the user is the taker.
         trade_key: The time in ms, the coin and the tid, which are equal for both sides. The tid is a hash of the two
             orders, and 0 when the node did not write it.
     """

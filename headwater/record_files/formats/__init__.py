@@ -15,12 +15,21 @@ FORMATS: Final[Mapping[str, OpenReader]] = {
     "tsv": tsv_reader,
     "parquet": ParquetReader,
 }
-_SUFFIXES: Final = {".csv": "csv", ".tsv": "tsv", ".parquet": "parquet", ".pq": "parquet"}
+_SUFFIXES: Final = {
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".json": "jsonl",
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+}
 
 
 def format_of(path: Path) -> str:
-    """Return the format by the suffix of a file. The suffix of the compression is ignored.
+    """Return the format by the last known suffix of a file, so that the suffix of the compression is ignored.
 
-    An unknown suffix means JSON lines.
+    A file without a known suffix has JSON lines.
     """
-    return next((_SUFFIXES[suffix] for suffix in reversed(path.suffixes) if suffix in _SUFFIXES), "jsonl")
+    suffixes = [suffix.lower() for suffix in path.suffixes]
+    return next((_SUFFIXES[suffix] for suffix in reversed(suffixes) if suffix in _SUFFIXES), "jsonl")

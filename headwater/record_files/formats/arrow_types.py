@@ -117,7 +117,7 @@ def _integer(_kind: Any, member: Member) -> Convert:
         return _flag
     if member.is_time_text:
         return _epoch_text(member)
-    return _as_text(str) if member.type == "string" else _unchanged
+    return str if member.type == "string" else _unchanged
 
 
 def _boolean(_kind: Any, member: Member) -> Convert:
@@ -147,15 +147,23 @@ def _text(_kind: Any, member: Member) -> Convert:
     return lambda value: msgspec.Raw(parse(value)) if value else None
 
 
-def _as_text(show: Callable[[Any], str]) -> Convert:
-    return lambda value: show(value)
-
-
 def _decimal(_kind: Any, member: Member) -> Convert:
-    show: Callable[[Decimal], str] = "{:f}".format
+    """Return the converter of decimals, which keeps all digits.
+
+    Programs without wide integers write integers as decimals with a fraction of zeros, which is left out where the
+    stream has an integer or a string.
+    """
     if member.type == "string":
-        return _as_text(show)
-    return lambda value: msgspec.Raw(show(value).encode())
+        return _decimal_text
+    if member.type == "integer":
+        return lambda value: msgspec.Raw(_decimal_text(value).encode())
+    return lambda value: msgspec.Raw(f"{value:f}".encode())
+
+
+def _decimal_text(value: Decimal) -> str:
+    text = f"{value:f}"
+    whole, _, fraction = text.partition(".")
+    return text if fraction.strip("0") else whole
 
 
 def _binary(kind: Any, member: Member) -> Convert:
@@ -249,7 +257,7 @@ def _time_of_day(kind: Any, _member: Member) -> Convert:
 
 
 def _duration(_kind: Any, member: Member) -> Convert:
-    return _as_text(str) if member.type == "string" else _unchanged
+    return str if member.type == "string" else _unchanged
 
 
 def _list(kind: Any, member: Member) -> Convert:

@@ -1,6 +1,5 @@
 """Converts the text of a file's columns to JSON, by the types of the stream's fields."""
 
-import csv
 import json
 import re
 from collections.abc import Callable, Mapping
@@ -26,6 +25,11 @@ _BOOLEANS: Final = MappingProxyType(
 _MAX_DIGITS: Final = 100
 """The maximum number of digits of an integer written with an exponent or a fraction. A uint256 has up to 78."""
 
+_ARRAY_MEMBER: Final = re.compile(
+    r'(?:\s*"(?P<quoted>(?:[^"\\]|\\.)*)"\s*|(?P<plain>(?:[^"\\,]|\\.)+))(?P<separator>,|\Z)', re.DOTALL
+)
+"""A member of a PostgreSQL array, which is quoted or plain, with the comma after it."""
+_ESCAPED: Final = re.compile(r"\\(.)", re.DOTALL)
 encode: Final = msgspec.json.encode
 
 
@@ -94,12 +98,20 @@ def _postgres_array(text: str) -> list[str | None]:
     inner = text[1:-1]
     if not text.endswith("}") or "{" in inner or (inner and _is_json(text)):
         raise ValueError(f"{quoted_excerpt(text)} is neither a JSON list nor a one-dimensional array of PostgreSQL")
-    rows = csv.reader([inner], escapechar="\\", doublequote=False, strict=True)
-    try:
-        members = next(rows, [])
-    except csv.Error as error:
-        raise ValueError(f"{quoted_excerpt(text)} is not an array of PostgreSQL: {error}") from error
-    return [None if member == "NULL" else member for member in members]
+    members, end, has_next = list[str | None](), 0, bool(inner)
+    while has_next:
+        match = _ARRAY_MEMBER.match(inner, end)
+        if match is None:
+            raise ValueError(f"{quoted_excerpt(text)} is not an array of PostgreSQL")
+        members.append(_array_member(match["quoted"], match["plain"]))
+        end, has_next = match.end(), match["separator"] == ","
+    return members
+
+
+def _array_member(quoted: str | None, plain: str) -> str | None:
+    if quoted is None and plain.strip().upper() == "NULL":
+        return None
+    return _ESCAPED.sub(r"\1", plain.strip() if quoted is None else quoted)
 
 
 def _object(text: str) -> bytes:

@@ -84,6 +84,11 @@ class TestFile:
             ({"base.log": {"pubsub": {"project": "project-1"}}}, "needs a topic or a subscription"),
             ({"base.log": {"pubsub": PUBSUB | {"subscription": "s"}}}, "not both"),
             ({"base.log": {"pubsub": PUBSUB | {"topic": "a b"}}}, "not a Pub/Sub name"),
+            ({"base.log": {"pubsub": PUBSUB | {"topic": "projects/p/subscriptions/logs"}}}, "not a Pub/Sub name"),
+            (
+                {"base.log": {"pubsub": {"project": "project-1", "subscription": "projects/p/topics/logs"}}},
+                "projects/p/topics/logs is not a Pub/Sub name: use projects/<project>/subscriptions/<name>",
+            ),
             ({"base.log": {"pubsub": PUBSUB | {"project": "P"}}}, "pattern"),
             ({"base.log": {"pubsub": PUBSUB | {"deduplicate": "yes"}}}, "valid boolean"),
             (

@@ -25,7 +25,7 @@ from headwater.cli.replay import replay
 from headwater.errors import SetupError
 from headwater.model.outputs import MAX_OUTPUT_BYTES
 from headwater.model.stream import CATALOG, Entity
-from headwater.record_files.formats import FORMATS
+from headwater.record_files.formats import FORMATS, format_of
 from headwater.record_files.formats.base import Dialect
 from headwater.record_files.record_file import STDIN, RecordFile, read_lines
 from tests.examples import examples
@@ -101,6 +101,16 @@ def read(path: Path, **options: Any) -> list[Record]:
 
 
 class TestFormats:
+    @pytest.mark.parametrize(
+        ("name", "expected"),
+        [
+            ("a.csv", "csv"), ("a.csv.gz", "csv"), ("A.CSV", "csv"), ("a.pq", "parquet"), ("a", "jsonl"),
+            ("trades.csv.jsonl", "jsonl"), ("export.parquet.json.zst", "jsonl"), ("a.csv.ndjson", "jsonl"),
+        ],
+    )  # fmt: skip
+    def test_the_last_known_suffix_is_the_format(self, name: str, expected: str) -> None:
+        assert format_of(Path(name)) == expected
+
     @pytest.mark.parametrize("write", [json_lines, comma_separated, parquet])
     @settings(max_examples=examples(40))
     @given(data=st.data())

@@ -12,7 +12,7 @@ from headwater.errors import IngestStopped, SetupError
 from headwater.ingest.evm.options import EvmOptions
 from headwater.ingest.evm.position import BlockRef, Position, ZerolagBlock, decode
 from headwater.ingest.evm.records import ENTITIES
-from headwater.ingest.options import read_options
+from headwater.ingest.options import read_options, referenced_variables
 from headwater.model.binding import Bindings, KafkaTopic
 
 KEY = "abcdef0123456789"
@@ -30,6 +30,8 @@ def options(**more: Any) -> dict[str, Any]:
         ({"rpc": [URL, f"ftp://{KEY}"]}, "--rpc is not valid.*http"),
         ({"rpc": []}, "--rpc is not valid"),
         ({"rpc": 5}, "--rpc is not valid"),
+        ({"rpc": [[URL]]}, "--rpc is not valid"),
+        ({"rpc": {"a": URL}}, "--rpc is not valid"),
         ({"rpc": "$NOT_SET_ANYWHERE"}, "NOT_SET_ANYWHERE is not set"),
         ({"ws": URL}, "--ws is not valid.*ws"),
         ({"finality": "latest"}, "^--finality is not valid: must be finalized, safe or a number of blocks"),
@@ -53,6 +55,15 @@ def test_a_url_may_come_from_a_variable_and_is_not_shown(monkeypatch: pytest.Mon
     read = read_options(EvmOptions, options(rpc="$SOME_NODE"))
     assert [url.get_secret_value() for url in read.rpc] == [URL]
     assert KEY not in f"{read!r} {read}"
+
+
+def test_a_text_may_name_several_variables(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TWO_NODES", f"{URL}/1 {URL}/2")
+    monkeypatch.setenv("SOME_NODE", f"{URL}/3")
+    rpc = "$TWO_NODES https://x $SOME_NODE"
+    read = read_options(EvmOptions, options(rpc=rpc))
+    assert [url.get_secret_value() for url in read.rpc] == [f"{URL}/1", f"{URL}/2", "https://x", f"{URL}/3"]
+    assert referenced_variables(options(rpc=rpc)) == {"TWO_NODES", "SOME_NODE"}
 
 
 @pytest.mark.parametrize(

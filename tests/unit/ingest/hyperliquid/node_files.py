@@ -32,6 +32,18 @@ def pair(tid: int, **members: Any) -> list[Any]:
     return [fill(tid, **members), fill(tid, "A", OTHER, **members)]
 
 
+def trade_line(tid: int, time: str = TIME) -> dict[str, Any]:
+    """Return a trade of `node_trades`, which is identified by its price."""
+    info = [{"user": USER, "oid": 2}, {"user": OTHER, "oid": 1}]
+    return {"coin": "BTC", "side": "B", "time": time, "px": str(tid), "sz": "1", "hash": HASH, "side_info": info}
+
+
+def own_trade(number: int, time: str, side: str = "B", buyer: int = 2, seller: int = 1) -> dict[str, Any]:
+    """Return a trade of `node_trades`, which is identified by its price."""
+    info = [{"user": USER, "oid": 10 * number + buyer}, {"user": OTHER, "oid": 10 * number + seller}]
+    return trade_line(number, time) | {"side": side, "side_info": info}
+
+
 def order(oid: int = 1, status: str = "open", **members: Any) -> dict[str, Any]:
     return {"time": TIME, "user": USER, "hash": None, "builder": None, "status": status,
             "order": {"coin": "BTC", "oid": oid, "children": []}} | members  # fmt: skip

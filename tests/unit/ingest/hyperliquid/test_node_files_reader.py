@@ -33,7 +33,9 @@ from tests.unit.ingest.hyperliquid.node_files import (
     fill,
     lines,
     order,
+    own_trade,
     pair,
+    trade_line,
 )
 
 HOUR = "hourly/20260102/3"
@@ -42,12 +44,6 @@ HOUR = "hourly/20260102/3"
 @pytest.fixture
 def reader(tmp_path: Path) -> Reader:
     return Reader(tmp_path, {"from_start": True})
-
-
-def trade_line(tid: int, time: str = TIME) -> dict[str, Any]:
-    """Return a trade of `node_trades`, which is identified by its price."""
-    info = [{"user": USER, "oid": 2}, {"user": OTHER, "oid": 1}]
-    return {"coin": "BTC", "side": "B", "time": time, "px": str(tid), "sz": "1", "hash": HASH, "side_info": info}
 
 
 def fills_at(second: int, *tids: int) -> list[Any]:
@@ -104,6 +100,18 @@ class TestNothingTwice:
         assert [trade["tid"] for trade in reader.values("trade")] == [3]
         assert reader.skipped == {"repeated block": 4}
 
+    @pytest.mark.parametrize("restarts", [True, False], ids=["restarted", "running"])
+    def test_the_last_block_that_a_node_streams_again(self, reader: Reader, restarts: bool) -> None:
+        path, misc = reader.root / "misc_events_streaming" / HOUR, {"time": TIME, "hash": HASH, "inner": {"X": {}}}
+        before = [block(number, [misc]) for number in (100, 101)]
+        again = [block(number, [misc]) for number in (100, 101, 101, 102)]
+        append(path, lines(before))
+        found = reader.values("misc_event") if restarts else []
+        append(path, lines(again))
+        found += reader.values("misc_event")
+        assert [event["unique_id"] for event in found] == ["100-0", "101-0", "101-1", "102-0"]
+        assert reader.skipped == {"repeated block": 2}
+
     @example(turns=["trades", *["fills"] * 7], by_block=True)
     @settings(max_examples=examples(40))
     @given(st.lists(st.sampled_from(["fills", "trades"]), max_size=30), st.booleans())
@@ -144,12 +152,6 @@ class TestNothingTwice:
         reader.now = 61
         assert [fill["tid"] for fill in reader.values("fill")] == [2, 2]
         assert reader.skipped == {"taken from another folder": 2}
-
-
-def own_trade(number: int, time: str, side: str = "B", buyer: int = 2, seller: int = 1) -> dict[str, Any]:
-    """Return a trade of `node_trades`, which is identified by its price."""
-    info = [{"user": USER, "oid": 10 * number + buyer}, {"user": OTHER, "oid": 10 * number + seller}]
-    return trade_line(number, time) | {"side": side, "side_info": info}
 
 
 class TestTwins:

@@ -44,7 +44,7 @@ class TestCoverage:
         assert coverage.is_taken_from_other(1, 201)
         assert not coverage.is_taken_from_other(1, 301), "the folder's own blocks"
         assert not coverage.is_taken_from_other(1, 250), "between the turns nothing was taken"
-        assert (coverage.newest_if_last(0), coverage.newest_if_last(1)) == (None, 502)
+        assert (coverage.is_newest_from(0), coverage.is_newest_from(1)) == (False, True)
 
     def test_a_gap_is_open_to_other_folders(self) -> None:
         coverage = Coverage()
@@ -96,7 +96,7 @@ def test_a_nodes_position_of_an_older_version() -> None:
     }
     position = read_node_position(json.dumps(stored).encode(), "mine")
     assert position.folders["node_fills_by_block"].files == {"hourly/2": FilePosition(77, 1000, 5, 99)}
-    assert position.cursors["node_fills_by_block"].block == 12
+    assert position.last_blocks["node_fills_by_block"].key == 12
     assert position.coverage("fills").spans == [Span(0, 10, 20), Span(2, 30, 40)]
     assert position.coverage("orders").spans == []
     assert position.seen == {"fills": [(5, 12)]}

@@ -32,6 +32,7 @@ from headwater.record_files.formats.text_columns import converter_of
         ("array", "{0x1,0x2}", b'["0x1","0x2"]'),
         ("array", "{}", b"[]"),
         ("array", '{"a b","c,\\"d\\"",NULL}', rb'["a b","c,\"d\"",null]'),
+        ("array", '{"NULL",null, a\\,b , "" }', rb'["NULL",null,"a,b",""]'),
         ("object", '{"a": 12345678901234567890}', b'{"a": 12345678901234567890}'),
     ],
 )
@@ -54,6 +55,8 @@ def test_to_json(type_: str | None, text: str, expected: bytes | None) -> None:
         ("object", "x"),
         ("array", "{{0x1},{0x2}}"),
         ("array", "{0x1"),
+        ("array", "{0x1,}"),
+        ("array", '{"0x1}'),
         ("array", '{"a":1}'),
         ("array", "[1,]"),
     ],
