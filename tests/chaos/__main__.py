@@ -5,6 +5,7 @@ docs/reliability.md describes each test.
 
 import secrets
 import shutil
+import signal
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -184,7 +185,11 @@ def run_rolling(
 
 @app.callback()
 def main() -> None:
-    """Run one of the reliability tests."""
+    """Run one of the reliability tests.
+
+    SIGTERM ends a run as Ctrl-C does: every process that the run has started is stopped.
+    """
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
 if __name__ == "__main__":
