@@ -79,7 +79,7 @@ class InFlightBatches:
             while batch.finished_transforms < max_finished and batch.step(wait=wait):
                 wait = False
             wait = False
-            max_finished = batch.finished_transforms
+            max_finished = min(max_finished, batch.finished_transforms)
 
     @property
     def is_first_finished(self) -> bool:

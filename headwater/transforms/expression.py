@@ -20,6 +20,7 @@ objects: for a record of 850 bytes this takes a fifth of the time of parsing it.
 import json
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from operator import attrgetter
 from typing import Any
 
@@ -110,22 +111,24 @@ class Expression:
         try:
             if not record.isascii():
                 record.decode()  # the decoder does not check the encoding of the strings that it skips
-            return self._decode(record)
+            return self._decode_members(record)
         except UnicodeDecodeError as error:
             raise InvalidRecord("InvalidJSON", f"The record is not UTF-8 (byte {error.start}).") from None
-        except msgspec.DecodeError:
-            return self._decode_after_replacement(replace_lone_surrogates(record))
         except RecursionError:
             raise InvalidRecord("InvalidJSON", "The record is nested too deeply.") from None
 
-    def _decode_after_replacement(self, record: bytes) -> Any:
-        """Decode a record whose lone surrogates, which the decoder rejects, were replaced.
+    def _decode_members(self, record: bytes) -> Any:
+        """Decode the members of a record that the expression reads.
 
-        Raises InvalidRecord with the reason when the record is still invalid.
+        The decoder rejects lone surrogates: they are replaced when the first attempt fails. Raises InvalidRecord with
+        the reason when the record is still invalid, and RecursionError.
         """
-        try:
-            decode_raw(record)
+        with suppress(msgspec.DecodeError):
             return self._decode(record)
+        replaced = replace_lone_surrogates(record)
+        try:
+            decode_raw(replaced)
+            return self._decode(replaced)
         except msgspec.ValidationError:
             raise InvalidRecord("NotAnObject", "A filter needs a record that is a JSON object.") from None
         except msgspec.DecodeError as error:

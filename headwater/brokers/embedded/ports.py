@@ -16,6 +16,7 @@ FIRST_PORT: Final = 20_000
 PORT_COUNT: Final = 10_000
 """Ports are chosen from this many, below the kernel's range for outgoing connections (32768 and up): a connection could
 otherwise take a chosen port later."""
+LOOPBACK: Final = "127.0.0.1"
 RELEASE_TIMEOUT_S = 5.0
 """How long a used port may take to become free: a killed broker holds its ports until its memory is freed."""
 _RETRY_DELAY_S: Final = 0.05
@@ -74,19 +75,24 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _choose(host: str) -> Ports:
-    chosen: set[int] = set()
+    chosen: list[int] = []
     while len(chosen) < len(Ports._fields):
         port = FIRST_PORT + secrets.randbelow(PORT_COUNT)
-        if _is_free(host, port):
-            chosen.add(port)
+        if port not in chosen and _is_free(_address(Ports._fields[len(chosen)], host), port):
+            chosen.append(port)
     return Ports(*chosen)
+
+
+def _address(name: str, host: str) -> str:
+    """Return the address on which Kafka listens at the port with this name."""
+    return host if name == "kafka" else LOOPBACK
 
 
 def _wait_until_free(ports: Ports, host: str, path: Path) -> None:
     """Return when all ports are free. Raises SetupError when another program keeps one of them."""
     deadline = time.monotonic() + RELEASE_TIMEOUT_S
     for name, port in ports._asdict().items():
-        while not _is_free(host if name == "kafka" else "127.0.0.1", port):
+        while not _is_free(_address(name, host), port):
             if time.monotonic() > deadline:
                 raise SetupError(
                     f"Port {port} ({name}) is used by another program: stop that program, "

@@ -1,5 +1,7 @@
 """How many batches may be in flight, and the order in which transforms finish them."""
 
+from collections.abc import Collection
+
 import pytest
 
 from headwater.engine import in_flight_batches
@@ -31,6 +33,31 @@ class Slow:
 
     def result(self) -> TransformResult:
         return TransformResult(self._batch)
+
+    def close(self) -> None:
+        pass
+
+
+class EachWhenDone:
+    """A transform whose batches are done when a test says so, each by its first offset.
+
+    The outputs of the batches in `empty` have no records.
+    """
+
+    uid = "each"
+
+    def __init__(self, *, empty: Collection[int] = ()) -> None:
+        self.started: list[int] = []
+        self.done: set[int] = set()
+        self._empty = empty
+
+    def start(self, batch: RecordBatch) -> PendingBatch:
+        first_offset = batch.offsets[0]
+        self.started.append(first_offset)
+        pending = Slow()
+        pending.start(batch.select([first_offset not in self._empty] * len(batch)))
+        pending.done = lambda: first_offset in self.done  # type: ignore[method-assign]
+        return pending
 
     def close(self) -> None:
         pass
@@ -76,6 +103,22 @@ def test_a_slow_batch_is_noticed_until_it_is_finished() -> None:
     batches.advance(wait=False)
     assert batches.is_first_finished
     assert not batches.is_slower_than(10.0, 100.0)
+
+
+def test_no_batch_overtakes_an_earlier_one_after_an_empty_one() -> None:
+    transforms = [EachWhenDone(empty=[1]), EachWhenDone(), EachWhenDone()]
+    batches = InFlightBatches(transforms)
+    for offset in range(3):
+        batches.start(batch(offset), 0.0, 0.0)
+    transforms[0].done = {0, 1, 2}
+    batches.advance(wait=False)
+    transforms[1].done = {2}
+    batches.advance(wait=False)
+    batches.advance(wait=False)
+    assert transforms[2].started == []
+    transforms[1].done = {0, 2}
+    batches.advance(wait=False)
+    assert transforms[2].started == [0, 2]
 
 
 def test_positions_after_a_gap_follow_the_last_batch() -> None:

@@ -128,6 +128,18 @@ def test_long_arrays_are_read_after_any_other_record(count: int, text: str) -> N
     assert {*select(text, json.dumps({"a": ["x"] * count}))} == {"x"}
 
 
+@pytest.mark.parametrize(
+    "record",
+    [
+        "[" * MEGABYTE + "]" * MEGABYTE,
+        json.dumps({"a": "\ud800"})[:-1] + ', "b": ' + "[" * MEGABYTE + "]" * MEGABYTE + "}",
+    ],
+)
+def test_a_deeply_nested_record_that_the_first_decoder_rejects_is_invalid(record: str) -> None:
+    with pytest.raises(InvalidRecord, match="nested too deeply"):
+        select("root = this.a", record)
+
+
 def test_deeply_nested_json_is_rejected() -> None:
     record = json.dumps({"a": "[" * MEGABYTE + "]" * MEGABYTE, "b": "x"})
     assert select("root = this.a.parse_json() | this.b", record) == ["x"]

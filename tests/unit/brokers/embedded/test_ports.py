@@ -1,4 +1,5 @@
 import json
+import secrets
 import socket
 from pathlib import Path
 
@@ -19,6 +20,15 @@ def test_ports_are_chosen_once(path: Path) -> None:
     assert load_or_choose_ports(path, "127.0.0.1") == read_ports(path) == first
     assert len(set(first)) == 3
     assert all(FIRST_PORT <= port < FIRST_PORT + PORT_COUNT for port in first)
+
+
+def test_each_port_is_free_on_its_own_address(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    draws = iter([1, 2, 3, 4])
+    monkeypatch.setattr(ports, "RELEASE_TIMEOUT_S", 0.0)
+    monkeypatch.setattr(secrets, "randbelow", lambda _: next(draws))
+    monkeypatch.setattr(ports, "_is_free", lambda host, port: (host, port) != ("127.0.0.1", FIRST_PORT + 2))
+    expected = (FIRST_PORT + 1, FIRST_PORT + 3, FIRST_PORT + 4)
+    assert load_or_choose_ports(path, "192.0.2.1") == expected
 
 
 def test_chosen_ports_are_below_the_ephemeral_range(path: Path) -> None:
