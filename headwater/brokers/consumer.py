@@ -2,10 +2,10 @@
 
 import time
 from collections.abc import Collection, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Final, NamedTuple
 
-from confluent_kafka import KafkaError
+from confluent_kafka import KafkaError, KafkaException
 
 from headwater.brokers.client_settings import ClientSettings
 from headwater.brokers.librdkafka_client import CONSUMER, LibrdkafkaClient, kafka_exception, to_milliseconds
@@ -23,13 +23,14 @@ from headwater.native.librdkafka import (
 NO_OFFSET: Final = -1001
 SEEK_TIMEOUT_S: Final = 5.0
 CLOSE_TIMEOUT_S: Final = 3.0
-"""How long to wait until the client has left its group. librdkafka has a limit of `max.poll.interval.ms`, or none."""
+"""How long to wait until the client has left its group.
+
+Without this limit, librdkafka would wait for `max.poll.interval.ms`, or forever.
+"""
 CLOSE_POLL_S: Final = 0.02
 # While the client closes, fetched records are discarded in steps of at most this size.
 CLOSE_MAX_RECORDS: Final = 1_000
 CLOSE_MAX_BYTES: Final = 1 << 20
-_SUCCESSFUL_COMMIT: Final = frozenset({0, KafkaError._NO_OFFSET})
-"""The codes of a commit that has not failed: the offsets are stored, or there was nothing to commit."""
 
 
 class Rebalance(NamedTuple):
@@ -111,12 +112,11 @@ class LibrdkafkaConsumer(LibrdkafkaClient):
             partitions = [each.partition for each in event.partitions]
             self._pending_rebalance = Rebalance(is_assignment, event.lost, partitions)
             self._rebalances.append(self._pending_rebalance)
-        elif event.kind is EventKind.COMMIT:
+        elif event.kind is EventKind.COMMIT and event.code != KafkaError._NO_OFFSET:  # else nothing was to commit
             failed = [each for each in event.partitions if event.code or each.error]
-            if event.code not in _SUCCESSFUL_COMMIT or failed:
-                codes = [event.code, *(each.error for each in failed)]
-                code = next(filter(None, codes))
-                self._commit_failures.append(CommitFailure(code, [each.partition for each in failed]))
+            if failed:
+                partitions = [each.partition for each in failed]
+                self._commit_failures.append(CommitFailure(event.code or failed[0].error, partitions))
 
     # The assignment.
 
@@ -276,6 +276,7 @@ class LibrdkafkaConsumer(LibrdkafkaClient):
         if self._pending_rebalance is not None:  # librdkafka would wait for the answer
             self._decline(self._pending_rebalance)
         self._leave_group(time.monotonic() + CLOSE_TIMEOUT_S)
+        self._events.struct.queue = NULL
         self._librdkafka.rd_kafka_queue_destroy(self._queue)
         return self._destroy()
 
@@ -295,14 +296,15 @@ class LibrdkafkaConsumer(LibrdkafkaClient):
                 fetcher.fetch(CLOSE_MAX_RECORDS, CLOSE_MAX_BYTES, CLOSE_POLL_S)
 
     def _decline(self, rebalance: Rebalance) -> None:
-        """Answer a rebalance so that nothing is assigned.
+        """Answer a rebalance so that nothing is assigned. If this fails, `_leave_group` ends at its deadline.
 
         Only some of the revoked partitions may have been passed to `assign`.
         """
-        if rebalance.is_assignment:
-            self.assign([])
-        else:
-            self.unassign(self._assigned & set(rebalance.partitions))
+        with suppress(KafkaException):
+            if rebalance.is_assignment:
+                self.assign([])
+            else:
+                self.unassign(self._assigned & set(rebalance.partitions))
 
     def _partition_list(self, partitions: Iterable[int]) -> PartitionList:
         return self._offset_list(PartitionOffset(partition, NO_OFFSET) for partition in partitions)

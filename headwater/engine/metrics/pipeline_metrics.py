@@ -219,8 +219,9 @@ class PipelineMetrics:
             self.totals.update(counts)
         self.batches += self._uncommitted_batches
         self._clear_uncommitted()
+        self._hand_over()
         if at_once:
-            self.flush()
+            self._writer.flush()
 
     def flush(self) -> None:
         """Write the metrics of the last acknowledgements, and retry metrics of earlier writes."""

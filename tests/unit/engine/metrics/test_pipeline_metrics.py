@@ -111,6 +111,15 @@ def test_outputs_acknowledged_by_the_commit_are_timed_after_it(scene: Scene) -> 
     assert scene.median("total_latency") == pytest.approx(1010, rel=RELATIVE_ERROR)
 
 
+def test_a_rewind_keeps_the_times_of_committed_records(scene: Scene) -> None:
+    scene.deliver(batch(2, age_ms=10))
+    scene.metrics.before_commit(at_once=False)
+    scene.metrics.after_commit(at_once=False)
+    scene.metrics.on_rewind({0: 1, 1: 1})
+    scene.metrics.flush()
+    assert scene.written().times["total_latency"].total() == 2
+
+
 def test_processing_latency_weighs_a_batch_by_its_records(scene: Scene) -> None:
     scene.deliver(batch(9), took_s=0.005)
     scene.deliver(batch(1, first=9), took_s=0.5)
