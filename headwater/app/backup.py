@@ -253,7 +253,7 @@ def _restore_set_store(endpoints: Endpoints, archive: Archive, stamp: str) -> No
         set_backup.clear(client)
         loaded = set_backup.load(client, _entries(archive))
     expected = archive.manifest["members"][SET_STORE]["lines"]
-    if (loaded.sets, loaded.keys + loaded.unreadable) != (expected.get("sets", 0), expected.get("keys", 0)):
+    if (loaded.begun_sets, loaded.keys + loaded.unreadable) != (expected.get("sets", 0), expected.get("keys", 0)):
         raise SetupError(
             f"Only {loaded} of {expected} entries were restored into Valkey or Redis. Restore again, or use another "
             "backup."

@@ -188,7 +188,7 @@ def find_binary() -> Path:
 def _version(binary: Path) -> tuple[int, int]:
     """Return the major and minor version of a binary.
 
-    Raises SetupError when it is too old or does not run.
+    Raises SetupError when the binary is too old, does not run or prints no version.
     """
     try:
         completed = subprocess.run(
@@ -197,9 +197,11 @@ def _version(binary: Path) -> tuple[int, int]:
     except (OSError, subprocess.SubprocessError) as error:
         raise SetupError(f"{binary} does not run: {error}. {_INSTALL}") from error
     match = _VERSION.search(completed.stdout)
-    version = (int(match[1]), int(match[2])) if match else (0, 0)
+    if match is None:
+        raise SetupError(f"{binary} prints no version: {completed.stdout.strip()!r}. {_INSTALL}")
+    version = (int(match[1]), int(match[2]))
     if version < MIN_VERSION:
-        raise SetupError(f"{binary} is older than version 6.2. {_INSTALL}")
+        raise SetupError(f"{binary} is older than version {'.'.join(map(str, MIN_VERSION))}. {_INSTALL}")
     return version
 
 

@@ -131,6 +131,7 @@ def test_marks_are_of_one_group(store: MetricStore) -> None:
 
 def test_progress(store: MetricStore) -> None:
     store.acquire_partitions(ID, GROUP, "a", [0])
+    store.write(ID, GROUP, "a", measured({}, total_latency=[1.0]))
     assert store.last_progress(ID) is None
     store.write(ID, GROUP, "a", measured({0: received(7, 2)}))
     at = store.last_progress(ID)

@@ -5,12 +5,14 @@ Their answers are always exact.
 
 import threading
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from typing import Any
 
 import pytest
 import redis
 
 from headwater.errors import RedisUnavailable
+from headwater.model.value_sets import filter_set_id
 from headwater.stores.redis.client import Client, Script, connect
 from headwater.stores.redis.connection import Argument, Command
 from headwater.stores.redis.sets.layout import SetKeys
@@ -132,6 +134,40 @@ class TestFilter:
         warm(lookup)
         assert keys_asked(client, lookup, ABSENT) > 2_000
         lookup.close()
+
+    def test_a_set_whose_filter_is_too_large_drops_no_other_filter(
+        self, client: Counting, store: RedisSetStore
+    ) -> None:
+        few = numbers(0, MIN_LOOKUPS_BEFORE_BUILD)
+        small = filter_set_id("f1", "small")
+        store.add(small, few)
+        with closing(RedisSetLookup(client, max_filter_bytes=1_000)) as lookup:
+            for set_id in (small, TARGET):
+                lookup.contains_many(set_id, ABSENT)
+                lookup.wait()
+            client.keys.clear()
+            lookup.contains_many(small, ABSENT)
+            assert sum(client.keys) < 100
+
+    def test_a_filter_that_grows_while_it_is_built_stays_below_the_memory_limit(
+        self, valkey_url: str, store: RedisSetStore
+    ) -> None:
+        class GrowingSet(Client):
+            """Adds values to the set before they are read for a filter."""
+
+            def pipeline(self, commands: Sequence[Command]) -> list[Any]:
+                if any("HGET" in command for command in commands):
+                    store.add(TARGET, numbers(20_000, 23_000))
+                return super().pipeline(commands)
+
+        with (
+            redis.Redis.from_url(valkey_url, protocol=2) as server,
+            closing(RedisSetLookup(GrowingSet(server), max_filter_bytes=22_000)) as lookup,
+        ):
+            warm(lookup)
+            current = lookup._sets[TARGET].filter
+            assert current is not None
+            assert current.bloom.size_bytes <= 22_000
 
     def test_no_values(self, store: RedisSetStore, lookup: RedisSetLookup) -> None:
         assert lookup.contains_many(TARGET, []) == []

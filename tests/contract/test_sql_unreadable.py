@@ -3,6 +3,7 @@
 It can be repaired or removed.
 """
 
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -152,6 +153,9 @@ class TestPipelines:
         assert [revision.number for revision in rolled_out.previous_revisions] == [1]
         [old] = two.unreadable()
         assert (old.kind, old.id) == ("revision", "f1")
+        assert re.fullmatch(
+            r"Revision 1 can't be read: /pipeline_config: [^.]+\. No rollback to it is possible; .*", old.reason
+        )
 
     def test_a_deployed_one_is_torn_down(self, two: Database, damage: Damage) -> None:
         damage("UPDATE flow_revisions SET config = 'damaged' WHERE flow_id = 'f1'")
@@ -165,7 +169,7 @@ class TestOtherRows:
     def test_states_of_another_version(self, two: Database, damage: Damage) -> None:
         damage("UPDATE deployments SET condition = 'Sleeping' WHERE id = 'd1'")
         [_, unknown] = two.deployments.list_active()
-        assert "condition 'Sleeping' of its deployment was written by another version" in unknown.unreadable
+        assert "condition 'Sleeping' of the deployment was written by another version" in unknown.unreadable
         assert set(two.deployments.progress(["f1", "f2"])) == {"f1", "f2"}
         damage("UPDATE deployments SET phase = 'dreaming' WHERE id = 'd1'")
         assert two.deployments.progress(["f1"])["f1"].phase is Phase.PENDING

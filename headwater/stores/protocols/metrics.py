@@ -9,9 +9,9 @@ from headwater.model.metric import Interval, MetricsDelta, TimeRange
 class MetricStore(Protocol):
     """The metrics of deployments. Workers write them, and the API reads them.
 
-    Counts are exact: for each partition of a consumer group the store has its only writer, which is the worker that
-    counts it, and its counted offset, which is the position up to which records are counted. Metrics expire some time
-    after the end of the last time range that contains them.
+    Counts are exact: for each partition of a consumer group, the store records which worker may write its counts, and
+    the counted offset, which is the offset up to which records are counted. Metrics expire some time after the end of
+    the last time range that contains them.
     """
 
     def acquire_partitions(
@@ -26,8 +26,9 @@ class MetricStore(Protocol):
         """Add metrics and advance the counted offsets atomically.
 
         Return the partitions whose counts were rejected, because another writer has acquired the partition. Counts up
-        to an offset that is counted already are ignored, so a write whose reply was lost can be repeated unchanged.
-        Histograms of times are added when any counts were added, or when the write contains no counts.
+        to an offset that is counted already are ignored. Histograms of times are added when a counted offset advanced,
+        or when the write contains no partitions. So a write whose reply was lost can be repeated unchanged, except that
+        a write without partitions adds its times again.
         """
 
     def read(self, deployment_id: str, time_range: TimeRange, now_s: float) -> Mapping[int, Interval]:

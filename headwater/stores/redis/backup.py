@@ -44,8 +44,9 @@ def dump(client: Client) -> Iterator[Entry]:
     """Yield all data in entries of bounded size. The server may be in use.
 
     The dump of a set contains each value that is a member during the whole read, and never mixes the values of two
-    replacements. The positions of prices are read before the states. A state may contain ticks beyond its position;
-    after a restore they are folded again, and a tick that is folded twice counts once. The list of unsaved sets is read
+    replacements. The ownership hashes of prices, which contain the positions, are read before the states. A state may
+    contain ticks beyond its position; after a restore they are folded again, and a tick that is folded twice counts
+    once. The list of unsaved sets is read
     before the sets, so that it contains a set whose configuration is saved meanwhile; the cleanup keeps saved sets.
     """
     yield from _dump_keys(client, [unsaved_sets.KEY.encode()])
@@ -53,8 +54,12 @@ def dump(client: Client) -> Iterator[Entry]:
         for set_id in sorted(_sets(client, kind), key=lambda set_id: set_id.id):
             yield from _dump_set(client, set_id)
     for pattern in _OTHER_KEYS:
-        keys = sorted(set(client.scan(pattern)), key=lambda key: (not key.endswith(b":who"), key))
-        yield from _dump_keys(client, keys)
+        yield from _dump_keys(client, sorted(set(client.scan(pattern)), key=_ownership_hashes_first))
+
+
+def _ownership_hashes_first(key: bytes) -> tuple[bool, bytes]:
+    """Return the sort key that puts the ownership hashes of prices and metrics before all other keys."""
+    return not key.endswith(b":who"), key
 
 
 def _sets(client: Client, kind: str) -> set[SetId]:
@@ -119,14 +124,12 @@ class Loaded:
     """How much was restored.
 
     Attributes:
-        sets: The number of sets.
-        values: The number of values in all sets.
+        begun_sets: The number of entries that begin a set. A set that was replaced during the dump begins again.
         keys: The number of other keys.
         unreadable: The number of keys that were not restored, because they are from a newer version of the server.
     """
 
-    sets: int = 0
-    values: int = 0
+    begun_sets: int = 0
     keys: int = 0
     unreadable: int = 0
 
@@ -143,11 +146,11 @@ def load(client: Client, entries: Iterable[Entry]) -> Loaded:
             continue
         set_id = SetId(*entry["set"])
         if entry.get("begin"):
-            loaded.sets += 1
             store.replace(set_id, [])
+            loaded.begun_sets += 1
         else:
             for values in chunks(entry["values"], VALUES_PER_ENTRY):
-                loaded.values += store.add(set_id, values).changed
+                store.add(set_id, values)
     return loaded
 
 

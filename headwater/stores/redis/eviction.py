@@ -45,7 +45,7 @@ class EvictionGuard:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._checked_at: WeakKeyDictionary[Any, float] = WeakKeyDictionary()
-        self._last_logged: EvictableKeys = "none"
+        self._last_logged: WeakKeyDictionary[Any, EvictableKeys] = WeakKeyDictionary()
 
     def check(self, server: Any) -> None:
         """Raise RedisEvicts if the server may evict all keys.
@@ -57,15 +57,15 @@ class EvictionGuard:
             return
         memory = _read_memory_info(server)
         evictable = evictable_keys(memory)
-        self._log_change(evictable)
+        self._log_change(server, evictable)
         if evictable == "all":
             raise RedisEvicts(str(memory["maxmemory_policy"]))
         self._checked_at[server] = now
 
-    def _log_change(self, evictable: EvictableKeys) -> None:
-        if evictable == self._last_logged:
+    def _log_change(self, server: Any, evictable: EvictableKeys) -> None:
+        if evictable == self._last_logged.get(server, "none"):
             return
-        self._last_logged = evictable
+        self._last_logged[server] = evictable
         if evictable == "volatile":
             log.warning("Valkey or Redis may evict metrics and prices; set its maxmemory-policy to noeviction")
         if evictable == "unknown":

@@ -90,11 +90,14 @@ def open_database(
 
 def _check_key(connections: Connections, credentials: CredentialRows) -> None:
     try:
-        with connections.writing() as connection:
-            credentials.check_key(connection)
-    except IntegrityError:  # another process stored the proof of the key at the same time
-        with connections.reading() as connection:
-            credentials.check_key(connection)
+        _check_key_once(connections, credentials)
+    except IntegrityError:  # another process stored the proof of its key at the same time
+        _check_key_once(connections, credentials)
+
+
+def _check_key_once(connections: Connections, credentials: CredentialRows) -> None:
+    with connections.writing() as connection:
+        credentials.check_key(connection)
 
 
 def _reason(error: DatabaseUnavailable) -> str:

@@ -10,7 +10,7 @@ from operator import attrgetter
 
 from sqlalchemy import Connection, false, select
 
-from headwater.model.stored_config import read_config
+from headwater.model.stored_config import UnreadableConfig, read_config
 from headwater.stores.sql import logs
 from headwater.stores.sql.deployment_mapper import DeploymentMapper, read_workers
 from headwater.stores.sql.flow_mapper import FlowMapper
@@ -79,8 +79,10 @@ def _old_revisions(connection: Connection) -> Iterator[UnreadableRow]:
         .order_by(flow_revisions.c.config_id)
     )
     for row in connection.execute(old.execution_options(yield_per=1)):
-        if reason := read_config(row.config).unreadable:
-            yield UnreadableRow("revision", row.config_id, row.owner, OLD_REVISION.format(row.revision, reason))
+        config = read_config(row.config)
+        if isinstance(config, UnreadableConfig):
+            reason = OLD_REVISION.format(row.revision, config.fault)
+            yield UnreadableRow("revision", row.config_id, row.owner, reason)
 
 
 def _workers(connection: Connection) -> Iterator[UnreadableRow]:

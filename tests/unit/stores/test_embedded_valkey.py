@@ -138,6 +138,11 @@ class TestBinary:
         with pytest.raises(SetupError, match=r"older than version 6\.2"):
             EmbeddedValkey(tmp_path).start()
 
+    def test_no_version(self, tmp_path: Path) -> None:
+        executable(tmp_path / "valkey-server", "echo 'Valkey server, version 9'")
+        with pytest.raises(SetupError, match=r"prints no version: 'Valkey server, version 9'"):
+            EmbeddedValkey(tmp_path).start()
+
     def test_does_not_run(self, tmp_path: Path) -> None:
         executable(tmp_path / "valkey-server", "exit 3")
         with pytest.raises(SetupError, match="does not run"):

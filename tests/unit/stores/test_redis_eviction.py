@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 import redis
+from structlog.testing import capture_logs
 
 from headwater.errors import RedisEvicts
 from headwater.stores.redis.eviction import CHECK_INTERVAL_S, EvictableKeys, EvictionGuard, evictable_keys
@@ -76,6 +77,18 @@ def test_a_changed_policy_is_checked_until_it_is_fixed() -> None:
             guard.check(server)
     server.answer = {"maxmemory_policy": "noeviction"}
     guard.check(server)
+
+
+def test_servers_with_different_policies_are_logged_once() -> None:
+    clock = Clock()
+    servers = [Server({"maxmemory_policy": policy}) for policy in ("volatile-lru", "noeviction")]
+    guard = EvictionGuard(clock)
+    with capture_logs() as lines:
+        for _ in range(3):
+            for server in servers:
+                guard.check(server)
+            clock.now += CHECK_INTERVAL_S
+    assert len(lines) == 1
 
 
 def test_an_unavailable_server_is_not_checked() -> None:

@@ -4,7 +4,7 @@
 -- ARGV: writer, milliseconds to live of each key, number of partitions, then per partition: prefix of its fields, end
 --   offset, number of the following arguments, name, count...; then the histograms of times: name, count...
 local MAX_FIELDS = 500 -- in one command, because Lua limits the number of arguments
-local writer, rejected, added, at = ARGV[1], {}, false, #KEYS + 3
+local writer, partition_count, rejected = ARGV[1], tonumber(ARGV[#KEYS + 2]), {}
 
 -- One HMGET and one HSET block the server for less time than one HINCRBY per field.
 local function add_fields(key, first, last)
@@ -22,24 +22,27 @@ local function add_to_all_intervals(first, last)
   for k = 2, #KEYS do
     for i = first, last, 2 * MAX_FIELDS do add_fields(KEYS[k], i, math.min(last, i + 2 * MAX_FIELDS - 1)) end
   end
-  added = true
 end
 
-for _ = 1, tonumber(ARGV[#KEYS + 2]) do
-  local field, arguments = ARGV[at], tonumber(ARGV[at + 2])
+local advanced = false -- whether a counted offset advanced
+local first = #KEYS + 3 -- the index of the first argument of a partition, and in the end of the histograms
+for _ = 1, partition_count do
+  local field, end_offset, count_arguments = ARGV[first], ARGV[first + 1], tonumber(ARGV[first + 2])
+  local first_count, next_first = first + 3, first + 3 + count_arguments
   local known = redis.call('HMGET', KEYS[1], field .. ':owner', field .. ':mark')
   if known[1] and known[1] ~= writer then
     rejected[#rejected + 1] = field
-  elseif not known[2] or tonumber(known[2]) < tonumber(ARGV[at + 1]) then
-    redis.call('HSET', KEYS[1], field .. ':owner', writer, field .. ':mark', ARGV[at + 1])
-    add_to_all_intervals(at + 3, at + 2 + arguments)
+  elseif not known[2] or tonumber(known[2]) < tonumber(end_offset) then
+    redis.call('HSET', KEYS[1], field .. ':owner', writer, field .. ':mark', end_offset)
+    add_to_all_intervals(first_count, next_first - 1)
+    advanced = true
   end
-  at = at + 3 + arguments
+  first = next_first
 end
 
-if added or ARGV[#KEYS + 2] == '0' then
-  add_to_all_intervals(at, #ARGV)
-  redis.call('HSET', KEYS[1], 'at', redis.call('TIME')[1])
+if advanced then redis.call('HSET', KEYS[1], 'at', redis.call('TIME')[1]) end
+if advanced or partition_count == 0 then
+  add_to_all_intervals(first, #ARGV)
   for k = 1, #KEYS do redis.call('PEXPIRE', KEYS[k], ARGV[k + 1]) end
 end
 return rejected

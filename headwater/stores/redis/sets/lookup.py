@@ -168,6 +168,8 @@ class RedisSetLookup:
         self._sets: OrderedDict[SetId, _SetState] = OrderedDict()
         self._lock = threading.Lock()
         self._builder = ThreadPoolExecutor(1, "set-filters")
+        self._unfinished_bloom: Bloom | None = None
+        """The Bloom filter that the builder fills, which is in no state yet."""
         self._closed = threading.Event()
 
     def close(self) -> None:
@@ -330,6 +332,7 @@ class RedisSetLookup:
             )
 
     def _build(self, set_id: SetId, state: _SetState) -> None:
+        """Build a filter of a set, if the set is looked up often enough and there is room for the filter."""
         keys = SetKeys.of(set_id)
         generation = keys.read_generation(self._client)
         if generation is None:
@@ -339,36 +342,44 @@ class RedisSetLookup:
         if gen is None or int(gen) != generation.number or not int(version):
             return  # the set was replaced, or nothing was written yet, so the log has no entry to continue from
         state.lookups_before_build = max(MIN_LOOKUPS_BEFORE_BUILD, int(count) * LOOKUPS_PER_VALUE_BEFORE_BUILD)
-        capacity = int(int(count) * _ROOM_TO_GROW) + MIN_LOOKUPS_BEFORE_BUILD
         if state.filter is None and state.lookups < state.lookups_before_build:
             return
+        capacity = int(int(count) * _ROOM_TO_GROW) + MIN_LOOKUPS_BEFORE_BUILD
         if not self._make_room(set_id, capacity):
             state.lookups = 0
             return
         state.build_began_at = self._clock()
-        built = _Filter(generation, Bloom(capacity, self._may_grow), int(version), stamp or b"")
-        pause_factor = PAUSE_FACTOR if state.filter is None else LONG_PAUSE_FACTOR
-        has_all = self._read_all(keys, generation, built.bloom, int(count), pause_factor)
-        if has_all and self._read_log_to_end(set_id, built):
-            state.filter, state.lookups = built, 0
+        new = _Filter(generation, Bloom(capacity, self._may_grow), int(version), stamp or b"")
+        self._unfinished_bloom = new.bloom
+        try:
+            pause_factor = PAUSE_FACTOR if state.filter is None else LONG_PAUSE_FACTOR
+            has_all = self._read_all(keys, generation, new.bloom, int(count), pause_factor)
+            if has_all and self._read_log_to_end(set_id, new):
+                state.filter, state.lookups = new, 0
+        finally:
+            self._unfinished_bloom = None
 
     def _make_room(self, set_id: SetId, capacity: int) -> bool:
         """Drop the least recently used filters until there is room.
 
-        Returns whether there is room for the new filter.
+        Returns False, and drops no filter, when the new filter alone is too large.
         """
-        free = self._max_filter_bytes - size_bytes(capacity)
+        free_bytes = self._max_filter_bytes - size_bytes(capacity)
+        if free_bytes < 0:
+            return False
         with self._lock:
-            for other, state in reversed(self._sets.items()):
-                if other != set_id and state.filter is not None:
-                    free -= state.filter.bloom.size_bytes
-                    if free < 0:
+            for other_id, state in reversed(self._sets.items()):
+                if other_id != set_id and state.filter is not None:
+                    free_bytes -= state.filter.bloom.size_bytes
+                    if free_bytes < 0:
                         state.filter = None
-        return size_bytes(capacity) <= self._max_filter_bytes
+        return True
 
     def _may_grow(self, by_bytes: int) -> bool:
         with self._lock:
             blooms = [state.filter.bloom for state in self._sets.values() if state.filter is not None]
+            if self._unfinished_bloom is not None:
+                blooms.append(self._unfinished_bloom)
         return sum(bloom.size_bytes for bloom in blooms) + by_bytes <= self._max_filter_bytes
 
     def _read_all(
