@@ -30,8 +30,8 @@ from headwater.model.price.tick import (
     VALUE_BYTES,
     decode_ticks,
     encode_value,
+    key_of_quoted_ticks,
     partition_of,
-    quoted_key,
     token_key,
 )
 from headwater.stores.embedded_valkey import EmbeddedValkey
@@ -88,7 +88,7 @@ class Topic:
         before, suffix = self._number, quote.encode() + SEPARATOR if quote else b""
         for token, at, price in ticks:
             self._number += 1
-            key = quoted_key(KEYS[token]) if quote else KEYS[token]
+            key = key_of_quoted_ticks(KEYS[token]) if quote else KEYS[token]
             while True:
                 try:
                     value = encode_value(at, self._number, price, 18) + suffix

@@ -191,7 +191,7 @@ def _unknown_status(worker: WorkerStatus) -> WorkerStatus:
 
 def _body(deployment: Deployment, kafka: KafkaEndpoint) -> DeploymentBody:
     if not deployment.has_secrets:
-        raise StoredDataUnreadable(deployment.unreadable)
+        raise StoredDataUnreadable(deployment.unreadable_reason)
     status, config = _status(deployment), deployment.effective_revision.config
     return DeploymentBody(
         message=STATUS_MESSAGES[status].format(deployment.config_id),

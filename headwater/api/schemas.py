@@ -14,7 +14,7 @@ from headwater.model.deployment import LogLine, Status, WorkerStatus
 from headwater.model.fields import is_none
 from headwater.model.flow import Flow, PipelineConfig
 from headwater.model.sink import TopicFields
-from headwater.model.stored_config import UnreadableConfig
+from headwater.model.stored_config import UnreadablePipelineConfig
 from headwater.model.transforms import TRANSFORM_MODELS, Transform
 from headwater.model.value_sets import Dataset
 from headwater.stores.protocols.sets import SetWriteResult, ValuePage
@@ -104,9 +104,9 @@ class FlowConfig(BaseModel):
             updated_at=flow.updated_at,
             revision=flow.revision,
             pipeline_config=config.document
-            if isinstance(config, UnreadableConfig)
+            if isinstance(config, UnreadablePipelineConfig)
             else config.without_internal_fields(),
-            unreadable=flow.unreadable or None,
+            unreadable=flow.unreadable_reason or None,
             warnings=_faults(warnings),
         )
 

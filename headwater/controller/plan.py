@@ -133,7 +133,7 @@ def plan(desired: DesiredState, observed: ObservedState) -> Plan:
     if deployment.desired is DesiredPhase.ABSENT:
         absent = observation_of(deployment, condition=Condition.STABLE, phase=Phase.ABSENT)
         return Plan((StopWorkers(must_have_ended=True), RemoveAll(), StoreObservation(absent)))
-    if deployment.unreadable:  # nothing new is started, and the workers keep running
+    if deployment.unreadable_reason:  # nothing new is started, and the workers keep running
         return Plan(rollout=observed.rollout)
     if deployment.observed_credentials_version != deployment.credentials_version:
         observation = observation_of(deployment, credentials_version=deployment.credentials_version)
@@ -170,7 +170,7 @@ def is_rolled_back(deployment: Deployment) -> bool:
 
 def fallback_of(deployment: Deployment) -> Revision | None:
     """Return the revision to roll back to."""
-    stable = deployment.revision(deployment.stable_revision)
+    stable = deployment.revision(deployment.rollback_revision)
     return None if stable is None or stable.number == deployment.desired_revision else stable
 
 

@@ -107,11 +107,11 @@ class Reconciler:
         cached = self._desired.get(deployment.id)
         if cached is not None and cached.deployment is deployment:
             return cached
-        if deployment.unreadable and deployment.desired is DesiredPhase.RUNNING:
+        if deployment.unreadable_reason and deployment.desired is DesiredPhase.RUNNING:
             log.error(
                 "a deployment can't be read; its workers are not changed",
                 deployment=deployment.id,
-                reason=deployment.unreadable,
+                reason=deployment.unreadable_reason,
             )
         fallback, predecessor = fallback_of(deployment), predecessor_of(deployment)
         desired = DesiredState(
@@ -124,8 +124,8 @@ class Reconciler:
         return desired
 
     def _revision_workers(self, deployment: Deployment, revision: Revision) -> RevisionWorkers:
-        if revision.config.unreadable:
-            return RevisionWorkers(revision, None, revision.config.unreadable)
+        if revision.config.unreadable_reason:
+            return RevisionWorkers(revision, None, revision.config.unreadable_reason)
         try:
             binding = self.sources.binding(revision.config.source)
         except DeployFailed as error:

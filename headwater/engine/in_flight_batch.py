@@ -54,7 +54,7 @@ class InFlightBatch:
         self._transforms = transforms
         self._pending: PendingBatch | None = None
         self._dropped: set[int] = set()
-        self._end_offsets = dict(batch.next_offsets)
+        self._end_offsets = dict(batch.offsets_after_control_records)
         self._start()
 
     @property

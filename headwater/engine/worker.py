@@ -248,8 +248,8 @@ class Worker:
             self._skip_to({gap.partition: gap.end})
             self._report()
         self._status.unread.set_unreadable(self._source.unreadable())
-        if batch.next_offsets and not batch:
-            self._skip_to(batch.next_offsets)
+        if batch.offsets_after_control_records and not batch:
+            self._skip_to(batch.offsets_after_control_records)
         return batch
 
     def _skip_to(self, positions: Positions) -> None:

@@ -52,7 +52,7 @@ class Status(StrEnum):
 class WorkerStatus(BaseModel):
     """A worker as `deploy/stats` shows it.
 
-    `spec_hash`, `deaths` and `waits` are not part of the response.
+    The database stores it as JSON. `spec_hash`, `deaths` and `waits` are not part of the response.
 
     Attributes:
         spec_hash: The hash of the spec that the worker runs.
@@ -76,7 +76,7 @@ class WorkerStatus(BaseModel):
 
 
 class LogLine(BaseModel):
-    """A log line of a worker, or a line that a script wrote with `console.log`."""
+    """A stored log line, with the name of its worker. `source` says whether a script wrote it by `console.log`."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -89,7 +89,7 @@ class LogLine(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Revision:
-    """A revision of a deployment, and the epoch of the consumer group that reads its source."""
+    """A revision of a deployment: its pipeline, and the epoch of the consumer group that reads its source."""
 
     number: int
     config: PipelineConfig
@@ -103,7 +103,7 @@ class Deployment:
     A teardown ends the deployment. A later deploy creates a new deployment with a new id.
 
     Attributes:
-        config: The configuration of the desired revision.
+        config: The pipeline of the desired revision. Its configuration has the id `config_id`.
         desired: The phase that the API has requested.
         desired_revision: The number of the revision that the API has requested.
         generation: A number that each change of the desired state raises.
@@ -114,13 +114,14 @@ class Deployment:
             the number.
         observed_revision: The revision whose workers became ready last.
         observed_generation: The last generation that the controller has finished, successfully or not.
-        stable_revision: The revision to roll back to: the last revision that was Stable. While no revision has been
-            Stable, it is the revision that ran before the last deploy.
+        rollback_revision: The revision to roll back to when the rollout of the desired revision fails: the last
+            revision that was Stable. While no revision has been Stable, it is the revision that ran before the last
+            deploy.
         credentials_version: The version of the readers' password. Each rotation of the password raises the version.
         observed_credentials_version: The last version of the readers' password that the broker knows.
         previous_revisions: The other revisions that may still own resources on the broker.
-        unreadable: Why this version of Headwater can't read the deployment, and what to do; empty when it can. An
-            unreadable deployment is not changed, and its workers keep running. It can only be torn down.
+        unreadable_reason: Why this version of Headwater can't read the deployment, and what to do; empty when it can.
+            An unreadable deployment is not changed, and its workers keep running. It can only be torn down.
     """
 
     id: str
@@ -138,14 +139,14 @@ class Deployment:
     phase: Phase = Phase.PENDING
     observed_revision: int | None = None
     observed_generation: int = 0
-    stable_revision: int | None = None
+    rollback_revision: int | None = None
     credentials_version: int = 1
     observed_credentials_version: int = 1
     condition: Condition = Condition.ROLLING_OUT
     reason: str = ""
     previous_revisions: tuple[Revision, ...] = ()
     workers: tuple[WorkerStatus, ...] = ()
-    unreadable: str = ""
+    unreadable_reason: str = ""
 
     @property
     def is_reconciled(self) -> bool:
@@ -162,7 +163,7 @@ class Deployment:
 
     @property
     def desired_revision_record(self) -> Revision:
-        """The desired revision, with its configuration and its source epoch."""
+        """The desired revision, with its pipeline and its source epoch."""
         return Revision(self.desired_revision, self.config, self.source_epoch)
 
     @property
@@ -212,7 +213,8 @@ class DeploymentVersion(NamedTuple):
     """Identifies the state of a deployment, without its configuration.
 
     The controller reads a deployment again when its version has changed. The version does not contain the statuses of
-    the workers and the previous revisions, because only the controller itself changes them.
+    the workers, because only the controller itself changes them, and not the previous revisions, because a request that
+    changes them raises the generation too.
     """
 
     id: str
@@ -222,7 +224,7 @@ class DeploymentVersion(NamedTuple):
     phase: str
     observed_revision: int | None
     observed_generation: int
-    stable_revision: int | None
+    rollback_revision: int | None
     credentials_version: int
     observed_credentials_version: int
     condition: str
@@ -267,7 +269,7 @@ def dead_letter_topic(config_id: str) -> str:
 
 
 def output_topics(config_id: str, config: PipelineConfig) -> list[str]:
-    """Return the topics that a configuration owns.
+    """Return the topics that a configuration with this pipeline owns.
 
     These are one topic for each TopicSink, and the dead-letter topic.
     """

@@ -45,7 +45,10 @@ class Source(BaseModel):
 
 
 class PipelineConfig(BaseModel):
-    """The configuration of a pipeline, validated and with the uid of each transform and sink."""
+    """The pipeline of a configuration (Flow), validated and with the uid of each transform and sink.
+
+    Fields and variables with the name `config` have a PipelineConfig; `config_id` is the id of the whole configuration.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -56,7 +59,7 @@ class PipelineConfig(BaseModel):
     delivery: DeliveryMode = "at_least_once"
 
     @property
-    def unreadable(self) -> str:
+    def unreadable_reason(self) -> str:
         """Why this version can't read the stored pipeline, and what to do; empty when it can."""
         return ""
 
@@ -89,7 +92,7 @@ class Flow:
 
     Attributes:
         external_id: The owner's id of the configuration. It is unique among the owner's configurations.
-        unreadable_fields: Which fields other than the pipeline can't be read, and what to do; empty when all can.
+        other_fields_reason: Which fields beside `pipeline_config` can't be read, and what to do; empty when all can.
     """
 
     id: str
@@ -102,17 +105,17 @@ class Flow:
     created_at: datetime
     updated_at: datetime
     external_id: str | None = None
-    unreadable_fields: str = ""
+    other_fields_reason: str = ""
 
     @property
-    def unreadable(self) -> str:
+    def unreadable_reason(self) -> str:
         """Why this version can't read the configuration, and what to do; empty when it can."""
-        return self.pipeline_config.unreadable or self.unreadable_fields
+        return self.pipeline_config.unreadable_reason or self.other_fields_reason
 
     def require_readable(self) -> None:
         """Raise StoredDataUnreadable when the configuration can't be read."""
-        if self.unreadable:
-            raise StoredDataUnreadable(self.unreadable)
+        if self.unreadable_reason:
+            raise StoredDataUnreadable(self.unreadable_reason)
 
 
 def _is_time(text: str) -> bool:

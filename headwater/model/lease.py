@@ -19,8 +19,8 @@ class Candidate:
     Attributes:
         holder: A random id that the process generates at each start. It is never written to a file.
         lock: The name of a file lock that the process holds; empty when the process holds none. Only one live process
-            can hold a lock. So when the holder of the lease gave the same name, this holder has ended and the lease is
-            free.
+            can hold a lock. When the stored lease has the lock of this candidate, its holder has lost the lock, so
+            the holder has ended and the lease is free.
         current_failure: What currently fails in the process, as `loop: error`; empty when everything works.
     """
 

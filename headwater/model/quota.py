@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
-from headwater.model.stored_config import read_config, stored_object
+from headwater.model.stored_config import read_pipeline_config, stored_object
 from headwater.model.transforms import SCRIPT_TYPES, SET_TYPES
 from headwater.model.value_sets import SetId
 
@@ -72,7 +72,7 @@ def revision_usage(config: str, *texts: str) -> RevisionUsage:
         config: The stored pipeline_config, as JSON.
         texts: The other stored texts.
     """
-    identities = read_config(config).transform_identities
+    identities = read_pipeline_config(config).transform_identities
     return RevisionUsage(
         stored_bytes=sum(_size(text) for text in (config, *texts)),
         script_bytes=sum(_size(identity.content) for identity in identities if identity.type in SCRIPT_TYPES),
@@ -104,7 +104,7 @@ def _size(text: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """Values that a write in progress may still add to a set.
+    """Values that a write may add to a set, and that are not yet counted as usage of the set.
 
     They count towards the quota of the owner.
 
@@ -114,8 +114,8 @@ class Reservation:
         target: The set.
         values: The number of values.
         until: When the reservation expires, in seconds since the epoch.
-        written: Whether the values are in the set already. The reservation then counts until the database records the
-            owner of the set.
+        written: Whether the values are in the set already. The values of a set count as usage only after the database
+            has the set's owner, so the reservation is kept until then.
     """
 
     id: str

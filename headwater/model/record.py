@@ -15,7 +15,6 @@ from headwater.native import BytesColumn, Column
 
 Headers = list[tuple[str, bytes]]
 """The headers of a record, as (name, value)."""
-"""The names and values of the headers of a record."""
 Int64Column = Column
 """A column of signed 64-bit integers (array type code "q")."""
 RowIndexes = Column
@@ -58,11 +57,13 @@ class RecordBatch:
         timestamps: The timestamps of the source records, in ms since the epoch.
         partitions: The partitions of the source records.
         offsets: The offsets of the source records.
-        indexes: The index of each output among the outputs of its source record; 0 for a record that is not split.
+        indexes: The output index of each record (model/outputs.py), which tells the outputs of one source record apart.
+            It is not a position: later outputs have a hash. It is 0 for a record that is not split.
         for_script: Whether the values have the form in which one script passes them to the next script (see
             sandbox/bigint_marks.py).
-        next_offsets: By partition, the offset after the control records that follow the batch. Only a batch that the
-            source has just returned has entries.
+        offsets_after_control_records: For each partition with control records (markers of transactions) after its last
+            record, the offset after them. Control records are in no batch. Only a batch that the source has just
+            returned has entries.
     """
 
     topic: str
@@ -73,7 +74,7 @@ class RecordBatch:
     offsets: Int64Column
     indexes: Int64Column
     for_script: bool = field(default=False, kw_only=True)
-    next_offsets: dict[int, int] = field(default_factory=dict, kw_only=True)
+    offsets_after_control_records: dict[int, int] = field(default_factory=dict, kw_only=True)
 
     @classmethod
     def of(

@@ -74,44 +74,45 @@ def roll_out(current: Deployment, flow: Flow, history: Sequence[RolloutHistoryEn
         desired_revision=flow.revision,
         generation=current.generation + 1,
         source_epoch=_source_epoch(current, flow, history),
-        stable_revision=_rollback_revision(current, flow.revision),
+        rollback_revision=_rollback_revision(current, flow.revision),
         condition=Condition.ROLLING_OUT,
         reason="",
         previous_revisions=tuple(revision for revision in current.revisions if revision.number != flow.revision),
-        unreadable="",
+        unreadable_reason="",
     )
 
 
 def _rollback_revision(current: Deployment, number: int) -> int | None:
     """Return the revision to roll back to when a rollout of revision `number` fails."""
-    if current.stable_revision is not None or current.observed_revision == number:
-        return current.stable_revision
+    if current.rollback_revision is not None or current.observed_revision == number:
+        return current.rollback_revision
     return current.observed_revision
 
 
 def _source_epoch(current: Deployment, flow: Flow, history: Sequence[RolloutHistoryEntry]) -> int:
     """Return the epoch of the consumer group with which the newest revision reads its source.
 
-    - When the revision that ran last reads the same stream, its group is used again, even after a failed rollout of a
-      revision that reads another stream.
-    - Otherwise, when the last rollout reads the same stream, its group is used again, because it may have committed
-      offsets. `_continues_last_rollout` has the exceptions.
+    - The group of the revision whose workers were ready last is used again, when that revision reads the same stream as
+      the newest revision. This holds even after a failed rollout of a revision that reads another stream.
+    - Otherwise, the group of the revision that was requested last is used again, when that revision reads the same
+      stream, because the group may have committed offsets. `_continues_last_requested` has the exceptions.
     - In all other cases, the group is new.
     """
     stream = stream_of(flow.pipeline_config.source)
     epochs = {entry.revision: entry.source_epoch for entry in history if entry.stream == stream}
-    if current.observed_revision in epochs:
-        return epochs[current.observed_revision]
-    if current.desired_revision in epochs and _continues_last_rollout(current, flow):
-        return epochs[current.desired_revision]
+    last_ready, last_requested = current.observed_revision, current.desired_revision
+    if last_ready in epochs:
+        return epochs[last_ready]
+    if last_requested in epochs and _continues_last_requested(current, flow):
+        return epochs[last_requested]
     return 1 + max(entry.source_epoch for entry in history)
 
 
-def _continues_last_rollout(current: Deployment, flow: Flow) -> bool:
-    """Whether the newest revision continues at the offsets of the last rollout.
+def _continues_last_requested(current: Deployment, flow: Flow) -> bool:
+    """Whether the newest revision continues at the offsets of the revision that was requested last.
 
-    It does not when its `start_at` has changed, and not after a failed rollout from "latest": the offset that was the
-    latest then is out of date.
+    It does not when its `start_at` has changed, and not after a failed rollout from "latest", unless it is the same
+    revision: the offset that was the latest then is out of date.
     """
     start_at = flow.pipeline_config.source.start_at
     if start_at != current.config.source.start_at:
@@ -140,8 +141,8 @@ def rotate_reader_password(current: Deployment, reader_password: str) -> Deploym
     """
     if current.desired is DesiredPhase.ABSENT:
         raise not_deployed()
-    if current.unreadable:
-        raise StoredDataUnreadable(current.unreadable)
+    if current.unreadable_reason:
+        raise StoredDataUnreadable(current.unreadable_reason)
     return replace(current, reader_password=reader_password, credentials_version=current.credentials_version + 1)
 
 
@@ -158,7 +159,7 @@ def replace_unreadable_passwords(current: Deployment, reader_password: str, work
         generation=current.generation + 1,
         condition=Condition.ROLLING_OUT,
         reason="",
-        unreadable=current.config.unreadable,
+        unreadable_reason=current.config.unreadable_reason,
     )
 
 
@@ -177,7 +178,7 @@ def apply_observation(current: Deployment, observation: Observation) -> Deployme
         phase=observation.phase,
         observed_revision=observation.observed_revision,
         observed_generation=observation.observed_generation,
-        stable_revision=observation.observed_revision if is_stable else current.stable_revision,
+        rollback_revision=observation.observed_revision if is_stable else current.rollback_revision,
         observed_credentials_version=observation.observed_credentials_version,
         condition=observation.condition if is_newest else current.condition,
         # The reason may contain text of a worker, and PostgreSQL can't store NUL.

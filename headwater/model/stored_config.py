@@ -26,7 +26,7 @@ _NO_SOURCE = Source(type="kafka", chain="", entity="")
 _WHAT_TO_DO = "Save it again with PUT, or delete it."
 
 
-class UnreadableConfig(PipelineConfig):
+class UnreadablePipelineConfig(PipelineConfig):
     """A stored pipeline that is invalid in this version of Headwater. No worker may run it.
 
     `sinks`, `source` and `transform_identities` have the parts that can be read.
@@ -40,7 +40,7 @@ class UnreadableConfig(PipelineConfig):
     fault: str
 
     @classmethod
-    def of(cls, text: str, fault: str) -> "UnreadableConfig":
+    def of(cls, text: str, fault: str) -> "UnreadablePipelineConfig":
         """Read the valid parts of a stored text."""
         fields = stored_object(text)
         return cls.model_construct(
@@ -52,7 +52,7 @@ class UnreadableConfig(PipelineConfig):
         )
 
     @property
-    def unreadable(self) -> str:
+    def unreadable_reason(self) -> str:
         """Sentences that say why this version can't read the pipeline, and what to do."""
         return f"This version of Headwater can't read the stored pipeline: {self.fault}. {_WHAT_TO_DO}"
 
@@ -73,20 +73,20 @@ class UnreadableConfig(PipelineConfig):
         return tuple(_transforms(_object(document).get("transforms")))
 
 
-def read_config(text: str) -> PipelineConfig:
+def read_pipeline_config(text: str) -> PipelineConfig:
     """Read the pipeline in a stored text.
 
-    Returns an UnreadableConfig when the pipeline is invalid in this version of Headwater.
+    Returns an UnreadablePipelineConfig when the pipeline is invalid in this version of Headwater.
     """
     try:
         return PipelineConfig.model_validate_json(text)
     except ValidationError as error:
-        return UnreadableConfig.of(text, _reason(error))
+        return UnreadablePipelineConfig.of(text, _reason(error))
 
 
-def write_config(config: PipelineConfig) -> str:
+def write_pipeline_config(config: PipelineConfig) -> str:
     """Return the text to store."""
-    return config.text if isinstance(config, UnreadableConfig) else config.model_dump_json()
+    return config.text if isinstance(config, UnreadablePipelineConfig) else config.model_dump_json()
 
 
 def _reason(error: ValidationError) -> str:

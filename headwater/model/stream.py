@@ -13,7 +13,8 @@ from importlib import resources
 from typing import Any, Literal, NamedTuple
 
 STREAM_PARTITIONS = 4
-"""The number of partitions of a stream's topic that Headwater creates, and of a source that reads Pub/Sub."""
+"""The number of partitions of each stream topic that Headwater creates. Pub/Sub has no partitions: a source that reads
+Pub/Sub assigns each record to one of this many partitions by the record's ordering key."""
 
 SourceType = Literal["kafka", "pubsub"]
 

@@ -3,12 +3,13 @@
 from datetime import UTC, datetime
 
 _UNITS_PER_SECOND = ((10**11, 1), (10**14, 10**3), (10**17, 10**6))
-_NANOSECONDS_PER_SECOND = 10**9
-"""The unit of a timestamp follows from its size: a number below 1e11 has seconds since the epoch, a number below 1e14
-milliseconds, a number below 1e17 microseconds, and a larger number nanoseconds.
+"""Pairs of a limit and the units per second of the timestamps below the limit.
 
-Timestamps of blockchains are never ambiguous: 1e11 seconds are in the year 5138, and 1e11 milliseconds are in 1973.
+The unit of a timestamp follows from its size: a number below 1e11 has seconds since the epoch, a number below 1e14
+milliseconds, a number below 1e17 microseconds, and a larger number nanoseconds. Timestamps of blockchains are never
+ambiguous: 1e11 seconds are in the year 5138, and 1e11 milliseconds are in 1973.
 """
+_NANOSECONDS_PER_SECOND = 10**9
 
 
 def units_per_second(timestamp: float) -> int:

@@ -19,7 +19,7 @@ LEAVE = b"leave\n"
 
 
 class WorkerLogLine(BaseModel):
-    """A log line of a worker, or a line that a script wrote with `console.log`."""
+    """A log line in a heartbeat, of the worker itself or of the `console.log` of a script."""
 
     model_config = ConfigDict(frozen=True)
 

@@ -58,7 +58,7 @@ class WorkerSpec(BaseModel):
         entity: The entity of the stream.
         source: How to reach the source; None means that the source is in the cluster of `kafka`.
         event_time_field: The field of the stream's records that contains the event time, if there is one.
-        slots: How many workers the deployment has.
+        slots: The number of workers of the deployment, each of which has a slot.
         jit: Whether V8 runs scripts with its JIT compiler.
     """
 

@@ -202,7 +202,7 @@ class PriceWriter:
             states[token] = state = TokenState() if data is None else decode_state(data)
             state.fold_due(now)
             state.fold_all([*(decode_tail(tail) if tail else ()), *decode_ticks(ticks[token])], now)
-            state.bound_size()
+            state.archive_excess_ticks()
         return states
 
     def _read_and_extend_archive(self, states: Mapping[bytes, TokenState]) -> dict[ArchiveKey, bytes]:

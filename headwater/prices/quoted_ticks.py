@@ -20,7 +20,7 @@ from headwater.model.price.quoted_state import (
     settle,
 )
 from headwater.model.price.state import TokenState
-from headwater.model.price.tick import quote_key, time_of
+from headwater.model.price.tick import key_of_quote_token, time_of
 from headwater.stores.protocols.prices import PriceStore
 from headwater.stores.quote_history_reader import read_histories
 
@@ -146,7 +146,9 @@ class QuotedTicks:
         histories = read_histories(self._store, unsettled, now)
         for key, state in states.items():
             until = now if len(state.unsettled) > MAX_UNSETTLED_BYTES else now - SETTLE_AFTER_MS
-            histories_by_quote = {group.quote: histories[quote_key(key, group.quote)] for group in unsettled[key]}
+            histories_by_quote = {
+                group.quote: histories[key_of_quote_token(key, group.quote)] for group in unsettled[key]
+            }
             write.settled[key] = result = settle(state, histories_by_quote, until, now)
             write.unpriced += result.unpriced
             if result.unpriced:

@@ -125,7 +125,7 @@ class Flows:
                 description=sent.description,
                 tags=tuple(sent.tags),
                 external_id=external_id,
-                unreadable_fields="",
+                other_fields_reason="",
             )
             return changed, checked
 

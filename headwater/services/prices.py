@@ -10,7 +10,7 @@ from headwater.model.price.archive import ArchivedTicks, ArchiveKey, TimeBucket
 from headwater.model.price.band import hour_of
 from headwater.model.price.single_band import NO_PARTS, evaluate_single_band
 from headwater.model.price.stats import DAY, STALE_MS, Stats, evaluate, needed_buckets
-from headwater.model.price.tick import SEPARATOR, quoted_key, token_key
+from headwater.model.price.tick import SEPARATOR, key_of_quoted_ticks, token_key
 from headwater.model.price.view import merge_states, view_with_tail
 from headwater.model.stream import find_chain
 from headwater.services.ids import Clock
@@ -189,8 +189,8 @@ class _SeparatelyEvaluatedToken:
         self._states = {key: view_with_tail(stored.state, stored.tail, now)}
         self.archived: dict[ArchiveKey, bytes | None] = {(key, day_ago): stored.ticks}
         if quoted:
-            self._states[quoted_key(key)] = quoted.view(now)
-            self.archived[quoted_key(key), day_ago] = quoted.archived
+            self._states[key_of_quoted_ticks(key)] = quoted.view(now)
+            self.archived[key_of_quoted_ticks(key), day_ago] = quoted.archived
         self.merged = merge_states([*self._states.values()])
 
     def needed_archive_keys(self, *, filter_outliers: bool) -> list[ArchiveKey]:

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 from headwater.model.price.archive import TimeBucket
 from headwater.model.price.quote_history import NO_HISTORY, QuoteHistory
-from headwater.model.price.quoted_state import PricedTicks, QuotedState, UnsettledTicks, read_unsettled
+from headwater.model.price.quoted_state import QuotedState, UnsettledTicks, UsdTicks, read_unsettled
 from headwater.model.price.series import Tick
 from headwater.model.price.single_band import TokenParts
 from headwater.model.price.stats import EvaluableState
-from headwater.model.price.tick import quote_key, quoted_key
+from headwater.model.price.tick import key_of_quote_token, key_of_quoted_ticks
 from headwater.model.price.view import view_with_ticks
 from headwater.stores.protocols.prices import PriceStore, StoredToken
 from headwater.stores.quote_history_reader import QuoteHistoryReader
@@ -31,7 +31,7 @@ class QuotedToken:
     """
 
     settled: bytes
-    priced: Sequence[PricedTicks]
+    priced: Sequence[UsdTicks]
     archived: bytes | None
     stale: Collection[Tick]
 
@@ -75,11 +75,11 @@ def read_quoted(
         return {}
     unsettled = {key: read_unsettled(state.unsettled) for key, state in states.items()}
     reader = QuoteHistoryReader(store, unsettled, now)
-    archive_keys = [*reader.archive_keys, *((quoted_key(key), day_ago) for key in states)]
+    archive_keys = [*reader.archive_keys, *((key_of_quoted_ticks(key), day_ago) for key in states)]
     archived = dict(zip(archive_keys, store.read_archived(archive_keys), strict=True))
     histories = reader.histories(archived)
     return {
-        key: _quoted_token(key, state, unsettled[key], histories, archived[quoted_key(key), day_ago], now)
+        key: _quoted_token(key, state, unsettled[key], histories, archived[key_of_quoted_ticks(key), day_ago], now)
         for key, state in states.items()
     }
 
@@ -92,6 +92,6 @@ def _quoted_token(
     archived: bytes | None,
     now: int,
 ) -> QuotedToken:
-    priced = [group.priced(histories.get(quote_key(key, group.quote), NO_HISTORY), now) for group in groups]
+    priced = [group.priced(histories.get(key_of_quote_token(key, group.quote), NO_HISTORY), now) for group in groups]
     stale = {*state.stale, *(tick for group in priced for tick in group.stale())}
     return QuotedToken(state.settled, priced, archived, stale)

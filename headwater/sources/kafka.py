@@ -345,7 +345,7 @@ class KafkaSource:
             self._rebalances += self._consumer.take_rebalances()
             self._partition_errors += fetched.errors
             batch = self._to_batch(fetched)
-            if batch or batch.next_offsets or time.monotonic() >= deadline:
+            if batch or batch.offsets_after_control_records or time.monotonic() >= deadline:
                 return batch
 
     def _to_batch(self, fetched: FetchedColumns) -> RecordBatch:
@@ -368,8 +368,10 @@ class KafkaSource:
         self._stalls.on_polled(has_records=bool(last_offsets))
         # Control records have offsets, too: after the end of a transaction, the end offset of the partition is larger
         # than the position behind its last record.
-        batch.next_offsets = {p: end for p, end in end_offsets.items() if end > self._positions.get(p, end)}
-        self._positions.update(batch.next_offsets)
+        batch.offsets_after_control_records = {
+            p: end for p, end in end_offsets.items() if end > self._positions.get(p, end)
+        }
+        self._positions.update(batch.offsets_after_control_records)
         return batch
 
     @staticmethod

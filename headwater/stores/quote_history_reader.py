@@ -16,7 +16,7 @@ from headwater.model.price.quote_history import QuoteHistory, history_buckets, h
 from headwater.model.price.quoted_state import UnsettledTicks
 from headwater.model.price.state import TokenState
 from headwater.model.price.tail import decode_tail
-from headwater.model.price.tick import quote_key
+from headwater.model.price.tick import key_of_quote_token
 from headwater.stores.protocols.prices import PriceStore, StoredToken
 
 
@@ -78,7 +78,7 @@ def _times(unsettled: Mapping[bytes, Sequence[UnsettledTicks]]) -> dict[bytes, I
     times: defaultdict[bytes, list[Int64Array]] = defaultdict(list)
     for key, groups in unsettled.items():
         for group in groups:
-            times[quote_key(key, group.quote)].append(group.times)
+            times[key_of_quote_token(key, group.quote)].append(group.times)
     return {key: np.concatenate(arrays) for key, arrays in times.items()}
 
 

@@ -9,7 +9,7 @@ import redis
 
 from headwater.model.price.archive import ArchiveKey, TimeBucket
 from headwater.model.price.band import HOUR_MS, hour_of
-from headwater.model.price.tick import TICKS_PARTITIONS, partition_of, quoted_key, token_key
+from headwater.model.price.tick import TICKS_PARTITIONS, key_of_quoted_ticks, partition_of, token_key
 from headwater.stores.protocols.prices import PriceStore, PriceWrite, StoredToken
 from headwater.stores.redis.client import connect
 from headwater.stores.redis.prices import ENTRIES_PER_SCRIPT, RedisPrices
@@ -162,7 +162,7 @@ def test_many_tails_at_once(store: PriceStore) -> None:
 
 
 def test_quoted_ticks_are_found_beside_the_token(store: PriceStore) -> None:
-    quoted = quoted_key(X)
+    quoted = key_of_quoted_ticks(X)
     assert partition_of(quoted) == P
     store.acquire_partitions("a", ID, [P])
     assert store.unsettled(P) == frozenset()

@@ -107,7 +107,7 @@ def test_damaged_json_is_kept(tmp_path: Path, target: str) -> None:
     copy(source, target)
     after = opened(target)
     [flow] = after.flows.list(OWNER)
-    assert "tags" in flow.unreadable
+    assert "tags" in flow.unreadable_reason
     after.close()
 
 

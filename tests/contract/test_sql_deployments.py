@@ -223,7 +223,7 @@ class TestObserve:
             observed_revision=1,
             observed_generation=1,
             condition=Condition.STABLE,
-            stable_revision=1,
+            rollback_revision=1,
         )
         assert running(stores) == wanted
         assert wanted.is_reconciled

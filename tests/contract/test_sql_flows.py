@@ -9,7 +9,7 @@ import pytest
 
 from headwater.errors import ConcurrentUpdate, Conflict, NotFound, StoredDataUnreadable
 from headwater.model.deployment import DesiredPhase, Phase
-from headwater.model.stored_config import UnreadableConfig, read_config
+from headwater.model.stored_config import UnreadablePipelineConfig, read_pipeline_config
 from headwater.stores.protocols.configurations import RemovedFilter
 from tests.support.sql import (
     OWNER,
@@ -384,15 +384,15 @@ class TestUnreadable:
 
     @pytest.fixture(autouse=True)
     def three(self, stores: SqlStores, text: str) -> None:
-        for number, config in enumerate((a_config(), read_config(text), a_config())):
+        for number, config in enumerate((a_config(), read_pipeline_config(text), a_config())):
             stores.flows.create(a_flow(f"f{number}", created_s=number, pipeline_config=config))
 
     def test_is_read_as_it_is_stored(self, stores: SqlStores, text: str) -> None:
         flow = stores.flows.get(OWNER, "f1")
-        assert isinstance(flow.pipeline_config, UnreadableConfig)
+        assert isinstance(flow.pipeline_config, UnreadablePipelineConfig)
         assert flow.pipeline_config.text == text
-        assert "can't read the stored pipeline" in flow.unreadable
-        assert [(f.id, bool(f.unreadable)) for f in stores.flows.list(OWNER)] == [
+        assert "can't read the stored pipeline" in flow.unreadable_reason
+        assert [(f.id, bool(f.unreadable_reason)) for f in stores.flows.list(OWNER)] == [
             ("f2", False),
             ("f1", True),
             ("f0", False),
@@ -419,7 +419,9 @@ class TestUnreadable:
 
 
 def test_the_filters_of_an_unreadable_pipeline_are_known(stores: SqlStores) -> None:
-    stores.flows.create(a_flow(pipeline_config=read_config(LIMIT_LOWERED)))
-    stores.flows.create(a_flow("f2", pipeline_config=read_config(LIMIT_LOWERED[:-5])))  # truncated, so not JSON
+    stores.flows.create(a_flow(pipeline_config=read_pipeline_config(LIMIT_LOWERED)))
+    stores.flows.create(
+        a_flow("f2", pipeline_config=read_pipeline_config(LIMIT_LOWERED[:-5]))
+    )  # truncated, so not JSON
     assert stores.revisions.filters("f1") == {1: {"t0", "t1", "t2"}}
     assert stores.revisions.filters("f2")[1] >= {"t0", "t1", "t2"}

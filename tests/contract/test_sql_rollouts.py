@@ -47,7 +47,7 @@ class TestRollback:
             save(stores, a_config(parallelism=parallelism))
             deploy(stores)
             after = self.ready(stores)
-        assert (after.observed_revision, after.stable_revision) == (3, 1)
+        assert (after.observed_revision, after.rollback_revision) == (3, 1)
         assert [revision.number for revision in after.revisions] == [3, 2, 1]
         assert after.revision(1) == Revision(1, a_config(), 1)
 
@@ -55,13 +55,13 @@ class TestRollback:
         deploy(stores)
         self.ready(stores)
         save(stores, a_config(parallelism=2))
-        assert deploy(stores).stable_revision == 1
+        assert deploy(stores).rollback_revision == 1
 
     def test_a_first_revision_has_nothing_to_go_back_to(self, stores: SqlStores) -> None:
         deploy(stores)
         observed(stores, Phase.FAILED)
         save(stores, a_config(parallelism=2))
-        assert deploy(stores).stable_revision is None
+        assert deploy(stores).rollback_revision is None
 
     def test_other_rollouts_are_removed_with_their_resources(self, stores: SqlStores) -> None:
         deploy(stores)
@@ -69,11 +69,11 @@ class TestRollback:
         save(stores, a_config(parallelism=2))
         deploy(stores)
         stable = running(stores)
-        assert (stable.stable_revision, [other.number for other in stable.previous_revisions]) == (2, [1])
+        assert (stable.rollback_revision, [other.number for other in stable.previous_revisions]) == (2, [1])
         stores.deployments.observe([seen(stable, retired=True)])
         after = stores.deployments.active("f1")
         assert after is not None
-        assert (after.stable_revision, after.previous_revisions) == (2, ())
+        assert (after.rollback_revision, after.previous_revisions) == (2, ())
 
     def test_a_newly_requested_revision_retires_no_rollout(self, stores: SqlStores) -> None:
         deploy(stores)
@@ -85,7 +85,7 @@ class TestRollback:
         stores.deployments.observe([seen(second, retired=True)])
         after = stores.deployments.active("f1")
         assert after is not None
-        assert (after.observed_revision, after.stable_revision, after.previous_revisions) == (
+        assert (after.observed_revision, after.rollback_revision, after.previous_revisions) == (
             2,
             1,
             third.previous_revisions,

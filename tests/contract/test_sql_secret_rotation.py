@@ -62,7 +62,7 @@ def both(url: str) -> Iterator[Database]:
 def readable(url: str, *keys: bytes) -> list[str]:
     """Return the ids of the active deployments whose passwords these keys decrypt."""
     database = open_database(url, FieldCipher(*keys))
-    found = [one for one in database.deployments.list_active() if not one.unreadable]
+    found = [one for one in database.deployments.list_active() if not one.unreadable_reason]
     database.close()
     assert all(one.reader_password == a_deployment(one.id).reader_password for one in found)
     return sorted(one.id for one in found)

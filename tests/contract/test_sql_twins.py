@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from headwater.errors import RequestError
 from headwater.model.audit import AuditQuery
 from headwater.model.deployment import Condition, Observation, Phase, Status, WorkerStatus
-from headwater.model.stored_config import read_config
+from headwater.model.stored_config import read_pipeline_config
 from headwater.stores.sql.database import Database
 from tests.examples import examples
 from tests.support.postgres_server import PostgresServer
@@ -36,7 +36,9 @@ IDS = ("f1", "f2")
 FLOWS = st.sampled_from(IDS)
 OWNERS = st.sampled_from([OWNER] * 9 + ["bob"])
 FILTER = {"uid": "t2", "type": "redis_set_filter", "filter_expr": "root = this.a"}
-UNREADABLE = read_config('{"source": {"chain": "x"}, "transforms": [{"uid": "t3", "type": "redis_set_filter"}]}')
+UNREADABLE = read_pipeline_config(
+    '{"source": {"chain": "x"}, "transforms": [{"uid": "t3", "type": "redis_set_filter"}]}'
+)
 CONFIGS = st.sampled_from(
     [a_config(), a_config(transforms=[FILTER]), a_config("solana", "nonvoting_transaction"), UNREADABLE]
 )

@@ -87,8 +87,11 @@ class TestSecrets:
         reseal(damage, "d1")
 
     def test_the_others_are_not_affected(self, two: Database) -> None:
-        assert [(d.id, bool(d.unreadable)) for d in two.deployments.list_active()] == [("d2", False), ("d1", True)]
-        assert [(f.id, bool(f.unreadable)) for f in two.flows.list(OWNER)] == [("f2", False), ("f1", True)]
+        assert [(d.id, bool(d.unreadable_reason)) for d in two.deployments.list_active()] == [
+            ("d2", False),
+            ("d1", True),
+        ]
+        assert [(f.id, bool(f.unreadable_reason)) for f in two.flows.list(OWNER)] == [("f2", False), ("f1", True)]
         assert two.deployments.request_credential_rotation(OWNER, "f2", "new").reader_password == "new"
 
     def test_no_deployment_starts_for_it(self, two: Database) -> None:
@@ -101,7 +104,7 @@ class TestSecrets:
         two.flows.save(next_revision(two.flows.get(OWNER, "f1"), unreadable_fields=""))
         renewed = two.deployments.active("f1")
         assert renewed is not None
-        assert (renewed.unreadable, renewed.has_secrets) == ("", True)
+        assert (renewed.unreadable_reason, renewed.has_secrets) == ("", True)
         assert renewed.reader_password != renewed.worker_password
         assert (renewed.credentials_version, renewed.generation, renewed.desired_revision) == (2, 2, 1)
         assert renewed.condition is Condition.ROLLING_OUT
@@ -139,7 +142,10 @@ class TestPipelines:
     def test_of_a_running_deployment(self, two: Database, damage: Damage) -> None:
         limit_lowered = a_config().model_dump_json().replace('"parallelism":1', '"parallelism":1000')
         damage("UPDATE flow_revisions SET config = :config WHERE flow_id = 'f1'", config=limit_lowered)
-        assert [(d.id, bool(d.unreadable)) for d in two.deployments.list_active()] == [("d2", False), ("d1", True)]
+        assert [(d.id, bool(d.unreadable_reason)) for d in two.deployments.list_active()] == [
+            ("d2", False),
+            ("d1", True),
+        ]
         assert [marker.id for marker in two.deployments.active_versions()] == ["d1", "d2"]
         [configuration, deployment] = two.unreadable()
         assert (configuration.kind, deployment.kind) == ("configuration", "deployment")
@@ -149,7 +155,7 @@ class TestPipelines:
         damage("UPDATE flow_revisions SET config = 'damaged' WHERE flow_id = 'f1'")
         two.flows.save(next_revision(two.flows.get(OWNER, "f1"), pipeline_config=a_config()))
         rolled_out = two.deployments.request_deploy(OWNER, "f1", None)
-        assert (rolled_out.unreadable, rolled_out.desired_revision) == ("", 2)
+        assert (rolled_out.unreadable_reason, rolled_out.desired_revision) == ("", 2)
         assert [revision.number for revision in rolled_out.previous_revisions] == [1]
         [old] = two.unreadable()
         assert (old.kind, old.id) == ("revision", "f1")
@@ -169,7 +175,7 @@ class TestOtherRows:
     def test_states_of_another_version(self, two: Database, damage: Damage) -> None:
         damage("UPDATE deployments SET condition = 'Sleeping' WHERE id = 'd1'")
         [_, unknown] = two.deployments.list_active()
-        assert "condition 'Sleeping' of the deployment was written by another version" in unknown.unreadable
+        assert "condition 'Sleeping' of the deployment was written by another version" in unknown.unreadable_reason
         assert set(two.deployments.progress(["f1", "f2"])) == {"f1", "f2"}
         damage("UPDATE deployments SET phase = 'dreaming' WHERE id = 'd1'")
         assert two.deployments.progress(["f1"])["f1"].phase is Phase.PENDING
@@ -199,7 +205,7 @@ class TestOtherRows:
 
     def test_tags(self, two: Database, damage: Damage) -> None:
         damage("UPDATE flows SET tags = '{\"a\": 1}' WHERE id = 'f1'")
-        assert [(f.tags, bool(f.unreadable)) for f in two.flows.list(OWNER)] == [(("a", "b"), False), ((), True)]
+        assert [(f.tags, bool(f.unreadable_reason)) for f in two.flows.list(OWNER)] == [(("a", "b"), False), ((), True)]
 
 
 def test_invalid_json_affects_its_row_only(two: Database, damage: Damage, url: str) -> None:
@@ -208,5 +214,5 @@ def test_invalid_json_affects_its_row_only(two: Database, damage: Damage, url: s
         two.keys.create(a_key())
         for table, column in (("flows", "tags"), ("api_keys", "scopes")):
             damage(f"UPDATE {table} SET {column} = '[\"a' WHERE id IN ('f1', 'k1')")
-        assert [bool(f.unreadable) for f in two.flows.list(OWNER)] == [False, True]
+        assert [bool(f.unreadable_reason) for f in two.flows.list(OWNER)] == [False, True]
         assert [key.scopes for key in two.keys.list()] == [()]

@@ -193,7 +193,7 @@ class TestSecrets:
         moved = database.deployments.active("f1")
         assert moved is not None
         assert (moved.reader_password, moved.worker_password, moved.has_secrets) == ("", "", False)
-        assert "can't be decrypted" in moved.unreadable
+        assert "can't be decrypted" in moved.unreadable_reason
 
     def test_key_digests_keep_their_bytes(self, database: Database) -> None:
         database.keys.create(a_key(digest=b"\0\xff" * 16, expires_at=at(1)))

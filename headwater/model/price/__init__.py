@@ -5,6 +5,7 @@ only on the set of ticks, never on their order of arrival or on repetitions. doc
 
 The modules use these words:
 
+- order: a number that orders the trades of one time, made of the block number and the log index.
 - band: a price range of a factor of two, with a number. The ticks of a state are grouped by band, and the statistics
   leave out the prices of bands that are not accepted.
 - recent window: the hours at the end of the state for which the state has single ticks.

@@ -54,7 +54,7 @@ class ArchivedTicks:
     bucket: TimeBucket
     data: bytes
 
-    def last_until(self, time: int, bands: Collection[int]) -> Tick | None:
+    def last_up_to(self, time: int, bands: Collection[int]) -> Tick | None:
         """Return the last tick at or before a time whose price is in one of the bands."""
         times, orders, prices = _columns(self.data)
         for index in reversed(range(bisect_right(times, time - self.bucket.hour))):

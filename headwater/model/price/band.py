@@ -155,23 +155,23 @@ class Band:
 
     def extremes_after(self, time: int) -> Extremes | None:
         """Return the lowest and the highest price after a time; None without a tick."""
-        at = self.lows.count_until(time)
-        return (self.lows.prices[at], -self.highs.prices[self.highs.count_until(time)]) if at < len(self.lows) else None
+        at = self.lows.count_up_to(time)
+        return (self.lows.prices[at], -self.highs.prices[self.highs.count_up_to(time)]) if at < len(self.lows) else None
 
-    def last_until(self, time: int) -> Tick | None:
+    def last_up_to(self, time: int) -> Tick | None:
         """Return the last tick of the state at or before a time.
 
-        A later tick at or before this time may be archived.
+        An archived tick may lie between the returned tick and the time.
         """
         for series in (self.recent, self.closes):
-            if count := series.count_until(time):
+            if count := series.count_up_to(time):
                 return series[count - 1]
         return None
 
     def first_after(self, tick: Tick) -> Tick | None:
         """Return the first tick of the state after `tick`.
 
-        An earlier tick after `tick` may be archived.
+        An archived tick may lie between `tick` and the returned tick.
         """
         candidates = [first for series in (self.recent, self.closes) if (first := series.first_after(tick))]
         return min(candidates, default=None)
@@ -241,6 +241,6 @@ def _keep_last(series: Series, time: int, order: int, price: float) -> None:
     Of two ticks with the same time, the later one (by order and price) is kept.
     """
     at, tick = series.count_before(time), (time, order, price)
-    end = series.count_until(time)
+    end = series.count_up_to(time)
     if at == end or series[at] < tick:
         series.replace_range(at, end, tick)

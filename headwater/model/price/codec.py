@@ -23,7 +23,7 @@ from typing import NamedTuple
 from headwater.errors import PriceStateUnreadable
 from headwater.model.price.band import Band
 from headwater.model.price.series import Series
-from headwater.model.price.state import PricedTick, TokenState
+from headwater.model.price.state import TokenState, TokenTick
 
 FORMAT = 3
 _HEAD = struct.Struct("<BBHIqq")
@@ -53,8 +53,8 @@ class Head(NamedTuple):
     recent_start: int
     minute_hours: set[int]
     band_count: int
-    newest: PricedTick | None
-    ahead: list[PricedTick]
+    newest: TokenTick | None
+    ahead: list[TokenTick]
     bands_offset: int
 
 
@@ -141,7 +141,7 @@ def _decode_head(data: bytes) -> Head:
     _, hour_count, band_count, tick_count, window_start, recent_start = _HEAD.unpack_from(data)
     offset = _HEAD.size + 8 * hour_count
     minute_hours = set(array("q", data[_HEAD.size : offset]))
-    ticks = list[PricedTick]()
+    ticks = list[TokenTick]()
     for _ in range(tick_count):
         time, order, price, decimals, length = _TICK_HEAD.unpack_from(data, offset)
         offset += _TICK_HEAD.size

@@ -26,7 +26,7 @@ from headwater.model.price.band import band_of
 from headwater.model.price.codec import decode_state, encode_state
 from headwater.model.price.quote_history import NO_HISTORY, QuoteHistory
 from headwater.model.price.series import Tick
-from headwater.model.price.state import PricedTick, TokenState
+from headwater.model.price.state import TokenState, TokenTick
 from headwater.model.price.tail import ENTRY_BYTES, ENTRY_DTYPE
 from headwater.model.price.tick import SEPARATOR, VALUE_BYTES
 
@@ -58,24 +58,24 @@ class UnsettledTicks(NamedTuple):
         times: Int64Array = np.ascontiguousarray(self.rows["time"])
         return times
 
-    def priced(self, history: QuoteHistory, now: int) -> "PricedTicks":
-        """Return the ticks until `now` for which the history has a price, with their prices in USD."""
+    def priced(self, history: QuoteHistory, now: int) -> "UsdTicks":
+        """Return the ticks at or before `now` for which the history has a price, with their prices in USD."""
         quote_prices = history.at(self.times)
         with np.errstate(over="ignore", under="ignore"):
             usd = self.rows["price"] * quote_prices.usd
         is_priced = quote_prices.is_known & (self.times <= now) & (usd > 0) & np.isfinite(usd)
-        return PricedTicks(self.address, self.rows[is_priced], usd[is_priced], quote_prices.is_stale[is_priced])
+        return UsdTicks(self.address, self.rows[is_priced], usd[is_priced], quote_prices.is_stale[is_priced])
 
     def split_by_arrival(self, until: int, now: int) -> "tuple[UnsettledTicks, UnsettledTicks]":
         """Return the ticks that can be settled, and all other ticks.
 
-        A tick can be settled when it arrived until `until`, and its time is not after `now`.
+        A tick can be settled when it arrived at or before `until`, and its time is not after `now`.
         """
         can_settle: BoolArray = (self.rows["arrival"] <= until) & (self.rows["time"] <= now)
         return self._replace(rows=self.rows[can_settle]), self._replace(rows=self.rows[~can_settle])
 
 
-class PricedTicks(NamedTuple):
+class UsdTicks(NamedTuple):
     """Quoted ticks of one token in one quote token, with their prices in USD.
 
     Attributes:
@@ -90,7 +90,7 @@ class PricedTicks(NamedTuple):
     usd: FloatArray
     is_stale: BoolArray
 
-    def ticks(self) -> Iterable[PricedTick]:
+    def ticks(self) -> Iterable[TokenTick]:
         """Return the ticks with their prices in USD."""
         times, orders, decimals = (self.rows[name].tolist() for name in ("time", "order", "decimals"))
         return zip(times, orders, self.usd.tolist(), decimals, repeat(self.address))
@@ -206,14 +206,14 @@ def _entry_size(entries: bytes, offset: int) -> int:
 
 
 def settle(stored: QuotedState, histories: Mapping[bytes, QuoteHistory], until: int, now: int) -> SettleResult:
-    """Settle the ticks that arrived until `until`.
+    """Settle the ticks that arrived at or before `until`.
 
     Ticks without a quote price are dropped and counted.
 
     `histories` has the price histories of the quote tokens of these ticks, by address.
     """
     state = decode_state(stored.settled) if stored.settled else TokenState()
-    stale, ticks, unsettled, unpriced = {*stored.stale}, list[PricedTick](), list[bytes](), 0
+    stale, ticks, unsettled, unpriced = {*stored.stale}, list[TokenTick](), list[bytes](), 0
     for group in read_unsettled(stored.unsettled):
         to_settle, to_keep = group.split_by_arrival(until, now)
         priced = to_settle.priced(histories.get(group.quote, NO_HISTORY), now)
@@ -222,7 +222,7 @@ def settle(stored: QuotedState, histories: Mapping[bytes, QuoteHistory], until: 
         stale.update(priced.stale())
         unsettled.append(to_keep.rows.tobytes())
     state.fold_all(ticks, now)
-    state.bound_size()
+    state.archive_excess_ticks()
     last_ticks = {number: band.last for number, band in state.bands.items()}
     stale_last_ticks = sorted(tick for tick in stale if last_ticks.get(band_of(tick[2])) == tick)
     encoded = b"" if state.newest is None else encode_state(state)

@@ -81,7 +81,7 @@ class Series:
             at += 1
         return self[at] if at < len(self.times) else None
 
-    def count_until(self, time: int) -> int:
+    def count_up_to(self, time: int) -> int:
         """Return the number of ticks at or before a time."""
         return bisect_right(self.times, time)
 

@@ -69,7 +69,7 @@ class _States:
         self.starts = offsets + 10 + np.cumsum(columns, axis=0) - columns
         self.has_ticks = self.counts[RECENT] + self.counts[CLOSES] > 0
 
-    def counts_until(self, *times: int) -> "list[Int64Array]":
+    def counts_up_to(self, *times: int) -> "list[Int64Array]":
         """Return for each time how many ticks of each series are at or before the time.
 
         One binary search finds the counts of all times, series and tokens together.
@@ -80,9 +80,9 @@ class _States:
         last_word = len(self.words) - 1
         while (is_open := low < high).any():
             middle = (low + high) >> 1
-            is_until = self.words[np.minimum(self.starts + middle, last_word)] <= limits
-            low = np.where(is_open & is_until, middle + 1, low)
-            high = np.where(is_open & ~is_until, middle, high)
+            is_up_to = self.words[np.minimum(self.starts + middle, last_word)] <= limits
+            low = np.where(is_open & is_up_to, middle + 1, low)
+            high = np.where(is_open & ~is_up_to, middle, high)
         return [*low]
 
     def price(self, series: int, indexes: Int64Array, missing: float) -> FloatArray:
@@ -95,18 +95,18 @@ class _States:
         words = np.where(exists, self.starts[series] + 2 * counts + indexes, 0)
         return np.where(exists, self.doubles[words], missing)
 
-    def last(self, counts_until: Int64Array) -> Ticks:
-        """Return the last of the first `counts_until` ticks of each token.
+    def last(self, counts_up_to: Int64Array) -> Ticks:
+        """Return the last of the first `counts_up_to` ticks of each token.
 
         This is a recent tick, or a close when none of these ticks is recent.
         """
-        is_recent = counts_until[RECENT] > 0
-        count, start, count_until = (
+        is_recent = counts_up_to[RECENT] > 0
+        count, start, count_up_to = (
             np.where(is_recent, by_series[RECENT], by_series[CLOSES])
-            for by_series in (self.counts, self.starts, counts_until)
+            for by_series in (self.counts, self.starts, counts_up_to)
         )
-        exists = count_until > 0
-        words = np.where(exists, start + count_until - 1, 0)
+        exists = count_up_to > 0
+        words = np.where(exists, start + count_up_to - 1, 0)
         count = np.where(exists, count, 0)
         times = np.where(exists, self.words[words], NEVER)
         return Ticks(times, self.unsigned[words + count], self.doubles[words + 2 * count])
@@ -148,12 +148,12 @@ class _Tails:
 
     def last(self, time: int) -> Ticks:
         """Return the last tick of each token at or before a time."""
-        counts_until = self.combine(np.add, (self.times <= time).astype(np.int64), 0)
+        counts_up_to = self.combine(np.add, (self.times <= time).astype(np.int64), 0)
         if not len(self.times):
             zeros = np.zeros(len(self.counts))
             return Ticks(zeros.astype(np.int64) + NEVER, zeros.astype(np.uint64), zeros)
-        exists = counts_until > 0
-        rows = np.where(exists, self._starts + counts_until - 1, 0)
+        exists = counts_up_to > 0
+        rows = np.where(exists, self._starts + counts_up_to - 1, 0)
         return Ticks(np.where(exists, self.times[rows], NEVER), self.orders[rows], self.prices[rows])
 
 
@@ -179,27 +179,27 @@ class _TokenColumns:
         """Return the last tick of each token."""
         return self.states.last(self.states.counts).later_of(self.tails.last(now))
 
-    def base(self, start: int, counts_until_start: "Int64Array") -> Ticks:
+    def base(self, start: int, counts_up_to_start: "Int64Array") -> Ticks:
         """Return the last tick of each token at or before `start`.
 
-        `counts_until_start` is the result of `states.counts_until` for `start`.
+        `counts_up_to_start` is the result of `states.counts_up_to` for `start`.
         """
-        base = self.states.last(counts_until_start).later_of(self.tails.last(start))
+        base = self.states.last(counts_up_to_start).later_of(self.tails.last(start))
         return base.later_of(self._archived) if start == self._day_ago else base
 
-    def extremes(self, start: int, counts_until_start: "Int64Array") -> tuple[FloatArray, FloatArray]:
+    def extremes(self, start: int, counts_up_to_start: "Int64Array") -> tuple[FloatArray, FloatArray]:
         """Return the lowest and the highest price of each token after `start`.
 
-        They are infinite for a token without a tick after `start`. `counts_until_start` is the result of
-        `states.counts_until` for `start`.
+        They are infinite for a token without a tick after `start`. `counts_up_to_start` is the result of
+        `states.counts_up_to` for `start`.
         """
         states, tails = self.states, self.tails
         is_after_start = tails.times > start
         low = tails.combine(np.minimum, np.where(is_after_start, tails.prices, np.inf), np.inf)
         high = tails.combine(np.maximum, np.where(is_after_start, tails.prices, -np.inf), -np.inf)
         return (
-            np.minimum(low, states.price(LOWS, counts_until_start[LOWS], np.inf)),
-            np.maximum(high, -states.price(HIGHS, counts_until_start[HIGHS], np.inf)),
+            np.minimum(low, states.price(LOWS, counts_up_to_start[LOWS], np.inf)),
+            np.maximum(high, -states.price(HIGHS, counts_up_to_start[HIGHS], np.inf)),
         )
 
     def bands(self) -> tuple[Int64Array, BoolArray]:
@@ -230,7 +230,7 @@ class _TokenColumns:
         bands = self.states.bands.tolist()
         for row in np.flatnonzero(self.states.recent_start > day_ago).tolist():
             if ticks := archived[row]:
-                last_ticks[row] = ArchivedTicks(TimeBucket(hour), ticks).last_until(day_ago, (bands[row],)) or NO_TICK
+                last_ticks[row] = ArchivedTicks(TimeBucket(hour), ticks).last_up_to(day_ago, (bands[row],)) or NO_TICK
         times, orders, prices = zip(*last_ticks, strict=True)
         return Ticks(np.array(times), np.array(orders, np.uint64), np.array(prices))
 
@@ -251,15 +251,15 @@ class _Evaluation:
     def stats(self) -> list[Stats | None]:
         """Return the statistics of each token; None for a token that must be evaluated separately."""
         latest = self._last(columns.latest(self._now) for columns in self._columns)
-        counts = [columns.states.counts_until(self._day_ago, self._hour_ago) for columns in self._columns]
-        until_day_ago, until_hour_ago = zip(*counts, strict=True)
-        stats_columns = (
+        counts = [columns.states.counts_up_to(self._day_ago, self._hour_ago) for columns in self._columns]
+        up_to_day_ago, up_to_hour_ago = zip(*counts, strict=True)
+        stats_columns = (  # in the order of the fields of Stats after `address`; the last column is not a field
             latest.times,
             latest.prices,
-            *self._extremes(self._day_ago, until_day_ago, latest.prices),
-            *self._extremes(self._hour_ago, until_hour_ago, latest.prices),
-            _changes(latest, self._base(self._day_ago, until_day_ago)),
-            _changes(latest, self._base(self._hour_ago, until_hour_ago)),
+            *self._extremes(self._day_ago, up_to_day_ago, latest.prices),
+            *self._extremes(self._hour_ago, up_to_hour_ago, latest.prices),
+            _changes(latest, self._base(self._day_ago, up_to_day_ago)),
+            _changes(latest, self._base(self._hour_ago, up_to_hour_ago)),
             self._decimals(),
             latest.orders,
             self._is_valid(),
@@ -286,18 +286,18 @@ class _Evaluation:
     def _last(ticks: Iterable[Ticks]) -> Ticks:
         return reduce(Ticks.later_of, ticks)
 
-    def _base(self, start: int, counts_until_start: "Sequence[Int64Array]") -> Ticks:
-        pairs = zip(self._columns, counts_until_start, strict=True)
+    def _base(self, start: int, counts_up_to_start: "Sequence[Int64Array]") -> Ticks:
+        pairs = zip(self._columns, counts_up_to_start, strict=True)
         return self._last(columns.base(start, counts) for columns, counts in pairs)
 
     def _extremes(
-        self, start: int, counts_until_start: "Sequence[Int64Array]", latest: FloatArray
+        self, start: int, counts_up_to_start: "Sequence[Int64Array]", latest: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
         """Return the lowest and the highest price of each token after `start`.
 
         Both are the latest price for a token without a tick after `start`.
         """
-        pairs = zip(self._columns, counts_until_start, strict=True)
+        pairs = zip(self._columns, counts_up_to_start, strict=True)
         lows, highs = zip(*(columns.extremes(start, counts) for columns, counts in pairs), strict=True)
         low, high = reduce(np.minimum, lows), reduce(np.maximum, highs)
         has_no_tick = low > high

@@ -14,15 +14,15 @@ RECENT_MS = HOUR_MS
 HORIZON_MS = 25 * HOUR_MS
 """The horizon is the start of the hour that contains the moment this long before the newest tick."""
 
-MAX_RECENT_TICKS = 1_024
-"""With more recent ticks than this, only the ticks of the last two minutes stay in the state."""
+ARCHIVE_ABOVE_TICKS = 1_024
+"""When a state has more than this number of recent ticks, only the ticks of the last two minutes stay in the state."""
 
 MIN_BATCH = 4
 """Fewer new ticks than this are folded one by one."""
 
-PricedTick = tuple[int, int, float, int, bytes]
+TokenTick = tuple[int, int, float, int, bytes]
 """A tick (time, order, price) with the decimals and the address of its token. The address is b"" when it is in lower
-case.
+case. The price is in USD, or in units of the quote token.
 """
 
 
@@ -66,10 +66,10 @@ class TokenState:
 
     def __init__(self) -> None:
         self.bands: dict[int, Band] = {}
-        self.newest: PricedTick | None = None
+        self.newest: TokenTick | None = None
         self.set_window_start(-RECENT_MS - HOUR_MS)
         self.recent_start = self.window_start
-        self.ahead: set[PricedTick] = set()
+        self.ahead: set[TokenTick] = set()
         self.to_archive: dict[TimeBucket, list[Tick]] = {}
         self.minute_hours: set[int] = set()
 
@@ -86,7 +86,7 @@ class TokenState:
         """
         return horizon_of(self.window_start)
 
-    def fold(self, tick: PricedTick, now: int) -> None:
+    def fold(self, tick: TokenTick, now: int) -> None:
         """Fold a tick. A tick with a time in the future is kept in `ahead`."""
         time, order, price, _, _ = tick
         if time > now:
@@ -112,7 +112,7 @@ class TokenState:
             band.update_close((time, order, price))
             band.drop_before(self.horizon)
 
-    def fold_all(self, ticks: Iterable[PricedTick], now: int) -> None:
+    def fold_all(self, ticks: Iterable[TokenTick], now: int) -> None:
         """Fold ticks, which may have any order.
 
         Ticks that are newer than the state are folded together, band by band.
@@ -127,9 +127,9 @@ class TokenState:
         if start < end:
             self._extend(ordered[start:end])
 
-    def _extend(self, ticks: Sequence[PricedTick]) -> None:
+    def _extend(self, ticks: Sequence[TokenTick]) -> None:
         """Fold sorted ticks that are all newer than the state."""
-        ticks_by_band: dict[int, list[PricedTick]] = {}
+        ticks_by_band: dict[int, list[TokenTick]] = {}
         for tick in ticks:
             ticks_by_band.setdefault(frexp(tick[2])[1], []).append(tick)
         for number, ticks_of_band in ticks_by_band.items():
@@ -146,12 +146,13 @@ class TokenState:
         for tick in due:
             self.fold(tick, now)
 
-    def bound_size(self) -> None:
-        """Move recent ticks to `to_archive` when there are more than MAX_RECENT_TICKS.
+    def archive_excess_ticks(self) -> None:
+        """Move ticks before the last two minutes to `to_archive` when there are more than ARCHIVE_ABOVE_TICKS.
 
-        Call this before the state is stored, to bound its size.
+        Call this before the state is stored. The state then has at most one recent tick for each band and each
+        millisecond of two minutes.
         """
-        if self.newest is None or sum(len(band.recent) for band in self.bands.values()) <= MAX_RECENT_TICKS:
+        if self.newest is None or sum(len(band.recent) for band in self.bands.values()) <= ARCHIVE_ABOVE_TICKS:
             return
         time = self.newest[0]
         recent_start = time - time % MINUTE_MS - MINUTE_MS

@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol
 from headwater.model.price.archive import ArchivedTicks, TimeBucket
 from headwater.model.price.band import HOUR_MS, Extremes, band_of
 from headwater.model.price.series import Tick
-from headwater.model.price.state import PricedTick
+from headwater.model.price.state import TokenTick
 
 HOUR, DAY = HOUR_MS, 24 * HOUR_MS
 STALE_MS = 7 * DAY
@@ -19,8 +19,8 @@ STALE_MS = 7 * DAY
 MAX_CHANGE = sys.float_info.max
 """Changes in percent are capped at this value, so that they stay finite."""
 MIN_ACTIVE_MINUTES = 3
-ESTABLISHED_SHARE = 100
-"""An established band has ticks in at least one of this many active minutes of all bands."""
+ESTABLISHED_MINUTES_DIVISOR = 100
+"""The active minutes of all bands, divided by this number, are the minimum of active minutes of an established band."""
 
 
 class Stats(NamedTuple):
@@ -61,7 +61,7 @@ class EvaluableBand(Protocol):
     @property
     def active_minutes(self) -> int: ...
     def extremes_after(self, time: int) -> Extremes | None: ...
-    def last_until(self, time: int) -> Tick | None: ...
+    def last_up_to(self, time: int) -> Tick | None: ...
     def first_after(self, tick: Tick) -> Tick | None: ...
     def minute_mask(self, hour: int) -> int: ...
     @property
@@ -75,7 +75,7 @@ class EvaluableState(Protocol):
     """
 
     @property
-    def newest(self) -> PricedTick | None: ...
+    def newest(self) -> TokenTick | None: ...
     @property
     def recent_start(self) -> int: ...
     @property
@@ -91,15 +91,16 @@ class EvaluableState(Protocol):
 def accepted_bands(state: EvaluableState) -> Collection[int]:
     """Return the bands whose prices count.
 
-    A band is established when it has ticks in at least MIN_ACTIVE_MINUTES minutes since the horizon, and in at least
-    one in ESTABLISHED_SHARE of the active minutes of all bands. Established bands and their neighbours are accepted.
-    While no band is established, all bands are accepted.
+    A minute in which a band has a tick is an active minute of the band. A band is established when it has at least
+    MIN_ACTIVE_MINUTES active minutes since the horizon, and at least the sum of the active minutes of all bands divided
+    by ESTABLISHED_MINUTES_DIVISOR. Established bands and their neighbours are accepted. While no band is established,
+    all bands are accepted.
     """
     bands = state.bands
     if len(bands) == 1:
         return bands.keys()
     active_minutes = {number: band.active_minutes for number, band in bands.items()}
-    required = max(MIN_ACTIVE_MINUTES, ceil(sum(active_minutes.values()) / ESTABLISHED_SHARE))
+    required = max(MIN_ACTIVE_MINUTES, ceil(sum(active_minutes.values()) / ESTABLISHED_MINUTES_DIVISOR))
     established = [number for number, minutes in active_minutes.items() if minutes >= required]
     accepted = {number + step for number in established for step in (-1, 0, 1)}
     return accepted & bands.keys() or bands.keys()
@@ -132,7 +133,9 @@ def needed_buckets(
 def base_buckets(state: EvaluableState, start: int, band_numbers: Collection[int]) -> Iterator[TimeBucket]:
     """Yield the buckets that may contain the last tick at or before `start`.
 
-    When the hour is archived by minute, these are the minute of `start` and the last earlier minute with ticks.
+    The bucket of the whole hour is always one of them, because ticks may have been archived before the hour was
+    archived by minute. When it is archived by minute, the others are the minute of `start`, if it has ticks, and the
+    last earlier minute with ticks.
     """
     hour, minute = TimeBucket.of_minute(start)
     yield TimeBucket(hour)
@@ -257,12 +260,12 @@ def _base(
     """
     if len(state.bands) == 1 and start >= state.recent_start:
         [band] = state.bands.values()
-        return band.last_until(start)
-    candidates = [state.bands[number].last_until(start) for number in band_numbers]
+        return band.last_up_to(start)
+    candidates = [state.bands[number].last_up_to(start) for number in band_numbers]
     if len(band_numbers) < len(state.bands):
-        candidates += [band.last_until(min(start, state.horizon - 1)) for band in state.bands.values()]
+        candidates += [band.last_up_to(min(start, state.horizon - 1)) for band in state.bands.values()]
     if start < state.recent_start:
-        candidates += [ticks.last_until(start, band_numbers) for ticks in archived]
+        candidates += [ticks.last_up_to(start, band_numbers) for ticks in archived]
         to_archive = chain.from_iterable(state.to_archive.values())
         candidates += [tick for tick in to_archive if tick[0] <= start and band_of(tick[2]) in band_numbers]
     return max((tick for tick in candidates if tick is not None), default=None)

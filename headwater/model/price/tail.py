@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from headwater.errors import PriceStateUnreadable
-from headwater.model.price.state import PricedTick
+from headwater.model.price.state import TokenTick
 from headwater.model.price.tick import decode_ticks
 
 TAIL_BYTES = 512
@@ -42,7 +42,7 @@ def has_no_addresses(tail: bytes) -> bool:
     return tail[::ENTRY_BYTES] == _LENGTHS[ENTRY_BYTES - 1] * (len(tail) // ENTRY_BYTES)
 
 
-def decode_tail(tail: bytes) -> list[PricedTick]:
+def decode_tail(tail: bytes) -> list[TokenTick]:
     """Decode the ticks of a tail. Raises PriceStateUnreadable when the tail is damaged."""
     try:
         return _unpack(tail)
@@ -50,7 +50,7 @@ def decode_tail(tail: bytes) -> list[PricedTick]:
         raise PriceStateUnreadable from error
 
 
-def _unpack(tail: bytes) -> list[PricedTick]:
+def _unpack(tail: bytes) -> list[TokenTick]:
     entry_size = tail[0] + 1
     if tail[::entry_size] == tail[:1] * (len(tail) // entry_size):  # nearly always, all entries have the same length
         return [*_entry_struct(entry_size).iter_unpack(tail)]

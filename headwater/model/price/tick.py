@@ -1,4 +1,4 @@
-"""Converts records of pipelines to the ticks topic, and the ticks topic to PricedTick.
+"""Converts records of pipelines to the ticks topic, and the ticks topic to TokenTick.
 
 On the ticks topic, the key is `<chain>:<address in lower case>`, and the partition follows from the key. The value has
 25 bytes (time, order, price, decimals; little-endian). When the token's address on chain is not in lower case, the
@@ -18,7 +18,7 @@ from zlib import crc32
 
 import msgspec
 
-from headwater.model.price.state import PricedTick
+from headwater.model.price.state import TokenTick
 from headwater.model.record import RecordBatch
 from headwater.model.timestamps import to_epoch_ms
 
@@ -42,6 +42,7 @@ QUOTED = SEPARATOR + b"quoted"
 _VALUE = struct.Struct("<qQdB")
 VALUE_BYTES = _VALUE.size
 _VALUE_WITHOUT_ADDRESS = struct.Struct("<qQdB0s")
+"""The `0s` yields an empty address, so that the unpacked value is a TokenTick."""
 _PRICE, _PRICE_OFFSET = struct.Struct("<d"), 16
 
 
@@ -80,7 +81,7 @@ def token_key(chain: str, address: str) -> str:
     return f"{chain}:{address}".lower()
 
 
-def quoted_key(token: bytes) -> bytes:
+def key_of_quoted_ticks(token: bytes) -> bytes:
     """Return the key of a token's quoted ticks, given the key of the token."""
     return token + QUOTED
 
@@ -90,7 +91,7 @@ def is_quoted(key: bytes) -> bool:
     return key.endswith(QUOTED)
 
 
-def quote_key(key: bytes, quote: bytes) -> bytes:
+def key_of_quote_token(key: bytes, quote: bytes) -> bytes:
     """Return the key of a quote token on the chain of another token.
 
     Args:
@@ -121,7 +122,7 @@ def encode_tick(value: bytes | None, now: int) -> tuple[bytes, bytes]:
         return key, encode_value(time, order, _price("price_usd", record.price_usd), decimals) + explicit_address
     quote = _quote(record, address)
     packed = encode_value(time, order, _price("price_quote", record.price_quote), decimals)
-    return quoted_key(key), packed + quote.encode() + SEPARATOR + explicit_address
+    return key_of_quoted_ticks(key), packed + quote.encode() + SEPARATOR + explicit_address
 
 
 def _quote(record: _Record, address: str) -> str:
@@ -140,14 +141,17 @@ def encode_value(time: int, order: int, price: float, decimals: int) -> bytes:
 
 
 def select_well_formed(records: RecordBatch) -> RecordBatch:
-    """Return the records of a batch that have the form of ticks. Usually all records have it."""
+    """Return the records of a batch that have the form of ticks. Usually all records have it.
+
+    The size of a null key or value is -1.
+    """
     if len(records) and records.keys.min_size >= 0 and records.values.min_size >= _VALUE.size:
         return records
     sizes = zip(records.keys.sizes, records.values.sizes, strict=True)
-    return records.select(key >= 0 and value >= _VALUE.size for key, value in sizes)
+    return records.select(key_size >= 0 and value_size >= _VALUE.size for key_size, value_size in sizes)
 
 
-def decode_ticks(values: Sequence[bytes]) -> list[PricedTick]:
+def decode_ticks(values: Sequence[bytes]) -> list[TokenTick]:
     """Decode values of the ticks topic, from records that `select_well_formed` has selected."""
     if {*map(len, values)} == {_VALUE.size}:
         return [*_VALUE_WITHOUT_ADDRESS.iter_unpack(b"".join(values))]

@@ -15,7 +15,7 @@ from headwater.model.price.archive import TimeBucket
 from headwater.model.price.band import Extremes, band_of
 from headwater.model.price.codec import BAND_HEAD, Head, columns_size, decode_head, decode_state
 from headwater.model.price.series import Tick
-from headwater.model.price.state import PricedTick, TokenState, horizon_of, window_start_of
+from headwater.model.price.state import TokenState, TokenTick, horizon_of, window_start_of
 from headwater.model.price.stats import EvaluableBand, EvaluableState
 from headwater.model.price.tail import decode_tail
 
@@ -26,7 +26,7 @@ _NO_HEAD = Head(window_start=0, recent_start=0, minute_hours=set(), band_count=0
 class StateView(NamedTuple):
     """A stored state without its future ticks. It implements stats.EvaluableState."""
 
-    newest: PricedTick | None
+    newest: TokenTick | None
     recent_start: int
     horizon: int
     minute_hours: set[int]
@@ -81,7 +81,7 @@ class BandView:
         lowest = self._doubles[at + 2 * lows]
         return lowest, -self._doubles[bisect_right(words, time, self._highs, self._highs + highs) + 2 * highs]
 
-    def last_until(self, time: int) -> Tick | None:
+    def last_up_to(self, time: int) -> Tick | None:
         _, _, recent, closes, _ = self._counts
         for start, count in ((self._recent, recent), (self._closes, closes)):
             if at := bisect_right(self._words, time, start, start + count) - start:
@@ -121,7 +121,7 @@ class TailedBand:
 
     __slots__ = ("_horizon", "_prices", "_stored", "_ticks", "_times")
 
-    def __init__(self, stored: BandView | None, ticks: Sequence[PricedTick], horizon: int) -> None:
+    def __init__(self, stored: BandView | None, ticks: Sequence[TokenTick], horizon: int) -> None:
         self._stored, self._ticks, self._horizon = stored, ticks, horizon
         self._times = tuple([tick[0] for tick in ticks])
         self._prices = tuple([tick[2] for tick in ticks])
@@ -155,8 +155,8 @@ class TailedBand:
             prices += self._stored.extremes_after(time) or ()
         return (min(prices), max(prices)) if prices else None
 
-    def last_until(self, time: int) -> Tick | None:
-        last_stored = self._stored.last_until(time) if self._stored else None
+    def last_up_to(self, time: int) -> Tick | None:
+        last_stored = self._stored.last_up_to(time) if self._stored else None
         count = bisect_right(self._times, time)
         if not count:
             return last_stored
@@ -202,8 +202,8 @@ class MergedBand:
         extremes = [extreme for part in self._parts if (extreme := part.extremes_after(time))]
         return (min(low for low, _ in extremes), max(high for _, high in extremes)) if extremes else None
 
-    def last_until(self, time: int) -> Tick | None:
-        candidates = (part.last_until(time) for part in self._parts)
+    def last_up_to(self, time: int) -> Tick | None:
+        candidates = (part.last_up_to(time) for part in self._parts)
         return max((tick for tick in candidates if tick), default=None)
 
     def first_after(self, tick: Tick) -> Tick | None:
@@ -244,7 +244,7 @@ def view_with_tail(data: bytes | None, tail: bytes | None, now: int) -> Evaluabl
     return view_with_ticks(data, decode_tail(tail) if tail else [], now)
 
 
-def view_with_ticks(data: bytes | None, ticks: Iterable[PricedTick], now: int) -> EvaluableState:
+def view_with_ticks(data: bytes | None, ticks: Iterable[TokenTick], now: int) -> EvaluableState:
     """Return the state of a token at a time, from its encoded state and from later ticks.
 
     The ticks may have any order. Raises PriceStateUnreadable.
@@ -276,13 +276,13 @@ def _bands(data: bytes, head: Head) -> dict[int, BandView]:
 
 
 def _bands_with_tail(
-    bands: Mapping[int, BandView], ticks: Sequence[PricedTick], horizon: int
+    bands: Mapping[int, BandView], ticks: Sequence[TokenTick], horizon: int
 ) -> dict[int, EvaluableBand]:
     prices = [tick[2] for tick in ticks]
     lowest = band_of(min(prices))
     if lowest == band_of(max(prices)) and bands.keys() <= {lowest}:  # a shortcut: most tokens have a single band
         return {lowest: TailedBand(bands.get(lowest), ticks, horizon)}
-    ticks_by_band: dict[int, list[PricedTick]] = {number: [] for number in bands}
+    ticks_by_band: dict[int, list[TokenTick]] = {number: [] for number in bands}
     for tick in ticks:
         ticks_by_band.setdefault(band_of(tick[2]), []).append(tick)
     return {number: TailedBand(bands.get(number), of_band, horizon) for number, of_band in ticks_by_band.items()}

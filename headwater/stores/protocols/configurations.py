@@ -12,7 +12,7 @@ from headwater.model.pagination import ListPosition
 class FlowStore(Protocol):
     """The configurations of all owners.
 
-    A configuration that this version can't read is returned like any other; its `unreadable` says why.
+    A configuration that this version can't read is returned like any other; its `unreadable_reason` says why.
     """
 
     def create(self, flow: Flow) -> None:

@@ -25,7 +25,7 @@ class DeploymentStore(Protocol):
 
     The API writes the desired state, the controller the observed state. A deployment is active until its phase is
     ABSENT; a configuration has at most one active deployment. A deployment that this version can't read is returned
-    like any other; its `unreadable` says why.
+    like any other; its `unreadable_reason` says why.
     """
 
     def request_deploy(self, owner: str, config_id: str, new: Deployment | None) -> Deployment:

@@ -20,7 +20,7 @@ from typing import TypeVar
 
 from headwater.model.price.archive import WHOLE_HOUR, ArchiveKey, TimeBucket
 from headwater.model.price.band import HOUR_MS
-from headwater.model.price.tick import partition_of, quoted_key
+from headwater.model.price.tick import key_of_quoted_ticks, partition_of
 from headwater.stores.protocols.prices import PriceWrite, StoredToken
 from headwater.stores.redis.chunks import chunks
 from headwater.stores.redis.client import Client, Script
@@ -121,7 +121,7 @@ class RedisPrices:
         bucket = TimeBucket(hour)
         commands: list[list[Command]] = [
             [
-                _get(partition, [key for row in rows for key in (tokens[row], quoted_key(tokens[row]))]),
+                _get(partition, [key for row in rows for key in (tokens[row], key_of_quoted_ticks(tokens[row]))]),
                 ("HMGET", _archive_key(partition, hour), *[_archive_field(tokens[row], bucket) for row in rows]),
             ]
             for partition, rows in rows_by_partition.items()

@@ -12,7 +12,7 @@ from headwater.model.audit import Change
 from headwater.model.deployment import Deployment
 from headwater.model.flow import Flow, PipelineConfig
 from headwater.model.key import ApiKey
-from headwater.model.stored_config import UnreadableConfig
+from headwater.model.stored_config import UnreadablePipelineConfig
 from headwater.model.value_sets import Dataset
 
 
@@ -53,7 +53,7 @@ def _content(flow: Flow, revision: int) -> str:
 def _pipeline(config: PipelineConfig) -> Any:
     return (
         config.document
-        if isinstance(config, UnreadableConfig)
+        if isinstance(config, UnreadablePipelineConfig)
         else config.without_internal_fields().model_dump(mode="json")
     )
 

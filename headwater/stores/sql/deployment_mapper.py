@@ -24,7 +24,7 @@ from headwater.model.deployment import (
     output_topics,
 )
 from headwater.model.rollout import RolloutHistoryEntry
-from headwater.model.stored_config import read_config
+from headwater.model.stored_config import read_pipeline_config
 from headwater.stores.sql import logs, store_errors
 from headwater.stores.sql.change_counter import increment
 from headwater.stores.sql.credential_rows import FIELDS, CredentialRows
@@ -102,7 +102,7 @@ _ATTRIBUTES = {column.name: column.key for column in deployments.c}
 class DeploymentMapper:
     """Maps deployments to rows.
 
-    A deployment that can't be read is returned like any other; its `unreadable` says why.
+    A deployment that can't be read is returned like any other; its `unreadable_reason` says why.
     """
 
     def __init__(self, cipher: FieldCipher) -> None:
@@ -154,7 +154,7 @@ class DeploymentMapper:
         topics = {dead_letter_topic(config_id) for config_id, _ in configs}
         for config_id, config in configs:
             if config is not None:
-                topics.update(output_topics(config_id, read_config(config)))
+                topics.update(output_topics(config_id, read_pipeline_config(config)))
         return topics
 
     def insert(self, connection: Connection, new: Deployment) -> None:
@@ -226,7 +226,7 @@ class DeploymentMapper:
         states, state_error = _read_states(row)
         values = _attributes(row) | states
         values.pop("ended_at")
-        values["config"] = config = read_config(row.config)
+        values["config"] = config = read_pipeline_config(row.config)
         values["workers"] = read_workers(row.workers) or ()
         try:
             values |= self.credentials.decrypt(row, row.id)
@@ -234,7 +234,7 @@ class DeploymentMapper:
         except DecryptionFailed:
             values |= dict.fromkeys(FIELDS, "")
             decryption_error = store_errors.UNREADABLE_SECRETS
-        return Deployment(**values, unreadable=decryption_error or state_error or config.unreadable)
+        return Deployment(**values, unreadable_reason=decryption_error or state_error or config.unreadable_reason)
 
 
 def _attributes(row: Row[Any]) -> dict[str, Any]:
@@ -257,7 +257,7 @@ def _previous_revisions(connection: Connection, *where: ColumnElement[bool]) -> 
     """Return the previous revisions that may have resources, by deployment, newest first."""
     revisions: dict[str, list[Revision]] = {}
     for row in connection.execute(_SELECT_PREVIOUS_REVISIONS.where(ACTIVE, *where)):
-        config = read_config(row.config)
+        config = read_pipeline_config(row.config)
         revisions.setdefault(row.id, []).append(Revision(row.revision, config, row.source_epoch))
     return revisions
 
@@ -293,7 +293,7 @@ def _desired_columns(deployment: Deployment) -> dict[str, Any]:
         "desired_revision": deployment.desired_revision,
         "generation": deployment.generation,
         "delete_configuration": deployment.delete_configuration,
-        "stable_revision": deployment.stable_revision,
+        "rollback_revision": deployment.rollback_revision,
     }
 
 
@@ -302,7 +302,7 @@ def _observed_columns(deployment: Deployment) -> dict[str, Any]:
         "phase": deployment.phase.value,
         "observed_revision": deployment.observed_revision,
         "observed_generation": deployment.observed_generation,
-        "stable_revision": deployment.stable_revision,
+        "rollback_revision": deployment.rollback_revision,
         "observed_credentials_version": deployment.observed_credentials_version,
         "condition": deployment.condition.value,
         "reason": deployment.reason,

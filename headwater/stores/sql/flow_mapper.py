@@ -5,7 +5,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Row, false, select
 
 from headwater.model.flow import Flow
-from headwater.model.stored_config import read_config
+from headwater.model.stored_config import read_pipeline_config
 from headwater.stores.sql import credential_rows, store_errors
 from headwater.stores.sql.credential_rows import CredentialRows
 from headwater.stores.sql.tables import ACTIVE, deployments, flow_revisions, flows
@@ -21,7 +21,7 @@ _SELECT_NEWEST_REVISIONS = (
 class FlowMapper:
     """Maps configurations to rows.
 
-    A configuration that can't be read is returned like any other; its `unreadable` says why.
+    A configuration that can't be read is returned like any other; its `unreadable_reason` says why.
     """
 
     def __init__(self, credentials: CredentialRows) -> None:
@@ -57,10 +57,10 @@ class FlowMapper:
             name=row.name,
             description=row.description,
             tags=tuple(row.tags) if has_tags else (),
-            pipeline_config=read_config(row.config),
+            pipeline_config=read_pipeline_config(row.config),
             revision=row.revision,
             created_at=row.created_at,
             updated_at=row.updated_at,
             external_id=row.external_id,
-            unreadable_fields=self._credentials.decryption_error(row) if has_tags else store_errors.UNREADABLE_TAGS,
+            other_fields_reason=self._credentials.decryption_error(row) if has_tags else store_errors.UNREADABLE_TAGS,
         )

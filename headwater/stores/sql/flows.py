@@ -14,7 +14,7 @@ from headwater.model.deployment import DesiredPhase
 from headwater.model.flow import Flow
 from headwater.model.pagination import ListPosition
 from headwater.model.quota import RevisionUsage, quotas_of_save, revision_usage
-from headwater.model.stored_config import write_config
+from headwater.model.stored_config import write_pipeline_config
 from headwater.stores.sql import audit_changes, store_errors
 from headwater.stores.sql.audit import record
 from headwater.stores.sql.change_counter import increment
@@ -64,7 +64,7 @@ class SqlFlows:
             connection.execute(saved)
             _insert_revision(connection, flow, flow.revision, usage)
             record(connection, audit_changes.saved(stored, flow))
-            if stored.unreadable_fields:
+            if stored.other_fields_reason:
                 self._renew_credentials(connection, flow.id)
 
     def _renew_credentials(self, connection: Connection, config_id: str) -> None:
@@ -162,7 +162,7 @@ def _external_id_checked(flow: Flow) -> Iterator[None]:
 
 
 def _usage(flow: Flow) -> RevisionUsage:
-    return revision_usage(write_config(flow.pipeline_config), flow.name, flow.description, *flow.tags)
+    return revision_usage(write_pipeline_config(flow.pipeline_config), flow.name, flow.description, *flow.tags)
 
 
 def _replaced_bytes(connection: Connection, flow: Flow) -> int:
@@ -173,7 +173,7 @@ def _replaced_bytes(connection: Connection, flow: Flow) -> int:
 
 def _insert_revision(connection: Connection, flow: Flow, revision: int, usage: RevisionUsage) -> None:
     """Add a revision. Its filters are no longer recorded as removed."""
-    config = write_config(flow.pipeline_config)
+    config = write_pipeline_config(flow.pipeline_config)
     content = {"config_id": flow.id, "revision": revision, "config": config, "saved_at": flow.updated_at}
     counted = asdict(usage) | {"filter_uids": " ".join(usage.filter_uids)}
     connection.execute(insert(flow_revisions).values(**content, **counted))

@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Select, bindparam, delete, exists, false, func, insert, select
 
-from headwater.model.stored_config import read_config
+from headwater.model.stored_config import read_pipeline_config
 from headwater.stores.protocols.configurations import RemovedFilter
 from headwater.stores.sql.connections import Connections
 from headwater.stores.sql.tables import (
@@ -85,7 +85,7 @@ def _filters(connection: Connection, config_id: str) -> dict[int, frozenset[str]
     stored = select(flow_revisions.c.revision, flow_revisions.c.config).where(flow_revisions.c.config_id == config_id)
     # The rows are read one by one, because each may contain megabytes of scripts.
     rows = connection.execute(stored.execution_options(yield_per=1))
-    return {row.revision: read_config(row.config).filter_uids for row in rows}
+    return {row.revision: read_pipeline_config(row.config).filter_uids for row in rows}
 
 
 def _record_removed(connection: Connection, config_id: str, uids: Collection[str], now: datetime) -> None:

@@ -155,7 +155,7 @@ deployments = Table(
     Column("phase", String, nullable=False),
     Column("observed_revision", Integer),
     Column("observed_generation", Integer, nullable=False),
-    Column("stable_revision", Integer),
+    Column("stable_revision", Integer, key="rollback_revision"),
     Column("credentials", Integer, nullable=False, server_default="1", key="credentials_version"),
     Column("observed_credentials", Integer, nullable=False, server_default="1", key="observed_credentials_version"),
     Column("condition", String, nullable=False),

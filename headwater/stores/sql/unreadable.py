@@ -10,7 +10,7 @@ from operator import attrgetter
 
 from sqlalchemy import Connection, false, select
 
-from headwater.model.stored_config import UnreadableConfig, read_config
+from headwater.model.stored_config import UnreadablePipelineConfig, read_pipeline_config
 from headwater.stores.sql import logs
 from headwater.stores.sql.deployment_mapper import DeploymentMapper, read_workers
 from headwater.stores.sql.flow_mapper import FlowMapper
@@ -58,12 +58,12 @@ OLD_REVISION = "Revision {} can't be read: {}. No rollback to it is possible; th
 def unreadable_rows(connection: Connection, deployment_mapper: DeploymentMapper) -> Iterator[UnreadableRow]:
     """Yield every row that can't be read, kind by kind."""
     for flow in FlowMapper(deployment_mapper.credentials).select(connection, flows.c.deleted == false()):
-        if flow.unreadable:
-            yield UnreadableRow("configuration", flow.id, flow.owner, flow.unreadable)
+        if flow.unreadable_reason:
+            yield UnreadableRow("configuration", flow.id, flow.owner, flow.unreadable_reason)
     yield from _old_revisions(connection)
     for deployment in deployment_mapper.list_active(connection):
-        if deployment.unreadable:
-            yield UnreadableRow("deployment", deployment.id, deployment.owner, deployment.unreadable)
+        if deployment.unreadable_reason:
+            yield UnreadableRow("deployment", deployment.id, deployment.owner, deployment.unreadable_reason)
     yield from _workers(connection)
     yield from _log_lines(connection)
     for key in connection.execute(select(api_keys)):
@@ -79,8 +79,8 @@ def _old_revisions(connection: Connection) -> Iterator[UnreadableRow]:
         .order_by(flow_revisions.c.config_id)
     )
     for row in connection.execute(old.execution_options(yield_per=1)):
-        config = read_config(row.config)
-        if isinstance(config, UnreadableConfig):
+        config = read_pipeline_config(row.config)
+        if isinstance(config, UnreadablePipelineConfig):
             reason = OLD_REVISION.format(row.revision, config.fault)
             yield UnreadableRow("revision", row.config_id, row.owner, reason)
 

@@ -15,7 +15,7 @@ from tests.unit.prices import test_quoted_ticks as cases
 
 @pytest.mark.parametrize("many", [20, 1024])
 def test_a_day_of_quoted_trade(valkey_url: str, many: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(state, "MAX_RECENT_TICKS", many)
+    monkeypatch.setattr(state, "ARCHIVE_ABOVE_TICKS", many)
     monkeypatch.setattr(cases, "START", int(time.time() * 1000))  # data that cannot be read any more expires
     draw = random.Random(many)
     with closing(connect(valkey_url)) as client:

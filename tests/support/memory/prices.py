@@ -4,7 +4,7 @@ import threading
 from collections.abc import Collection, Mapping, Sequence
 
 from headwater.model.price.archive import ArchiveKey, TimeBucket
-from headwater.model.price.tick import partition_of, quoted_key
+from headwater.model.price.tick import key_of_quoted_ticks, partition_of
 from headwater.stores.protocols.prices import PriceWrite, StoredToken
 
 
@@ -79,6 +79,6 @@ class MemoryPrices:
 
     def look_up(self, tokens: Sequence[bytes], hour: int) -> list[StoredToken]:
         """See PriceStore."""
-        stored = [self.read(partition_of(token), [token, quoted_key(token)]) for token in tokens]
+        stored = [self.read(partition_of(token), [token, key_of_quoted_ticks(token)]) for token in tokens]
         ticks = self.read_archived([(token, TimeBucket(hour)) for token in tokens])
         return [StoredToken(*own, some, *quoted) for (own, quoted), some in zip(stored, ticks, strict=True)]

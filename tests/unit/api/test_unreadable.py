@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from headwater.model.stored_config import read_config, write_config
+from headwater.model.stored_config import read_pipeline_config, write_pipeline_config
 from headwater.model.value_sets import filter_set_id
 from tests.unit.api.installation import FLOW, TOKEN, Installation, User, flow_body
 
@@ -25,8 +25,8 @@ class Damaged:
         self.path = f"{FLOW}/{flow_created['id']}"
         self.transforms = flow_created["pipeline_config"]["transforms"]
         flow = headwater.database.flows.get("alice", flow_created["id"])
-        self.stored: dict[str, Any] = json.loads(write_config(flow.pipeline_config)) | {"parallelism": 1000}
-        config = read_config(json.dumps(self.stored))
+        self.stored: dict[str, Any] = json.loads(write_pipeline_config(flow.pipeline_config)) | {"parallelism": 1000}
+        config = read_pipeline_config(json.dumps(self.stored))
         headwater.database.flows.save(replace(flow, revision=2, pipeline_config=config))
 
 
@@ -97,7 +97,7 @@ def test_all_others_are_unaffected(damaged: Damaged) -> None:
 def test_any_stored_configuration_can_be_read_and_repaired(headwater: Installation, alice: User, text: str) -> None:
     flow_created = alice.create()
     flow = headwater.database.flows.get("alice", flow_created["id"])
-    headwater.database.flows.save(replace(flow, revision=2, pipeline_config=read_config(text)))
+    headwater.database.flows.save(replace(flow, revision=2, pipeline_config=read_pipeline_config(text)))
     path = f"{FLOW}/{flow_created['id']}"
     assert alice.get(path).json()["pipeline_config"] == (json.loads(text) if text == "[1]" else text)
     assert alice.put(path, flow_body()).json()["revision"] == 3

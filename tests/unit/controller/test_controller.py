@@ -29,10 +29,10 @@ class TestUp:
         assert world.active is not None
         assert world.active.is_reconciled
         assert (world.active.phase, world.active.observed_revision) == (Phase.RUNNING, 1)
-        assert (world.active.condition, world.active.stable_revision) == (Condition.ROLLING_OUT, None)
+        assert (world.active.condition, world.active.rollback_revision) == (Condition.ROLLING_OUT, None)
         assert "30 s" in world.active.reason
         world.run(ticks=70)
-        assert (world.active.condition, world.active.stable_revision) == (Condition.STABLE, 1)
+        assert (world.active.condition, world.active.rollback_revision) == (Condition.STABLE, 1)
         assert world.active.reason == ""
         assert [w.is_ready for w in world.active.workers] == [True]
 

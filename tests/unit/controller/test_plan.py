@@ -54,7 +54,7 @@ RUNNING = replace(
     observed_revision=1,
     observed_generation=1,
     condition=Condition.STABLE,
-    stable_revision=1,
+    rollback_revision=1,
 )
 ROLLING = replace(
     RUNNING,
@@ -64,7 +64,7 @@ ROLLING = replace(
     previous_revisions=(REVISION_1,),
 )
 ON_PROBATION = replace(ROLLING, observed_revision=2, observed_generation=2)
-STABLE_2 = replace(ON_PROBATION, condition=Condition.STABLE, stable_revision=2)
+STABLE_2 = replace(ON_PROBATION, condition=Condition.STABLE, rollback_revision=2)
 ROLLED_BACK = replace(ROLLING, observed_generation=2, condition=Condition.ROLLED_BACK)
 
 
@@ -200,13 +200,13 @@ OLD, NEW = workers_of(ROLLING, REVISION_1), workers_of(ROLLING, ROLLING.desired_
             id="a teardown removes all in order",
         ),
         pytest.param(
-            replace(ROLLING, unreadable="why", credentials_version=2),
+            replace(ROLLING, unreadable_reason="why", credentials_version=2),
             ObservedState(NOW, workers=[status(OLD)]),
             [],
             id="what can't be read is left alone, its workers too",
         ),
         pytest.param(
-            replace(RUNNING, unreadable="why", desired=DesiredPhase.ABSENT),
+            replace(RUNNING, unreadable_reason="why", desired=DesiredPhase.ABSENT),
             ObservedState(NOW, workers=[status(OLD)]),
             [StopWorkers, RemoveAll, StoreObservation],
             id="what can't be read is torn down all the same",

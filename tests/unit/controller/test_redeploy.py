@@ -160,7 +160,7 @@ class TestRedeploy:
             self.stabilise(world)
             world.run(ticks=5)
         assert world.active is not None
-        assert (world.active.stable_revision, [other.number for other in world.active.previous_revisions]) == (2, [1])
+        assert (world.active.rollback_revision, [other.number for other in world.active.previous_revisions]) == (2, [1])
         world.auto = True
         world.start_controller()
         world.run(ticks=5)
@@ -294,7 +294,7 @@ class TestRedeploy:
         self, world: World, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         self.save(world)
-        monkeypatch.setattr(Bindings, "of", lambda *_, **__: None)
+        monkeypatch.setattr(Bindings, "find", lambda *_, **__: None)
         world.run(ticks=10)
         assert world.active is not None
         assert world.active.is_reconciled

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.model.flow import PipelineConfig
-from headwater.model.stored_config import UnreadableConfig, read_config, write_config
+from headwater.model.stored_config import UnreadablePipelineConfig, read_pipeline_config, write_pipeline_config
 from headwater.model.transforms import MAX_TRANSFORMS
 from headwater.model.transforms.base import TransformIdentity
 from headwater.model.transforms.v8 import MAX_SCRIPT_BYTES
@@ -28,17 +28,17 @@ JSON = st.recursive(
 )
 
 
-def unreadable(**fields: Any) -> UnreadableConfig:
-    config = read_config(json.dumps(STORED | fields))
-    assert isinstance(config, UnreadableConfig)
+def unreadable(**fields: Any) -> UnreadablePipelineConfig:
+    config = read_pipeline_config(json.dumps(STORED | fields))
+    assert isinstance(config, UnreadablePipelineConfig)
     return config
 
 
 def test_what_can_be_read_is_the_plain_model() -> None:
-    config = read_config(json.dumps(STORED))
+    config = read_pipeline_config(json.dumps(STORED))
     assert type(config) is PipelineConfig
-    assert config.unreadable == ""
-    assert read_config(write_config(config)) == config
+    assert config.unreadable_reason == ""
+    assert read_pipeline_config(write_pipeline_config(config)) == config
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_what_can_be_read_is_the_plain_model() -> None:
     ],
 )
 def test_the_error_says_what_is_wrong_and_what_to_do(fields: dict[str, Any], why: str) -> None:
-    message = unreadable(**fields).unreadable
+    message = unreadable(**fields).unreadable_reason
     assert why in message
     assert message.endswith("Save it again with PUT, or delete it.")
     assert len(message) < 300
@@ -79,14 +79,14 @@ def test_parts_that_can_be_read_are_known() -> None:
 
 
 def test_all_uids_in_truncated_text_may_be_filters() -> None:
-    config = read_config(json.dumps(STORED)[:-4])
+    config = read_pipeline_config(json.dumps(STORED)[:-4])
     assert config.filter_uids >= {"s", "f"}
 
 
 def test_too_deeply_nested_text_is_an_error() -> None:
     text = "[" * 100_000
-    config = read_config(text)
-    assert isinstance(config, UnreadableConfig)
+    config = read_pipeline_config(text)
+    assert isinstance(config, UnreadablePipelineConfig)
     assert config.document == text
     assert config.transform_identities == ()
 
@@ -95,10 +95,10 @@ def test_too_deeply_nested_text_is_an_error() -> None:
 def test_any_stored_text_is_read(value: Any) -> None:
     """The text is also written back unchanged."""
     text = json.dumps(value)
-    config = read_config(text)
-    assert write_config(config) == text or type(config) is PipelineConfig
-    if isinstance(config, UnreadableConfig):
+    config = read_pipeline_config(text)
+    assert write_pipeline_config(config) == text or type(config) is PipelineConfig
+    if isinstance(config, UnreadablePipelineConfig):
         assert config.document == json.loads(text)
-        assert config.unreadable
+        assert config.unreadable_reason
         assert len(config.transform_identities) >= len(config.filter_uids)
         assert isinstance(config.sinks, list)

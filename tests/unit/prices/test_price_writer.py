@@ -145,7 +145,7 @@ def work(writer: PriceWriter, topic: Topic, positions: dict[int, int], draw: ran
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("many", [20, 1024])
 def test_kills_and_outages_change_nothing(seed: int, many: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headwater.model.price.state.MAX_RECENT_TICKS", many)
+    monkeypatch.setattr("headwater.model.price.state.ARCHIVE_ABOVE_TICKS", many)
     draw = random.Random(seed)
     topic, store = trades(draw, 4, 1500), Unreliable(draw, 0.15)
     for life in range(12):

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from headwater.model.price import state
 from headwater.model.price.quote_history import QUOTE_STALE_MS
 from headwater.model.price.series import Tick
-from headwater.model.price.tick import TICKS_PARTITIONS, TICKS_TOPIC, encode_tick, partition_of, quoted_key
+from headwater.model.price.tick import TICKS_PARTITIONS, TICKS_TOPIC, encode_tick, key_of_quoted_ticks, partition_of
 from headwater.model.record import RecordBatch
 from headwater.prices.price_writer import PriceWriter
 from headwater.prices.quoted_ticks import MAX_AGE_MS, QUOTE_WINDOW_MS
@@ -158,7 +158,7 @@ def arrive(worker: Worker, ticks: Sequence[Fed], draw: random.Random) -> None:
 
 def check_any_order(ticks: list[Fed], wait: int, filter_outliers: bool, draw: random.Random, many: int) -> None:
     worker = Worker()
-    with patch.object(state, "MAX_RECENT_TICKS", many):
+    with patch.object(state, "ARCHIVE_ABOVE_TICKS", many):
         arrive(worker, ticks, draw)
         worker.check(filter_outliers=filter_outliers)
         if draw.random() < 0.5:
@@ -210,7 +210,7 @@ def day_of_trade(draw: random.Random, count: int) -> list[Fed]:
 @pytest.mark.parametrize("many", [20, 1024])
 @pytest.mark.parametrize("seed", range(2))
 def test_a_day_of_trade(seed: int, many: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(state, "MAX_RECENT_TICKS", many)
+    monkeypatch.setattr(state, "ARCHIVE_ABOVE_TICKS", many)
     draw = random.Random(seed)
     worker, ticks = Worker(), day_of_trade(draw, 900)
     for at in range(0, len(ticks), 100):
@@ -296,7 +296,7 @@ def test_many_ticks_are_settled_before_their_time(monkeypatch: pytest.MonkeyPatc
     for number in range(100):
         worker.feed([Fed("0xaa", (START - number, number, 1 + number / 1000), "0xee")])
         worker.store_all()
-    partition, key = partition_of(b"base:0xaa"), quoted_key(b"base:0xaa")
+    partition, key = partition_of(b"base:0xaa"), key_of_quoted_ticks(b"base:0xaa")
     [(_, tail)] = worker.store.read(partition, [key])
     assert len(tail or b"") < 2100
     worker.check()

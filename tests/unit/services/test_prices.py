@@ -12,7 +12,7 @@ from headwater.model.price.quoted_state import QuotedState, encode_entries
 from headwater.model.price.series import Tick
 from headwater.model.price.state import TokenState
 from headwater.model.price.tail import encode_tail
-from headwater.model.price.tick import TICKS_PARTITIONS, encode_value, partition_of, quoted_key, token_key
+from headwater.model.price.tick import TICKS_PARTITIONS, encode_value, key_of_quoted_ticks, partition_of, token_key
 from headwater.services.prices import PriceResult, Prices, Token
 from headwater.stores.protocols.prices import PriceWrite
 from tests.support.memory.prices import MemoryPrices
@@ -68,7 +68,7 @@ def test_a_crash_is_accepted_with_its_share_of_minutes() -> None:
 
 
 def test_the_key_of_quoted_ticks_is_no_token() -> None:
-    store, key = MemoryPrices(), quoted_key(token_key(*TOKEN).encode())
+    store, key = MemoryPrices(), key_of_quoted_ticks(token_key(*TOKEN).encode())
     store.acquire_partitions("one", "topic", range(TICKS_PARTITIONS))
     ticks = encode_entries([encode_value(NOW, 0, 1.0, 6) + b"0xbb\0"], NOW)
     store.write(partition_of(key), "one", PriceWrite(1, {}, {}, {key: ticks}))
@@ -130,7 +130,7 @@ def test_ticks_behind_a_state_that_are_cut_off_take_the_price_of_their_own_token
 
 
 def test_quoted_ticks_that_are_cut_off_take_the_price_of_their_own_token_alone() -> None:
-    key = quoted_key(token_key(*QUIET).encode())
+    key = key_of_quoted_ticks(token_key(*QUIET).encode())
     entries = encode_entries([encode_value(NOW, 0, 1.0, 6) + b"0xaa\0"] * 2, NOW)
     whole = QuotedState(encode_state(state_of(crash(-1))), [(NOW, 0, 100.0)], entries).encode()
     for size in (1, 7, 12, 30, 40, 80, len(whole) // 2, len(whole) - 1):

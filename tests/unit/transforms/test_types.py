@@ -6,7 +6,7 @@ import pytest
 from pydantic import TypeAdapter
 
 from headwater.model.flow import PipelineConfig
-from headwater.model.stored_config import read_config, write_config
+from headwater.model.stored_config import read_pipeline_config, write_pipeline_config
 from headwater.model.transforms import TRANSFORM_MODELS, NewTransform, Transform
 from headwater.model.transforms.v8 import CheckedScript
 from headwater.services.findings import Findings
@@ -42,7 +42,7 @@ def test_models_and_code_are_of_the_same_types() -> None:
 class TestEachType:
     def test_its_example_is_stored_and_read_again(self, type_: str) -> None:
         config = pipeline(saved(type_))
-        assert read_config(write_config(config)) == config
+        assert read_pipeline_config(write_pipeline_config(config)) == config
 
     def test_users_see_what_they_have_sent(self, type_: str) -> None:
         visible = saved(type_).without_internal_fields().model_dump()

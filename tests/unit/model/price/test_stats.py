@@ -42,7 +42,7 @@ class Stored:
         folded = TokenState() if self.state is None else decode_state(self.state)
         packed = [(*tick, 6, self.address[: tick[1] % 5]) for tick in ticks]
         folded.fold_all([*(tail.decode_tail(self.tail) if self.tail else ()), *packed], now)
-        folded.bound_size()
+        folded.archive_excess_ticks()
         for bucket, ticks in folded.to_archive.items():
             self.archived[bucket] = archive.encode_archived(bucket, [*ticks, *self._stored(bucket).ticks()])
         self.state, self.tail = encode_state(folded), None
@@ -96,7 +96,7 @@ def test_any_ticks_in_any_order(
     with_repeats = ticks + draw.sample(ticks, len(ticks) // 10)
     draw.shuffle(with_repeats)
     stored = Stored()
-    with patch.object(state, "MAX_RECENT_TICKS", many):
+    with patch.object(state, "ARCHIVE_ABOVE_TICKS", many):
         for batch in batches(with_repeats, draw):
             if draw.random() < 0.5:
                 stored.append(batch)
@@ -118,7 +118,7 @@ def test_many_tokens_in_one_call(series: list[list[Tick]], wait: int, draw: rand
     all_times = [time for ticks in series for time, _, _ in ticks]
     now = max(all_times, default=START) + wait
     stored_tokens = [Stored(draw.choice([b"", b"", b"", b"Mint"])) for _ in series]
-    with patch.object(state, "MAX_RECENT_TICKS", many):
+    with patch.object(state, "ARCHIVE_ABOVE_TICKS", many):
         for stored, ticks in zip(stored_tokens, series, strict=True):
             for batch in batches(ticks, draw):
                 draw.choice([stored.append, stored.append, stored.fold])(batch)
@@ -151,7 +151,7 @@ def walk(draw: random.Random, days: float) -> list[Tick]:
 @pytest.mark.parametrize("many", [0, 30, 1024])
 @pytest.mark.parametrize("seed", range(4))
 def test_three_days_of_trade(seed: int, many: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(state, "MAX_RECENT_TICKS", many)
+    monkeypatch.setattr(state, "ARCHIVE_ABOVE_TICKS", many)
     draw = random.Random(seed)
     all_ticks = walk(draw, 3)
     for _ in range(8):
