@@ -101,7 +101,7 @@ class TestSecrets:
             two.deployments.request_credential_rotation(OWNER, "f1", "new")
 
     def test_a_save_generates_new_passwords(self, two: Database) -> None:
-        two.flows.save(next_revision(two.flows.get(OWNER, "f1"), unreadable_fields=""))
+        two.flows.save(next_revision(two.flows.get(OWNER, "f1"), other_fields_reason=""))
         renewed = two.deployments.active("f1")
         assert renewed is not None
         assert (renewed.unreadable_reason, renewed.has_secrets) == ("", True)
