@@ -62,6 +62,9 @@ def open_topic_writer(settings: Settings, chain: str, entity: str, *, zerolag: b
 
 
 def write_to_stream(data_dir: Path, chain: str, entity: str, lines: Iterator[bytes], rate: float) -> int:
-    """Write lines to a stream of the installation in `data_dir`. Returns how many were written."""
-    with open_topic_writer(Settings(data_dir=data_dir), chain, entity) as writer:
+    """Write lines to a stream of the installation in `data_dir`. Returns how many were written.
+
+    All other settings have their defaults: the variables of this process may name another installation.
+    """
+    with open_topic_writer(Settings.model_construct(data_dir=data_dir), chain, entity) as writer:
         return writer.write_lines(lines, rate)

@@ -11,7 +11,7 @@ from headwater.settings import Settings
 
 def register(app: typer.Typer) -> None:
     """Add this module's command."""
-    app.command()(takes_settings("cache_dir")(demo))
+    app.command()(takes_settings("cache_dir", "kafka_java")(demo))
 
 
 def demo(
@@ -36,4 +36,4 @@ def demo(
 
     configure_logging("warning")
     stream = recorded(file, chain, entity) if file else generated(records)
-    raise typer.Exit(Demo(stream, settings.cache_dir, write_to_stream, Console()).run())
+    raise typer.Exit(Demo(stream, settings, write_to_stream, Console()).run())

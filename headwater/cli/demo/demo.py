@@ -18,10 +18,13 @@ import httpx2
 from confluent_kafka import Consumer, TopicPartition
 from rich.console import Console
 
+from headwater.app.environments import PROXIES
+from headwater.children import inherited_environment
 from headwater.cli.demo import prices
 from headwater.cli.demo.screen import Screen, percentiles
 from headwater.cli.demo.streams import DemoStream, canonical
 from headwater.errors import SetupError
+from headwater.settings import Settings
 
 START_WITHIN_S = 120.0
 STOP_WITHIN_S = 60.0
@@ -39,26 +42,26 @@ class Demo:
 
     Args:
         stream: The records to write, and the pipeline that filters them.
-        cache_dir: The cache of the embedded Kafka.
+        settings: The settings of the embedded Kafka.
         write: Writes records to a stream.
         console: Where the demo prints.
     """
 
-    def __init__(self, stream: DemoStream, cache_dir: Path, write: WriteRecords, console: Console) -> None:
+    def __init__(self, stream: DemoStream, settings: Settings, write: WriteRecords, console: Console) -> None:
         self._stream = stream
-        self._cache_dir = cache_dir
+        self._settings = settings
         self._write = write
         self._console = console
         self._sent = 0
         self._results: Counter[str] = Counter()
-        self._read_sources: set[str] = set()
+        self._seen_record_ids: set[str] = set()
 
     def run(self) -> int:
         """Run all steps. Returns the exit status: 0 when all results are as expected, otherwise 1."""
         with tempfile.TemporaryDirectory(prefix="headwater-demo-") as folder, Screen(self._console) as screen:
             data_dir = Path(folder) / "data"
             started = time.monotonic()
-            with running(data_dir, self._cache_dir) as client:
+            with running(data_dir, self._settings) as client:
                 screen.say(f"1. Started Kafka, Valkey, API and controller in {time.monotonic() - started:.1f} s.")
                 return self._run(client, data_dir, screen)
 
@@ -192,10 +195,10 @@ class Demo:
                 error, value = message.error(), message.value()
                 if error is not None or value is None:
                     raise SetupError(f"Reading the pipeline's topic failed: {error}.")
-                source = str(dict(message.headers() or [])["headwater-src"])
-                if source in self._read_sources:
+                record_id = str(dict(message.headers() or [])["headwater-src"])
+                if record_id in self._seen_record_ids:
                     continue
-                self._read_sources.add(source)
+                self._seen_record_ids.add(record_id)
                 latencies.append(time.time() * 1000 - message.timestamp()[1])
                 record = json.loads(value)
                 self._results[canonical(record)] += 1
@@ -218,12 +221,20 @@ class Demo:
 
 
 @contextlib.contextmanager
-def running(data_dir: Path, cache_dir: Path) -> Iterator[httpx2.Client]:
-    """Run `headwater up` in a child process, which is stopped at the end."""
+def running(data_dir: Path, settings: Settings) -> Iterator[httpx2.Client]:
+    """Run `headwater up` in a child process, which is stopped at the end.
+
+    The process gets no variable HEADWATER_*, because such variables may name another installation.
+    """
     port = _free_port()
-    flags = ["--data-dir", str(data_dir), "--cache-dir", str(cache_dir), "--port", str(port)]
+    flags = ["--data-dir", str(data_dir), "--cache-dir", str(settings.cache_dir), "--port", str(port)]
+    flags += ["--kafka-java", settings.kafka_java] if settings.kafka_java else []
     command = [sys.executable, "-m", "headwater", "up", *flags]
-    with tempfile.TemporaryFile() as output, subprocess.Popen(command, stdout=output, stderr=output) as process:
+    environment = inherited_environment(*PROXIES)
+    with (
+        tempfile.TemporaryFile() as output,
+        subprocess.Popen(command, stdout=output, stderr=output, env=environment) as process,
+    ):
         try:
             yield _wait_until_ready(process, data_dir, port, lambda: _last_lines(output))
         finally:

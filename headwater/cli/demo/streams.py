@@ -128,7 +128,7 @@ def recorded(path: Path, chain: str, entity: str) -> DemoStream:
     lines = list(read_lines(path))
     try:
         records = [json.loads(line) for line in lines]
-        name = next(field for field in ADDRESS_FIELDS if all(field in record for record in records))
+        name = next(field for field in ADDRESS_FIELDS if records and all(field in dict(record) for record in records))
     except (ValueError, TypeError, StopIteration):
         raise SetupError(
             f"{path} is not usable for the demo: it must hold one JSON object a line, each with one of the members "

@@ -1,0 +1,60 @@
+"""The demo uses only its own temporary installation, and rejects files that it can't use."""
+
+import os
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headwater.app import topic_writer
+from headwater.cli.demo.demo import running
+from headwater.cli.demo.streams import recorded
+from headwater.errors import SetupError
+from headwater.settings import Settings
+
+
+@pytest.fixture(autouse=True)
+def _settings_of_the_operator(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HEADWATER_REDIS_URL", "redis://127.0.0.1:1/0")
+    monkeypatch.setenv("HEADWATER_KAFKA_BOOTSTRAP_SERVERS", "127.0.0.1:1")
+
+
+def test_the_services_of_the_demo_do_not_inherit_the_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    environments: list[Any] = []
+
+    def start(*_: object, env: Any = None, **__: object) -> None:
+        environments.append(os.environ if env is None else env)
+        raise OSError
+
+    monkeypatch.setattr(subprocess, "Popen", start)
+    with pytest.raises(OSError), running(tmp_path, Settings(cache_dir=tmp_path)):  # noqa: PT011  # from `start`
+        pass
+    [environment] = environments
+    assert "PATH" in environment
+    assert [name for name in environment if name.startswith("HEADWATER_")] == []
+
+
+def test_the_records_of_the_demo_are_written_to_its_own_kafka(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[Settings] = []
+
+    @contextmanager
+    def open_topic_writer(settings: Settings, *_: object) -> Iterator[Any]:
+        opened.append(settings)
+        raise SetupError("opened")
+        yield
+
+    monkeypatch.setattr(topic_writer, "open_topic_writer", open_topic_writer)
+    with pytest.raises(SetupError, match="opened"):
+        topic_writer.write_to_stream(tmp_path, "base", "log", iter(()), 0)
+    assert [(each.data_dir, each.kafka_bootstrap_servers) for each in opened] == [(tmp_path, "")]
+
+
+@pytest.mark.parametrize("content", ["", "5\n", '"address"\n', '{"other": 1}\n'])
+def test_a_file_without_usable_records(content: str, tmp_path: Path) -> None:
+    file = tmp_path / "records.jsonl"
+    file.write_text(content)
+    with pytest.raises(SetupError, match="one JSON object a line"):
+        recorded(file, "base", "log")
