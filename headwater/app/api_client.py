@@ -6,6 +6,7 @@ from typing import Any
 
 import httpx2
 
+from headwater.app.api_url import local_api_url
 from headwater.app.data_directory import DataDirectory
 from headwater.errors import SetupError
 from headwater.services.prices import MAX_TOKENS
@@ -20,7 +21,7 @@ class ApiClient:
 
     def __init__(self, settings: Settings, url: str) -> None:
         self._http = httpx2.Client(
-            base_url=_address(url or f"http://{settings.host}:{settings.port}"),
+            base_url=_parsed(url or local_api_url(settings)),
             headers={"X-API-Key": _key(settings)},
             timeout=DEPLOY_WITHIN_S,
         )
@@ -58,7 +59,7 @@ class ApiClient:
         priced = set[str]()
         for first in range(0, len(tokens), MAX_TOKENS):
             response = self._call("POST", "/api/v1/developer/prices/stats", tokens[first : first + MAX_TOKENS])
-            priced |= {item["mint"] for item in response["items"]}
+            priced |= {item["mint"] for item in response["items"]}  # on all chains, `mint` is the token's address
         return priced
 
     def _call(self, method: str, path: str, body: Any = None) -> Any:
@@ -79,7 +80,7 @@ class ApiClient:
         raise SetupError(f"{problem['detail']}{faults}")
 
 
-def _address(url: str) -> httpx2.URL:
+def _parsed(url: str) -> httpx2.URL:
     try:
         return httpx2.URL(url)
     except httpx2.InvalidURL as error:

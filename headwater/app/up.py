@@ -12,6 +12,7 @@ from functools import partial
 import httpx2
 import structlog
 
+from headwater.app.api_url import api_url, local_api_url
 from headwater.app.data_directory import DataDirectory, require_platform
 from headwater.app.database import provide_local_key
 from headwater.app.endpoints import Endpoints
@@ -151,9 +152,8 @@ def wait_until_serving(settings: Settings, supervisor: Supervisor, stop: threadi
     Returns False when a signal stops this process before that. Raises SetupError when the API is not ready within
     SERVING_WITHIN_S seconds; the message contains the last response.
     """
-    host = "127.0.0.1" if settings.host in ("0.0.0.0", "::") else settings.host  # noqa: S104  # compared, not bound
     deadline, last_response = time.monotonic() + SERVING_WITHIN_S, "no response"
-    with httpx2.Client(base_url=f"http://{host}:{settings.port}", timeout=5) as client:
+    with httpx2.Client(base_url=local_api_url(settings), timeout=5) as client:
         while not stop.wait(TICK_S):
             supervisor.restart_ended()
             if names := supervisor.essential_ended_with(SETUP_ERROR_STATUS):
@@ -174,7 +174,7 @@ def wait_until_serving(settings: Settings, supervisor: Supervisor, stop: threadi
 def greeting(settings: Settings, data_directory: DataDirectory) -> list[str]:
     """Return the lines that are printed when everything is ready."""
     lines = [
-        f"Headwater is ready:  http://{settings.host}:{settings.port}  (API, reference at /docs)",
+        f"Headwater is ready:  {api_url(settings.host, settings.port)}  (API, reference at /docs)",
         f"API key in:          {data_directory.api_key}",
     ]
     if settings.host not in LOCAL_HOSTS:

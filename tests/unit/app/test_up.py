@@ -1,11 +1,16 @@
-"""The essential children of `headwater up`."""
+"""The start of `headwater up`: its essential children, and the address of the API."""
 
+import socket
 import sys
 import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
 
 import pytest
 
-from headwater.app.up import supervised, wait_until_serving
+from headwater.app.api_client import ApiClient
+from headwater.app.data_directory import DataDirectory
+from headwater.app.up import greeting, supervised, wait_until_serving
 from headwater.children import spawn
 from headwater.errors import SetupError
 from headwater.settings import Settings
@@ -19,3 +24,33 @@ def test_the_start_fails_if_an_essential_child_exits() -> None:
             supervisor.start(SupervisedProcess(name, lambda: spawn(refuser), essential=essential)).wait(10)
         with pytest.raises(SetupError, match="The controller process"):
             wait_until_serving(Settings(), supervisor, threading.Event())
+
+
+class _Ready(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        """Log nothing."""
+
+
+class _ServerV6(HTTPServer):
+    address_family = socket.AF_INET6
+
+
+@pytest.mark.parametrize("host", ["::1", "::"])
+def test_an_api_on_an_ipv6_address_becomes_ready(host: str) -> None:
+    with _ServerV6(("::1", 0), _Ready) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        settings = Settings(host=host, port=server.server_port)
+        with supervised() as supervisor:
+            assert wait_until_serving(settings, supervisor, threading.Event())
+        server.shutdown()
+
+
+def test_an_ipv6_address_in_the_url_of_the_api(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HEADWATER_API_KEY", "key")
+    settings = Settings(host="::1", port=8123, data_dir=tmp_path)
+    assert "http://[::1]:8123 " in greeting(settings, DataDirectory(tmp_path))[0]
+    ApiClient(settings, "").close()
