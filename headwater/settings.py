@@ -9,7 +9,7 @@ import os
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, SecretStr
+from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
@@ -20,7 +20,7 @@ PREFIX = "HEADWATER_"
 DEFAULT_DATA_DIR = Path(".headwater")
 
 _EMPTY_IS_NONE = BeforeValidator(lambda value: value or None)
-_OptionalPath = Annotated[Path | None, _EMPTY_IS_NONE]
+_OptionalPath = Annotated[Path | None, _EMPTY_IS_NONE, AfterValidator(lambda path: path and path.expanduser())]
 LogLevel = Annotated[Literal["debug", "info", "warning", "error"], BeforeValidator(str.lower)]
 
 
@@ -103,7 +103,7 @@ class Settings(BaseSettings):
         0,
         ge=0,
         le=65535,
-        description="Port on 127.0.0.1 with the Prometheus metrics of single pipelines; 0 means none.",
+        description="Port on 127.0.0.1 with the Prometheus metrics of each pipeline; 0 means none.",
     )
     prices_metrics_port: int = Field(
         0,
@@ -156,7 +156,9 @@ class Settings(BaseSettings):
     )
     kafka_aws_region: str = Field("", description="The cluster's region, for AWS_MSK_IAM.")
     kafka_reader_bootstrap_servers: str = Field(
-        "", description="Bootstrap servers for readers, `host:port,…`; default: `kafka_bootstrap_servers`."
+        "",
+        description="Bootstrap servers for readers, which are the users' consumers of output topics: `host:port,…`; "
+        "default: `kafka_bootstrap_servers`.",
     )
     kafka_reader_security_protocol: Annotated[SecurityProtocol | None, _EMPTY_IS_NONE] = Field(
         None, description="The readers' security protocol; default: `kafka_security_protocol`."
@@ -279,10 +281,10 @@ class Settings(BaseSettings):
     )
     v8_jit: bool = Field(False, description="Run scripts with V8's JIT compiler (see docs/sandbox.md).")
     price_filter: bool = Field(True, description="Exclude outliers from token prices (see docs/prices.md).")
-    stream_bindings: Path | None = Field(
+    stream_bindings: _OptionalPath = Field(
         None, description="JSON file that says where each stream is (see docs/stream_bindings.md)."
     )
-    ingests: Path | None = Field(
+    ingests: _OptionalPath = Field(
         None, description="JSON file with the ingests that `headwater up` runs (see docs/ingest.md)."
     )
 

@@ -41,6 +41,16 @@ class TestSettings:
         assert refused.exit_code == 2
         assert "HEADWATER_PORT" in refused.stderr
 
+    @pytest.mark.parametrize("name", ["stream_bindings", "ingests"])
+    def test_an_empty_variable_of_a_path_is_not_set(self, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv(f"HEADWATER_{name.upper()}", "")
+        assert getattr(Settings(), name) is None
+
+    @pytest.mark.parametrize("name", ["stream_bindings", "ingests"])
+    def test_a_path_may_begin_with_the_home_directory(self, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv(f"HEADWATER_{name.upper()}", "~/file.json")
+        assert getattr(Settings(), name) == Path.home() / "file.json"
+
     def test_a_log_level_in_any_case(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("HEADWATER_LOG_LEVEL", "Warning")
         assert RUN.invoke(app, ["settings"]).exit_code == 0
