@@ -7,9 +7,10 @@ during the backup.
 
 import base64
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager, nullcontext
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,8 @@ def backup(settings: Settings, path: Path, *, with_keys: bool = True) -> dict[st
     endpoints = Endpoints.from_settings(settings)
     if endpoints.embeds_database:
         endpoints.data_directory.require_exists("HEADWATER_DATABASE_URL")
+    if endpoints.embeds_valkey:
+        endpoints.data_directory.require_exists("HEADWATER_REDIS_URL")
     path = path.expanduser().absolute()
     with (
         _locked_against_restore(endpoints.data_directory),
@@ -66,6 +69,58 @@ def backup(settings: Settings, path: Path, *, with_keys: bool = True) -> dict[st
         archive.close(description)
     with reading(path) as written:
         return written.manifest
+
+
+@contextmanager
+def _locked_against_restore(data_directory: DataDirectory) -> Iterator[None]:
+    """Prevent restores into a data directory during the block.
+
+    Raises SetupError when a restore is in progress or was interrupted.
+    """
+    with data_directory.database_lock() if data_directory.path.exists() else nullcontext():
+        data_directory.require_restored()
+        yield
+
+
+@contextmanager
+def _set_store(endpoints: Endpoints, *, holds_lock: bool = False) -> Iterator[Client]:
+    """Open a client of the set store.
+
+    The embedded set store runs during the block. It is started unless `headwater up` runs it. Raises SetupError when
+    another backup of the same data directory is in progress, because that one may run the set store.
+
+    Args:
+        endpoints: The endpoints of the installation.
+        holds_lock: Whether this process already holds the lock of `headwater up`, which runs the embedded set store.
+    """
+    with ExitStack() as stack:
+        if endpoints.embeds_valkey and (holds_lock or _acquire_locks(endpoints.data_directory, stack)):
+            stack.enter_context(_running(endpoints.embedded_valkey()))
+        yield stack.enter_context(closing(connect(endpoints.redis_url(), reply_timeout_s=REPLY_TIMEOUT_S)))
+
+
+def _acquire_locks(data_directory: DataDirectory, stack: ExitStack) -> bool:
+    """Acquire the locks of `headwater backup` and `headwater up` until the stack is closed.
+
+    Raises SetupError when another backup holds its lock. Returns False when `headwater up` holds the other lock.
+    """
+    stack.enter_context(data_directory.locked("backup"))
+    try:
+        stack.enter_context(data_directory.locked("up"))
+    except SetupError:
+        return False
+    return True
+
+
+@contextmanager
+def _running(valkey: EmbeddedValkey) -> Iterator[None]:
+    """Run the embedded set store during the block."""
+    child = valkey.start()
+    try:
+        valkey.wait_ready(child, READY_WITHIN_S)
+        yield
+    finally:
+        child.stop(READY_WITHIN_S)
 
 
 def _write_stores(archive: ArchiveWriter, endpoints: Endpoints, client: Client) -> dict[str, Any]:
@@ -121,27 +176,13 @@ def restore(settings: Settings, path: Path, *, replace: bool = False) -> dict[st
                 _require_empty(endpoints)
             cipher = FieldCipher(_secret_key_of(archive, endpoints), *old_secret_keys(settings))
             database_backup.require_known(str(archive.manifest["schema"]))
-            draft = _draft_database(endpoints, archive, cipher) if endpoints.embeds_database else None
+            stamp = f"before-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
+            replace_database = _prepare_database(endpoints, archive, cipher, stamp)
             with data_directory.restoring():
-                stamp = f"before-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
-                if draft is None:
-                    _load_database(endpoints, archive, cipher)
-                else:
-                    _place_database(endpoints, draft, stamp)
+                replace_database()
                 _restore_set_store(endpoints, archive, stamp)
                 _restore_files(endpoints, archive, stamp)
         return archive.manifest
-
-
-@contextmanager
-def _locked_against_restore(data_directory: DataDirectory) -> Iterator[None]:
-    """Prevent restores into a data directory during the block.
-
-    Raises SetupError when a restore is in progress or was interrupted.
-    """
-    with data_directory.database_lock() if data_directory.path.exists() else nullcontext():
-        data_directory.require_restored()
-        yield
 
 
 def _secret_key_of(archive: Archive, endpoints: Endpoints) -> bytes:
@@ -197,16 +238,16 @@ def _require_empty(endpoints: Endpoints) -> None:
         raise SetupError("Valkey or Redis holds data already. `headwater restore --replace` replaces it.")
 
 
-def _load(url: str, archive: Archive, cipher: FieldCipher, min_fencing_token: int = 0) -> None:
-    """Write the rows of a backup into a database, and check that the secret key fits."""
-    rows = ((str(name), values) for name, values in archive.lines(DATABASE))
-    _check_counts(database_backup.load(url, str(archive.manifest["schema"]), rows, min_fencing_token), archive)
-    open_database(url, cipher).close()
+def _prepare_database(endpoints: Endpoints, archive: Archive, cipher: FieldCipher, stamp: str) -> Callable[[], None]:
+    """Return a function that replaces the database by the backup.
 
-
-def _load_database(endpoints: Endpoints, archive: Archive, cipher: FieldCipher) -> None:
-    """Load the backup into a database server, in place of its data."""
-    _load(endpoints.database_url(), archive, cipher)
+    A database file is written in advance, so that an error up to here changes nothing. The data of a database server
+    are replaced when the function is called.
+    """
+    if not endpoints.embeds_database:
+        return partial(_load, endpoints.database_url(), archive, cipher)
+    draft = _draft_database(endpoints, archive, cipher)
+    return partial(_place_database, endpoints, draft, stamp)
 
 
 def _draft_database(endpoints: Endpoints, archive: Archive, cipher: FieldCipher) -> Path:
@@ -220,6 +261,22 @@ def _draft_database(endpoints: Endpoints, archive: Archive, cipher: FieldCipher)
     last_fencing_token = database_backup.highest_fencing_token(endpoints.database_url()) if final.exists() else 0
     _load(f"sqlite:///{draft}", archive, cipher, last_fencing_token)
     return draft
+
+
+def _load(url: str, archive: Archive, cipher: FieldCipher, min_fencing_token: int = 0) -> None:
+    """Write the rows of a backup into a database, and check that the secret key fits."""
+    rows = ((str(name), values) for name, values in archive.lines(DATABASE))
+    _check_counts(database_backup.load(url, str(archive.manifest["schema"]), rows, min_fencing_token), archive)
+    open_database(url, cipher).close()
+
+
+def _check_counts(written: Counter[str], archive: Archive) -> None:
+    expected = archive.manifest["members"][DATABASE]["lines"]
+    if dict(written) != expected:
+        raise SetupError(
+            f"Only {dict(written)} of {expected} rows were restored into the database. Restore again, or use another "
+            "backup."
+        )
 
 
 def _place_database(endpoints: Endpoints, draft: Path, stamp: str) -> None:
@@ -237,21 +294,12 @@ def _remove(database: Path) -> None:
         database.with_name(database.name + suffix).unlink(missing_ok=True)
 
 
-def _check_counts(written: Counter[str], archive: Archive) -> None:
-    expected = archive.manifest["members"][DATABASE]["lines"]
-    if dict(written) != expected:
-        raise SetupError(
-            f"Only {dict(written)} of {expected} rows were restored into the database. Restore again, or use another "
-            "backup."
-        )
-
-
 def _restore_set_store(endpoints: Endpoints, archive: Archive, stamp: str) -> None:
     if endpoints.embeds_valkey and (old := endpoints.data_directory.path / "valkey").exists():
         old.rename(old.with_name(f"valkey.{stamp}"))
     with _set_store(endpoints, holds_lock=True) as client:
         set_backup.clear(client)
-        loaded = set_backup.load(client, _entries(archive))
+        loaded = set_backup.load(client, archive.lines(SET_STORE))
     expected = archive.manifest["members"][SET_STORE]["lines"]
     if (loaded.begun_sets, loaded.keys + loaded.unreadable) != (expected.get("sets", 0), expected.get("keys", 0)):
         raise SetupError(
@@ -259,10 +307,6 @@ def _restore_set_store(endpoints: Endpoints, archive: Archive, stamp: str) -> No
             "backup."
         )
     archive.manifest["skipped_entries"] = loaded.unreadable
-
-
-def _entries(archive: Archive) -> Iterable[set_backup.Entry]:
-    return archive.lines(SET_STORE)
 
 
 def _restore_files(endpoints: Endpoints, archive: Archive, stamp: str) -> None:
@@ -278,42 +322,3 @@ def _restore_files(endpoints: Endpoints, archive: Archive, stamp: str) -> None:
         if file.exists() and file.read_bytes() != content:
             file.rename(file.with_name(f"{name}.{stamp}"))
         write_private(file, content.decode())
-
-
-@contextmanager
-def _set_store(endpoints: Endpoints, *, holds_lock: bool = False) -> Iterator[Client]:
-    """Open a client of the set store.
-
-    The embedded set store is started during the block, unless another process runs it.
-
-    Args:
-        endpoints: The endpoints of the installation.
-        holds_lock: Whether this process already holds the lock of `headwater up`, which runs the embedded set store.
-    """
-    with ExitStack() as stack:
-        if endpoints.embeds_valkey and (holds_lock or _acquire_lock(endpoints.data_directory, stack)):
-            stack.enter_context(_running(endpoints.embedded_valkey()))
-        yield stack.enter_context(closing(connect(endpoints.redis_url(), reply_timeout_s=REPLY_TIMEOUT_S)))
-
-
-def _acquire_lock(data_directory: DataDirectory, stack: ExitStack) -> bool:
-    """Acquire the lock of `headwater up` until the stack is closed.
-
-    Returns False when another process holds it.
-    """
-    try:
-        stack.enter_context(data_directory.locked("up"))
-    except SetupError:
-        return False
-    return True
-
-
-@contextmanager
-def _running(valkey: EmbeddedValkey) -> Iterator[None]:
-    """Run the embedded set store during the block."""
-    child = valkey.start()
-    try:
-        valkey.wait_ready(child, READY_WITHIN_S)
-        yield
-    finally:
-        child.stop(READY_WITHIN_S)

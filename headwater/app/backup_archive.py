@@ -79,7 +79,7 @@ class Archive:
             zipfile.BadZipFile,
             zlib.error,
             EOFError,
-            NotImplementedError,
+            RuntimeError,  # an encrypted file, or NotImplementedError
         ) as error:
             raise self._damaged("it has no manifest") from error
         if not is_known_format:
@@ -106,7 +106,7 @@ class Archive:
             with self._archive.open(name) as member:
                 while block := member.read(_BLOCK):
                     yield block
-        except (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, NotImplementedError) as error:
+        except (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, RuntimeError) as error:
             raise self._damaged(f"{name} can't be read ({error})") from error
 
     def has(self, name: str) -> bool:

@@ -89,3 +89,14 @@ def test_other_files_are_rejected(tmp_path: Path) -> None:
     for name in ("text", "zip", "missing"):
         with pytest.raises(SetupError), reading(tmp_path / name):
             pass
+
+
+def test_an_encrypted_file_is_rejected(tmp_path: Path) -> None:
+    content = bytearray(write_archive(tmp_path / "whole").read_bytes())
+    offset = content.find(b"PK\x01\x02")
+    while offset >= 0:  # set the flag "encrypted" of each entry of the central directory
+        content[offset + 8] |= 1
+        offset = content.find(b"PK\x01\x02", offset + 4)
+    (tmp_path / "encrypted").write_bytes(content)
+    with pytest.raises(SetupError, match="not a complete"), reading(tmp_path / "encrypted"):
+        pass
