@@ -62,19 +62,20 @@ class UnknownResources:
             )
 
     def record_as_ended(self, ids: Sequence[str]) -> frozenset[str]:
-        """Record the deployments and configurations with these ids as ended.
+        """Record unknown deployments and configurations as ended. Returns their ids.
 
-        An empty `ids` stands for all unknown ones. Returns the ids that were recorded. Raises SetupError for an id that
-        is not listed, and when `ids` is empty although some of the unknown deployments have running workers.
+        They are those with these ids, and those that an access rule connects with them; all unknown ones when `ids` is
+        empty. Raises SetupError for an id that is not listed, and when a deployment whose workers run would be
+        recorded although `ids` does not contain its id.
         """
         self.require_listed(ids)
         names = self.names
-        if not ids and (active := self.active_deployments):
+        ended_ids = connected_ids(ids or sorted(names.deployment_ids | names.config_ids), self._existing, names)
+        if active := (self.active_deployments & ended_ids).difference(ids):
             raise SetupError(
                 f"Workers of {', '.join(sorted(active))} run now, so another installation uses this Kafka. Name the "
-                "ids that you want to remove: headwater sweep --confirm ID…"
+                "ids of all deployments that you want to remove: headwater sweep --confirm ID…"
             )
-        ended_ids = connected_ids(ids or sorted(names.deployment_ids | names.config_ids), self._existing, names)
         self._deployments.record_as_ended(ended_ids, utc_now())
         return ended_ids
 

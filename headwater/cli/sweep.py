@@ -47,8 +47,8 @@ def sweep(
         print(f"Recorded as ended: {', '.join(sorted(ended_ids))}. The controller removes their resources …")
         if not unknown_resources.wait_until_removed(ended_ids):
             exit_with_error(
-                "The deployments are recorded as ended but not removed yet. A running `headwater controller` removes "
-                "them within a minute."
+                "The deployments are recorded as ended, but their resources are not removed yet. Check that a "
+                "`headwater controller` runs, and look at its log."
             )
         print("Removed.")
 

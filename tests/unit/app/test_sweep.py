@@ -66,6 +66,14 @@ def test_resources_of_another_installation_are_removed_only_by_name() -> None:
     assert list(world.database.deployments.ended_among([DEPLOYMENT])) == [DEPLOYMENT]
 
 
+def test_an_active_deployment_is_not_ended_by_the_name_of_its_configuration() -> None:
+    world = World()
+    world.broker.members[f"wrk-{DEPLOYMENT}.1"] = 1
+    with pytest.raises(SetupError, match=DEPLOYMENT):
+        world.look().record_as_ended([FLOW])
+    assert list(world.database.deployments.ended_among([DEPLOYMENT])) == []
+
+
 def test_waiting_for_the_controller(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sweep, "REMOVED_WITHIN_S", 0.05)
     monkeypatch.setattr(sweep, "POLL_S", 0.01)
