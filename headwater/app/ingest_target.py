@@ -52,7 +52,7 @@ class IngestTarget:
             self.access, names, source_topic="", transactional_id=transactional_id(self.name)
         )
         try:
-            CancelToken(self.stop).run_abandonable(partial(_begin, producer))
+            CancelToken(self.stop).run_abandonable(partial(_begin, producer))  # so a stop does not wait for Kafka
             position = read_table(self.access, POSITIONS_TOPIC, self.stop).get(self.name.encode())
             yield StreamWriter(producer, self.topics, self.name), position
         finally:
@@ -66,10 +66,10 @@ def _begin(producer: TransactionalKafkaProducer) -> None:
 
 def prepare_target(
     settings: Settings, options: IngestOptions, reader: ChainReader, stop: threading.Event
-) -> IngestTarget:
+) -> IngestTarget | None:
     """Find the topics of a chain reader's streams, and create missing topics.
 
-    Raises SetupError, BrokerUnavailable.
+    Returns None when `stop` is set before Kafka has all topics. Raises SetupError, BrokerUnavailable.
     """
     endpoints = Endpoints.from_settings(settings)
     access = endpoints.admin_kafka()
@@ -78,6 +78,8 @@ def prepare_target(
     specs = [TopicSpec(name, STREAM_PARTITIONS, STREAM_TOPIC_CONFIG) for name in names.values()]
     broker = KafkaClusterAdmin(access, endpoints.replication())
     create_topics(broker, (*specs, TopicSpec(POSITIONS_TOPIC, 1, INGEST_TOPIC_CONFIG)), stop)
+    if stop.is_set():
+        return None
     topics: dict[str, StreamTopic] = {}
     for stream, name in names.items():
         partitions = broker.partitions(name)

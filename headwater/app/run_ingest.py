@@ -28,6 +28,8 @@ def run_ingest(settings: Settings, options: IngestOptions, reader: ChainReader, 
     require_platform()
     target = prepare_target(settings, options, reader, stop)
     metrics = IngestMetrics()
+    if target is None:
+        return metrics
     log.info("the ingest starts: it reads its position from Kafka, then connects to its node", ingest=options.name)
     with serve_metrics(
         options.metrics_port, IngestCollector(options, metrics), "--metrics-port, or the member metrics_port"

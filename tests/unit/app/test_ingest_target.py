@@ -1,0 +1,36 @@
+"""The preparation of the topics of an ingest."""
+
+import threading
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from headwater.app import run_ingest
+from headwater.app.ingest_target import prepare_target
+from headwater.errors import BrokerUnavailable
+from headwater.settings import Settings
+from tests.support.memory.broker import MemoryClusterAdmin
+
+SETTINGS = Settings(kafka_bootstrap_servers="127.0.0.1:1", kafka_security_protocol="PLAINTEXT")
+
+
+class _StoppedWhileAway(MemoryClusterAdmin):
+    """A broker that is unavailable, and for which the user stops waiting."""
+
+    def __init__(self, stop: threading.Event) -> None:
+        super().__init__()
+        self._stop = stop
+
+    def ensure(self, _: object) -> None:
+        self._stop.set()
+        raise BrokerUnavailable("Kafka does not answer.")
+
+
+def test_a_stop_while_kafka_is_awaited_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    stop = threading.Event()
+    monkeypatch.setattr("headwater.app.ingest_target.KafkaClusterAdmin", lambda *_: _StoppedWhileAway(stop))
+    options: Any = SimpleNamespace(chain="base", name="evm-base", metrics_port=0)
+    reader: Any = SimpleNamespace(streams=["log"])
+    assert prepare_target(SETTINGS, options, reader, stop) is None
+    assert run_ingest.run_ingest(SETTINGS, options, reader, stop).records == {}
