@@ -13,6 +13,8 @@ from headwater.model.quota import QUOTA_MEANINGS, QUOTA_NAMES, QuotaName
 from headwater.settings import Settings, environment_variable
 
 app = typer.Typer(help="Show and set the quotas of single owners.", no_args_is_help=True)
+MAX_DIGITS = 18
+"""More digits would not fit into the database's column."""
 NONE, DEFAULT = "none", "default"
 """The values of a flag that remove a quota, and that restore the default quota."""
 DEFAULTS_FROM_THIS_ENVIRONMENT = (
@@ -43,8 +45,10 @@ def _limit(name: QuotaName, text: str | None) -> int | None:
     """Return the number of a flag; None for no quota. Raises InvalidInput."""
     if text == NONE:
         return None
-    if text is None or not text.isascii() or not text.isdecimal():
-        raise InvalidInput(f"--max-{name.replace('_', '-')} takes a whole number, {NONE} or {DEFAULT}.")
+    if text is None or not text.isascii() or not text.isdecimal() or len(text) > MAX_DIGITS:
+        raise InvalidInput(
+            f"--max-{name.replace('_', '-')} takes a whole number below 10^{MAX_DIGITS}, {NONE} or {DEFAULT}."
+        )
     return int(text)
 
 
@@ -55,7 +59,7 @@ def _show(settings: Settings, owner: Owner) -> None:
     usages, own_quotas = quota_limits_of(settings, owner)
     table = Table("quota", "used", "allowed", "set by", "what is counted")
     for usage in usages:
-        set_by = "owners set" if usage.name in own_quotas else environment_variable(f"quota_{usage.name}")
+        set_by = "`headwater owners set`" if usage.name in own_quotas else environment_variable(f"quota_{usage.name}")
         table.add_row(usage.name, f"{usage.used:,}", _limit_text(usage.limit), set_by, QUOTA_MEANINGS[usage.name])
     wide_console().print(table)
     if len(own_quotas) < len(usages):
