@@ -9,7 +9,7 @@ from headwater.errors import SetupError
 from headwater.settings import Settings
 from headwater.stores.sql.credential_rows import RotationResult
 
-_MANUAL: Final = 'docs/operations.md has the steps under "The secret key"'
+_MANUAL: Final = 'docs/backup_and_upgrade.md has the steps under "The secret key"'
 
 
 def rotate_secret_key(settings: Settings) -> RotationResult:
