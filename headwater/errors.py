@@ -236,7 +236,7 @@ class RedisEvicts(RedisUnavailable):
 
 
 class UploadAborted(RedisUnavailable):
-    """The upload of a set made no progress for an hour, or the set was deleted during the upload.
+    """The set was deleted during the upload, or the upload made no progress for an hour.
 
     The upload changed no set. Send the upload again.
     """

@@ -46,7 +46,10 @@ class Endpoints:
 
     @property
     def embeds_database(self) -> bool:
-        """Whether the SQLite file in the data directory is used, because no setting names a database server."""
+        """Whether the SQLite file in the data directory is used.
+
+        It is used when no setting names a database server.
+        """
         return not self.settings.database_url.get_secret_value()
 
     def embedded_kafka(self) -> EmbeddedKafka:

@@ -42,10 +42,10 @@ def load_bindings(settings: Settings) -> Bindings:
 
 
 def _with_files(document: object, path: Path) -> object:
-    """Read the file of each member `<secret>_file` into the member `<secret>`, and make all other paths absolute.
+    """Return the document with the secrets of files, and with absolute paths of other files.
 
-    The paths are relative to the folder of the bindings' file. A file whose path stays in the bindings is read too, so
-    that an unreadable file is a fault of the bindings.
+    The content of the file in `<secret>_file` becomes the member `<secret>`. The paths are relative to the folder of
+    the bindings' file. A file whose path stays in the document is read too, so that an unreadable file is a fault here.
     """
     if not isinstance(document, dict):
         return document

@@ -66,8 +66,8 @@ def restore(
         return
     manifest = restore_backup(settings, file, replace=replace)
     print(f"Restored {_describe(manifest)}.")
-    if unreadable := manifest["skipped_entries"]:
-        print(f"{unreadable} entries in a newer format (prices, metrics) were skipped; Headwater computes them again.")
+    if skipped := manifest["skipped_entries"]:
+        print(f"{skipped} entries in a newer format (prices, metrics) were skipped; Headwater computes them again.")
     print(
         "Kafka resources of deployments that are newer than the backup are kept. Start Headwater and list them with "
         "`headwater sweep`."

@@ -63,7 +63,11 @@ def evm(
         str, typer.Option(help="Block tag that counts as final when --confirmations is 0: finalized or safe.")
     ] = "finalized",
     zerolag: Annotated[
-        bool, typer.Option(help="Also write zerolag streams that are not bound; bound ones are always written.")
+        bool,
+        typer.Option(
+            help="Also write the zerolag streams (records before finality) that the file of --stream-bindings does not "
+            "name. The zerolag streams in this file are always written."
+        ),
     ] = False,
     from_block: Annotated[
         int | None, typer.Option(min=0, help="First block to read when the ingest has no stored position.")
@@ -87,7 +91,8 @@ def evm(
 
     options, reader, stop = _open_ingest(
         "evm", settings, chain=chain, rpc=rpc, ws=ws or None,
-        name=name or default_name(f"evm-{chain}", from_block, to_block), finality=confirmations or finality,
+        name=name or default_name(f"evm-{chain}", from_block, to_block),
+        finality=confirmations if confirmations > 0 else finality,
         zerolag=zerolag, from_block=from_block, to_block=to_block, rate=rate, parallel=parallel, poll_s=poll_s,
         fetch=fetch or None, reorg_depth=reorg_depth, metrics_port=metrics_port,
     )  # fmt: skip
@@ -96,10 +101,6 @@ def evm(
         reader.report_progress = progress
         metrics = run_ingest(settings, options, reader, stop)
     print(metrics.summary())
-
-
-app.command()(takes_settings(*_SETTINGS, "ingests")(run))
-app.command()(takes_settings(*_SETTINGS)(evm))
 
 
 def hyperliquid(
@@ -125,9 +126,6 @@ def hyperliquid(
     """
     _run("hyperliquid", settings, name=name, node_data=node_data, ws=ws, entities=entity or (), coins=coin or (),
          from_start=from_start, metrics_port=metrics_port)  # fmt: skip
-
-
-app.command()(takes_settings(*_SETTINGS)(hyperliquid))
 
 
 def solana(
@@ -173,9 +171,6 @@ def solana(
          metrics_port=metrics_port)  # fmt: skip
 
 
-app.command()(takes_settings(*_SETTINGS)(solana))
-
-
 def _run(kind: str, settings: Settings, **options: Any) -> None:
     """Run an ingest of this kind, and print what it stored.
 
@@ -203,6 +198,7 @@ def _open_ingest(kind: str, settings: Settings, **options: Any) -> "tuple[Ingest
     return valid_options, open_reader(valid_options, settings, stop), stop
 
 
-@app.callback()
-def _ingest() -> None:
-    """A callback makes typer keep subcommands even if the group has only one."""
+app.command()(takes_settings(*_SETTINGS, "ingests")(run))
+app.command()(takes_settings(*_SETTINGS)(evm))
+app.command()(takes_settings(*_SETTINGS)(hyperliquid))
+app.command()(takes_settings(*_SETTINGS)(solana))

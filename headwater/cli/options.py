@@ -32,7 +32,8 @@ _FLAG_TYPES: dict[object, type] = {SecretStr: str, Path | None: Path} | {
 }
 """The types of flags whose setting has another type.
 
-The flag of a SASL mechanism is plain text, because the error of Settings for Kerberos names alternatives.
+The flag of a SASL mechanism is a string instead of a choice, because for Kerberos (GSSAPI) Settings has a better
+message than typer.
 """
 
 

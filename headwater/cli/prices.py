@@ -35,7 +35,10 @@ def enable(
     pools: Annotated[Path | None, typer.Option(help="JSON or CSV: address, token0, token1 of each pool.")] = None,
     learn: Annotated[
         list[Path] | None,
-        typer.Option(help="JSON lines of logs: events PairCreated and PoolCreated of known factories announce pools."),
+        typer.Option(
+            help="JSON-lines files of `log` records; pools are learned from the PairCreated and PoolCreated events of "
+            "known factories."
+        ),
     ] = None,
     factory: Annotated[
         list[str] | None, typer.Option(help="Address of a factory that --learn trusts in addition to the known ones.")

@@ -59,15 +59,12 @@ def controller(settings: Settings) -> None:
 def worker(
     spec: Annotated[Path, typer.Option(help="The worker's spec file, which the controller writes.")],
     slot: Annotated[int, typer.Option(min=0, help="Slot of this worker in its worker set.")] = 0,
-    control_fd: Annotated[
-        int | None, typer.Option("--probe-fd", help="Socket pair to the orchestrator.", hidden=True)
-    ] = None,
 ) -> None:
     """Run one worker of a deployment."""
     from headwater.app.build_worker import run_file
 
     try:
-        sys.exit(run_file(spec, slot, control_fd))
+        sys.exit(run_file(spec, slot, control_fd=None))
     except SetupError as error:
         exit_with_error(error.detail)
 

@@ -34,4 +34,4 @@ def _objects(path: str, schema: dict[str, Any]) -> Iterator[str]:
     for form in forms:
         for name, member in form["properties"].items():
             for alternative in alternatives(member):
-                yield from _objects(f"{path}.{name}".lstrip("."), alternative.get("items", member))
+                yield from _objects(f"{path}.{name}".lstrip("."), alternative.get("items", alternative))

@@ -5,7 +5,6 @@ import json
 import select
 import signal
 import socket
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any, cast
 
 from confluent_kafka import Message, TopicPartition
 
+from headwater.app import build_worker
 from headwater.children import Child, spawn
 from headwater.model.flow import DeliveryMode
 from headwater.model.record import Headers
@@ -110,7 +110,7 @@ class Pipeline:
 
 
 class WorkerProcess:
-    """A `headwater worker` process, and its heartbeats."""
+    """A worker process as an orchestrator starts it, and its heartbeats."""
 
     def __init__(self, spec: Path, slot: int, log: Path) -> None:
         self._probe, theirs = socket.socketpair()
@@ -118,10 +118,7 @@ class WorkerProcess:
         self._unread = b""
         self.beats: list[Heartbeat] = []
         with theirs, log.open("ab") as output:
-            command = [
-                sys.executable, "-m", "headwater", "worker",
-                "--spec", str(spec), "--slot", str(slot), "--probe-fd", str(theirs.fileno()),
-            ]  # fmt: skip
+            command = build_worker.command(spec, slot, theirs.fileno())
             self._child: Child = spawn(command, stdout=output, stderr=output, pass_fds=[theirs.fileno()])
         self._log = log
         self.pid = self._child.pid

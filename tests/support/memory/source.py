@@ -138,7 +138,10 @@ class MemoryGroup:
         return self.topic.first(partition)
 
     def check_topic(self) -> None:
-        """Raise NoValidOffset when no position is committed, or one on another topic of the same name."""
+        """Raise NoValidOffset when no position of this topic is committed.
+
+        A position on another topic of the same name is not valid.
+        """
         if not self.committed:
             raise no_committed_offset_error(self.topic.name)
         if not {self.topic.id} >= set(self.topic_ids.values()):
