@@ -119,25 +119,25 @@ class Inventory:
     Attributes:
         topics: All topics.
         users: All SCRAM users.
-        topics_by_rule_user: Has an entry for each user with access rules: the topics that the rules name, possibly
+        topics_in_rules_by_user: Has an entry for each user with access rules: the topics that the rules name, possibly
             none.
         groups: All consumer groups.
         busy_groups: The consumer groups that have members.
-        has_users_and_rules: Whether `users` and `topics_by_rule_user` were read from the cluster. False means that they
-            are empty because the operator of Kafka manages users and rules.
+        has_users_and_rules: Whether `users` and `topics_in_rules_by_user` were read from the cluster. False means that
+            they are empty because the operator of Kafka manages users and rules.
     """
 
     topics: frozenset[str]
     users: frozenset[str]
-    topics_by_rule_user: Mapping[str, frozenset[str]]
+    topics_in_rules_by_user: Mapping[str, frozenset[str]]
     groups: frozenset[str]
     busy_groups: frozenset[str] = frozenset()
     has_users_and_rules: bool = True
 
     @property
-    def rule_users(self) -> frozenset[str]:
+    def users_with_rules(self) -> frozenset[str]:
         """The users that have access rules. A rule may name a user that does not exist."""
-        return frozenset(self.topics_by_rule_user)
+        return frozenset(self.topics_in_rules_by_user)
 
 
 class ClusterAdmin(Protocol):

@@ -74,8 +74,8 @@ def consumer_settings(
         "auto.offset.reset": "error",
         "isolation.level": "read_committed",
         "check.crcs": True,
-        # While a fetch request waits at the broker, partitions that it does not contain are not fetched: their queues
-        # were full. The records in these queues last longer than 100 ms, so no queue runs empty.
+        # A fetch request leaves out the partitions whose queue in the client is full, and the next request is sent only
+        # after the response. So a request must wait for less time than the records of a full queue last.
         "fetch.wait.max.ms": 100,
         # Twice and four times these two sizes took more memory and were no faster.
         "max.partition.fetch.bytes": 1 << 20,

@@ -259,14 +259,16 @@ class KafkaClusterAdmin:
     def inventory(self) -> Inventory:
         """See base.ClusterAdmin."""
         with self._translated_errors():
-            users, topics = self._list_users_and_rules() if self._manages_users else (frozenset[str](), {})
+            users, topics_in_rules_by_user = (
+                self._list_users_and_rules() if self._manages_users else (frozenset[str](), {})
+            )
             groups = self._list_groups()
             return Inventory(
                 topics=self._list_topics(),
                 groups=frozenset(groups),
                 busy_groups=frozenset(name for name, has_members in groups.items() if has_members),
                 users=users,
-                topics_by_rule_user=topics,
+                topics_in_rules_by_user=topics_in_rules_by_user,
                 has_users_and_rules=self._manages_users,
             )
 
@@ -384,14 +386,14 @@ class KafkaClusterAdmin:
                 return True
             if not users:
                 return False
-            listed_users, topics_by_rule_user = self._list_users_and_rules()
-            return bool(users & (listed_users | topics_by_rule_user.keys()))
+            listed_users, topics_in_rules_by_user = self._list_users_and_rules()
+            return bool(users & (listed_users | topics_in_rules_by_user.keys()))
 
     def _list_groups(self) -> dict[str, bool]:
         """Return all groups, and whether each has members."""
         response = self._admin.list_consumer_groups(request_timeout=REQUEST_TIMEOUT_S).result()
-        for error in response.errors:
-            raise error
+        if response.errors:
+            raise response.errors[0]
         return {group.group_id: group.state not in _WITHOUT_MEMBERS for group in response.valid}
 
     def _read_committed(self, group: str, topic: str, count: int) -> dict[int, int]:
@@ -422,10 +424,12 @@ class KafkaClusterAdmin:
         partitions = [TopicPartition(topic, number, offset, metadata) for number, offset in offsets.items()]
         request = ConsumerGroupTopicPartitions(group, partitions)
         (response,) = _results(_send(self._admin.alter_consumer_group_offsets, [request]))
-        for error in (partition.error for partition in response.topic_partitions if partition.error is not None):
-            if error.code() in _HAS_MEMBERS:
-                raise BrokerUnavailable(base.group_has_members_message(group))
-            raise KafkaException(error)
+        errors = [partition.error for partition in response.topic_partitions if partition.error is not None]
+        if not errors:
+            return
+        if errors[0].code() in _HAS_MEMBERS:
+            raise BrokerUnavailable(base.group_has_members_message(group))
+        raise KafkaException(errors[0])
 
 
 def _send(request: Callable[..., dict[Any, Future[T]]], items: list[Any], **options: float) -> list[Future[T]]:

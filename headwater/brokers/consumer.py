@@ -219,8 +219,8 @@ class LibrdkafkaConsumer(LibrdkafkaClient):
         """
         while (left_s := deadline - time.monotonic()) > 0:
             self._librdkafka.rd_kafka_queue_poll_callback(queue, to_milliseconds(left_s) + 1)
-            for event in events.take_events():
-                return event
+            if taken := events.take_events():
+                return taken[0]
         raise kafka_exception(KafkaError._TIMED_OUT)
 
     @contextmanager

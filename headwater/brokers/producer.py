@@ -172,14 +172,16 @@ class LibrdkafkaProducer(LibrdkafkaClient):
         """Begin a transaction. Records that are queued from now on are part of it."""
         self._check_error(self._librdkafka.rd_kafka_begin_transaction(self._client))
 
-    def send_offsets(self, topic: str, offsets: Iterable[PartitionOffset], group: Any, timeout_s: float) -> None:
+    def send_offsets(
+        self, topic: str, offsets: Iterable[PartitionOffset], group_metadata: Any, timeout_s: float
+    ) -> None:
         """Commit a consumer group's offsets with the transaction.
 
-        `group` is from `LibrdkafkaConsumer.group_metadata`.
+        `group_metadata` is the result of `LibrdkafkaConsumer.group_metadata`.
         """
         send: Callable[..., Any] = self._librdkafka.rd_kafka_send_offsets_to_transaction
         with PartitionList(topic, offsets) as partitions:
-            self._check_error(send(self._client, partitions.struct, group, to_milliseconds(timeout_s)))
+            self._check_error(send(self._client, partitions.struct, group_metadata, to_milliseconds(timeout_s)))
 
     def commit_transaction(self, timeout_s: float) -> None:
         """Send all queued records, and commit the transaction."""
@@ -222,5 +224,5 @@ def require_topics(
     except KafkaException as error:
         errors.check()
         raise broker_unavailable_error(error, access) from error
-    for code in topic_errors.values():
-        raise broker_unavailable_error(KafkaError(code), access)
+    if codes := [*topic_errors.values()]:
+        raise broker_unavailable_error(KafkaError(codes[0]), access)

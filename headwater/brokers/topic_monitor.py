@@ -141,9 +141,9 @@ class TopicMonitor:
             raise broker_unavailable_error(error, self._access) from error
 
     def poll(self) -> TopicState | None:
-        """Return the state of the topic if a response has arrived since the last call, else None.
+        """Return a new state of the topic, at most once every POLL_INTERVAL_S; otherwise return None.
 
-        Sends a request every POLL_INTERVAL_S. Never waits.
+        Sends the next request when the interval is over and the response to the last request has arrived. Never waits.
         """
         now = self._clock()
         if not self._request.done() or now < self._requested_at + POLL_INTERVAL_S:
@@ -164,7 +164,8 @@ class TopicMonitor:
     def unreachable_for_s(self) -> float:
         """Return for how long the cluster has not answered.
 
-        The result is 0 when the cluster has answered the last request.
+        The result is 0 when the cluster has answered the last request. A request without a response counts from
+        POLL_INTERVAL_S after it was sent.
         """
         now = self._clock()
         if self._unreachable_since is not None:

@@ -66,7 +66,7 @@ def _topics_in_rules_of(deployment_ids: Collection[str], inventory: Inventory) -
     """Return the topics in the access rules of these deployments' users."""
     return {
         topic
-        for user, topics in inventory.topics_by_rule_user.items()
+        for user, topics in inventory.topics_in_rules_by_user.items()
         if deployment_id_of(user) in deployment_ids
         for topic in topics
     }
@@ -91,7 +91,7 @@ def connected_ids(ids: Collection[str], existing: ExistingResources, unknown: Re
 
 def _connected_ids(ids: frozenset[str], inventory: Inventory, unknown: ResourceNames) -> Iterator[str]:
     yield from ids & (unknown.deployment_ids | unknown.config_ids)
-    for user, topics in inventory.topics_by_rule_user.items():
+    for user, topics in inventory.topics_in_rules_by_user.items():
         deployment_id = deployment_id_of(user)
         config_ids = {config_id_of(topic) for topic in topics & unknown.topics}
         if deployment_id in unknown.deployment_ids and (deployment_id in ids or config_ids & ids):

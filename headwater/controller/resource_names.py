@@ -105,7 +105,7 @@ class ExistingResources:
         """The names of all resources, by kind."""
         return ResourceNames(
             topics=frozenset(filter(config_id_of, self.inventory.topics)),
-            users=frozenset(filter(deployment_id_of, self.inventory.users | self.inventory.rule_users)),
+            users=frozenset(filter(deployment_id_of, self.inventory.users | self.inventory.users_with_rules)),
             groups=frozenset(filter(deployment_id_of, self.inventory.groups)),
             external=frozenset(filter(deployment_id_of, self.external)),
             worker_sets=self.worker_sets,

@@ -22,7 +22,7 @@ class BatchSizer:
         self.limit = self.MIN_RECORDS
         self._last_end = float("-inf")
 
-    def update(self, in_flight: InFlightBatch, now: float, waited_s: float) -> None:
+    def update(self, in_flight: InFlightBatch, now: float, total_wait_s: float) -> None:
         """Adapt the limit after a batch was delivered at `now`.
 
         The duration of the transforms excludes the waits of the worker, and the time before the previous batch was
@@ -31,9 +31,10 @@ class BatchSizer:
         Args:
             in_flight: The batch.
             now: The present time of the clock that also set `in_flight.read_at`, in seconds.
-            waited_s: How long the worker has waited for Kafka or a store in total.
+            total_wait_s: How long the worker has waited for Kafka or a store in total.
         """
-        end, start, count = now - waited_s, in_flight.read_at - in_flight.waited_s, len(in_flight.input)
+        end, start = now - total_wait_s, in_flight.read_at - in_flight.total_wait_at_read_s
+        count = len(in_flight.input)
         took_s = end - max(start, self._last_end)
         self._last_end = end
         overload = max(took_s / self.TARGET_S, in_flight.output_bytes() / self.TARGET_BYTES)

@@ -77,13 +77,13 @@ class Committer:
         Returns whether the positions are committed.
         """
         self._metrics.on_acknowledged(self._delivery.outstanding())
-        self._metrics.before_commit(at_once=wait)
+        self._metrics.before_commit(ignore_retry_delay=wait)
         self._positions = self._offsets.pending
         has_succeeded = self._commit(self._positions, wait=wait)
         if self._pending is None:
-            self._finish(has_succeeded=has_succeeded, wait=wait)
+            self._report_end(has_succeeded=has_succeeded, wait=wait)
             return has_succeeded
-        return self.end(wait=wait)
+        return self.try_finish(wait=wait)
 
     def _commit(self, positions: Positions, *, wait: bool) -> bool:
         """Commit positions.
@@ -100,16 +100,16 @@ class Committer:
             return False
         return True
 
-    def _finish(self, *, has_succeeded: bool, wait: bool) -> None:
-        self._offsets.on_committed(self._positions)
+    def _report_end(self, *, has_succeeded: bool, wait: bool) -> None:
+        self._offsets.on_commit_ended(self._positions)
         if has_succeeded:
             self._on_committed(self._positions)
-        self._metrics.after_commit(at_once=wait)
+        self._metrics.after_commit(write_now=wait)
 
-    def end(self, *, wait: bool) -> bool:
-        """End the running commit if it has finished.
+    def try_finish(self, *, wait: bool) -> bool:
+        """Finish the running commit if its outcome is known.
 
-        Returns False while the commit is running, and when it has failed.
+        Returns True when no commit is running any more, and False while it is running or when it has failed.
 
         Args:
             wait: Whether to wait for the end of the commit.
@@ -121,7 +121,7 @@ class Committer:
         pending, self._pending = self._pending, None
         if not pending.result():
             return False
-        self._finish(has_succeeded=True, wait=wait)
+        self._report_end(has_succeeded=True, wait=wait)
         return True
 
     def retry(self) -> None:

@@ -24,8 +24,8 @@ START_TIMEOUT_S = 5.0
 HANGS_AFTER_S = 15
 """A watched call of librdkafka counts as hung after this many seconds.
 
-The timeouts of the watched calls add up to half of this time. librdkafka exceeds its timeouts while the group has no
-coordinator, and sometimes a call never returns (librdkafka issues 5456 and 5511).
+The timeouts of the calls in one watched block add up to 10 s at most. librdkafka exceeds its timeouts while the group
+has no coordinator, and sometimes a call never returns (librdkafka issues 5456 and 5511).
 """
 MAX_PENDING_BYTES = 64 << 20
 """A commit is due when the values that wait for it take more than this, to bound the worker's memory."""
@@ -61,16 +61,16 @@ class _RunningCommit(NamedTuple):
 
     Attributes:
         records: How many records the transaction contains.
-        duration_s: The future of the commit. Its result is the duration in seconds.
+        future: The commit. Its result is the duration in seconds.
         finish: Implements `result`.
     """
 
     records: int
-    duration_s: Future[float]
+    future: Future[float]
     finish: Callable[["_RunningCommit"], bool]
 
     def done(self) -> bool:
-        return self.duration_s.done()
+        return self.future.done()
 
     def result(self) -> bool:
         return self.finish(self)
@@ -161,8 +161,8 @@ class ExactlyOnce:
         if not positions:
             return None
         records = self._producer.pending_records()
-        duration_s = self._executor.submit(self._commit_in_thread, positions)
-        self._running = _RunningCommit(records, duration_s, self._finish_commit)
+        future = self._executor.submit(self._commit_in_thread, positions)
+        self._running = _RunningCommit(records, future, self._finish_commit)
         return self._running
 
     def _commit_in_thread(self, positions: Positions) -> float:
@@ -175,7 +175,7 @@ class ExactlyOnce:
         """Wait for the end of a commit, and adapt to its outcome; see PendingCommit.result."""
         self._running = None
         try:
-            took_s = commit.duration_s.result()
+            took_s = commit.future.result()
         except DeliveryFailed as error:
             self._sizer.reduce(commit.records)
             self._rejected.add(self._producer.take_rejections())
@@ -211,7 +211,7 @@ class ExactlyOnce:
     def close(self) -> None:
         if self._running is not None:
             with suppress(DeliveryFailed):
-                self._running.duration_s.result()
+                self._running.future.result()
         self._executor.shutdown()
         with self._watching():
             self._producer.close()

@@ -38,16 +38,16 @@ class InFlightBatch:
         failed_records: The records that a transform or sink could not process.
         logs: Lines that scripts wrote with `console.log`.
         read_at: When the batch was read, in monotonic seconds.
-        waited_s: How long the worker had waited for Kafka or a store in total when it read the batch, in seconds.
+        total_wait_at_read_s: How long the worker had waited for Kafka or a store in total when it read the batch.
     """
 
     def __init__(
-        self, batch: RecordBatch, transforms: Sequence[Transform], read_at: float, waited_s: float = 0.0
+        self, batch: RecordBatch, transforms: Sequence[Transform], read_at: float, total_wait_at_read_s: float = 0.0
     ) -> None:
         self.input = batch
         self.output = batch
         self.read_at = read_at
-        self.waited_s = waited_s
+        self.total_wait_at_read_s = total_wait_at_read_s
         self.finished_transforms = 0
         self.failed_records: list[FailedRecord] = []
         self.logs: list[str] = []
@@ -107,6 +107,10 @@ class InFlightBatch:
         dropped = set(partitions)
         self._dropped |= dropped
         self._end_offsets = {p: offset for p, offset in self._end_offsets.items() if p not in dropped}
+
+    def drop_all(self) -> None:
+        """Drop all partitions of the batch."""
+        self.drop(self.next_offsets().keys())
 
     def set_end_offsets(self, offsets: Mapping[int, int]) -> None:
         """Set the offsets to commit after this batch, where a gap or control records follow it."""

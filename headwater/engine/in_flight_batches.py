@@ -62,9 +62,9 @@ class InFlightBatches:
         output_bytes = sum(batch.output_bytes() for batch in self._batches)
         return input_bytes + output_bytes < MAX_BYTES_DURING_COMMIT
 
-    def start(self, batch: RecordBatch, now: float, waited_s: float) -> None:
-        """Start the transforms of a batch that was read at `now`. See InFlightBatch.waited_s."""
-        self._batches.append(InFlightBatch(batch, self._transforms, now, waited_s))
+    def start(self, batch: RecordBatch, now: float, total_wait_s: float) -> None:
+        """Start the transforms of a batch that was read at `now`. See InFlightBatch.total_wait_at_read_s."""
+        self._batches.append(InFlightBatch(batch, self._transforms, now, total_wait_s))
 
     def advance(self, *, wait: bool) -> None:
         """Pass the batches on from transform to transform, as far as results are available.
@@ -117,4 +117,4 @@ class InFlightBatches:
     def drop_all(self) -> None:
         """Drop all records. The batches stay in flight, because their transforms have started."""
         for batch in self._batches:
-            batch.drop(batch.next_offsets())
+            batch.drop_all()

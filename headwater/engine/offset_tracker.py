@@ -39,8 +39,8 @@ class OffsetTracker:
         """The positions to commit: the outputs before them are produced, but not committed yet."""
         return dict(self._produced)
 
-    def on_committed(self, positions: Positions) -> None:
-        """Record that these positions, which `pending` returned, are committed.
+    def on_commit_ended(self, positions: Positions) -> None:
+        """Record that the commit of these positions, which `pending` returned, has ended.
 
         If the commit has failed, the source or the delivery keeps the positions, and commits them with a later call.
         Newer positions stay pending.
@@ -52,7 +52,7 @@ class OffsetTracker:
         """Discard the pending positions, and return the positions to read from again.
 
         Args:
-            stored: Positions from the source. They may be newer than the positions of the last `on_committed`.
+            stored: Positions from the source. They may be newer than the positions of the last `on_commit_ended`.
         """
         self._produced.clear()
         self._committed.update({p: offset for p, offset in stored.items() if p in self._committed})

@@ -72,7 +72,7 @@ class PartitionIsolation:
         self._allowed: frozenset[int] | None = None
 
     def start(self) -> None:
-        """Restrict the source to no partition at first. Call it before the worker joins its group."""
+        """Let the source read nothing at first. Call this method before the worker joins its group."""
         if self._is_active:
             self._restrict(frozenset())
             if self._isolates_partitions:

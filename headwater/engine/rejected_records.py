@@ -11,7 +11,7 @@ from headwater.sinks.base import Rejection, Sink
 from headwater.sinks.outputs import output_ids
 
 ERROR = "RefusedByKafka"
-"""The error class of the dead letters of these records."""
+"""The error class of the dead letters of rejected records."""
 
 
 class _RejectedRecord(NamedTuple):

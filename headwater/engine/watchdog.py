@@ -25,7 +25,7 @@ class Watchdog(threading.Thread):
     def watching(self) -> Iterator[None]:
         """Watch the block of a `with` statement.
 
-        Only one thread may use this method, and the blocks must not be nested.
+        Only one block may be watched at a time, on whichever thread.
         """
         if not self.is_alive():
             self.start()

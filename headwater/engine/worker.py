@@ -287,7 +287,7 @@ class Worker:
 
         While a commit is running nothing is delivered. The worker waits for the commit when it can't read on.
         """
-        if self._committer.is_running and not self._committer.end(wait=not self._batch_capacity()):
+        if self._committer.is_running and not self._committer.try_finish(wait=not self._batch_capacity()):
             return
         while self._batches.is_first_finished and self._wait_for_queue():
             if self._batches.is_first_finished:  # a rebalance during the wait may have delivered the batch
@@ -313,7 +313,7 @@ class Worker:
         If there is nothing to commit, the commit stays due, so that the first batch after an idle period is committed
         at once.
         """
-        if not self._committer.end(wait=False) or self._poll_rejections():
+        if not self._committer.try_finish(wait=False) or self._poll_rejections():
             return
         if not self._offsets.pending:
             self._committer.retry()
@@ -432,7 +432,7 @@ class Worker:
         self._status.assignment.on_lost()
 
     def _drop_partitions(self, partitions: list[int]) -> None:
-        self._committer.end(wait=True)
+        self._committer.try_finish(wait=True)
         self._status.assignment.on_revoked(partitions)
         self._isolation.on_revoked(partitions)
         self._offsets.on_revoked(partitions)
@@ -445,7 +445,7 @@ class Worker:
 
         Returns whether all produced records are acknowledged, so that their positions may be committed.
         """
-        self._committer.end(wait=True)
+        self._committer.try_finish(wait=True)
         deadline = self._clock() + budget_s
         while self._batches and self._clock() < deadline and not self._poll_rejections():
             if not self._advance_batches(wait=False):

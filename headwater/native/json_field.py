@@ -24,7 +24,7 @@ class JsonFieldValues(NamedTuple):
 def read_json_field(
     records: BytesColumn, name: bytes, max_chars: int, *, strings_only: bool, ascii_only: bool = False
 ) -> JsonFieldValues:
-    """Read the last field with a name from each record.
+    """Read from each record the last field whose name is `name`.
 
     The value is the characters of a string, or the JSON text of another scalar. The value is "" when the field is
     missing, is null, or has more than `max_chars` characters.
@@ -36,7 +36,7 @@ def read_json_field(
     - the value contains a byte beyond ASCII,
     - with `ascii_only`, any byte of the record is beyond ASCII.
 
-    Any other record is a JSON object, provided that it is valid UTF-8, which is not checked.
+    Every record that is not unparsed is a JSON object; only its UTF-8 is not checked.
     """
     out, unparsed_rows = uninitialized_bytes(len(records.buffer)), zeroed_column("i", len(records))
     unparsed_count = FFI.new("int64_t *")

@@ -221,7 +221,7 @@ typedef struct {
 
 // The events of one client.
 typedef struct {
-    rd_kafka_queue_t *queue;  // the queue of a consumer, whose wait some events end; NULL for a producer
+    rd_kafka_queue_t *queue;  // a consumer's queue, NULL for a producer: some events end a wait on this queue
     // 1 while the consumer closes. Then kafka_on_rebalance answers revocations by itself. It answers no assignment,
     // because the client needs no partitions; if librdkafka waits for that answer, the close ends at its timeout.
     int32_t closing;

@@ -52,8 +52,8 @@ static KafkaEvent *queue_event(KafkaEvents *events, int kind, int code, const ch
     return event;
 }
 
-// Ends a wait of `kafka_fetch_messages`. `rd_kafka_yield` would not do: after it, `rd_kafka_consume_batch_queue` loses
-// the next message of the queue, at least in librdkafka 2.15.
+// Ends a wait of `kafka_fetch_messages`. `rd_kafka_yield` would not do: after it, `rd_kafka_consume_batch_queue` of
+// librdkafka 2.15 lost the next message of the queue, and later versions were not checked.
 static void wake_reader(const KafkaEvents *events) {
     if (events->queue) kafka.queue_yield(events->queue);
 }
@@ -137,8 +137,8 @@ static void add_end_offset(KafkaFetchedMessages *fetched, const rd_kafka_message
     if (i == fetched->ends_count) fetched->ends_count++;
 }
 
-// Sorts the `count` newest messages: keeps the messages that are records, and notes errors and ends of partitions.
-static void sort_messages(KafkaFetchedMessages *fetched, int64_t count) {
+// Separates the `count` newest messages: keeps the records, and stores errors and ends of partitions on their own.
+static void separate_records(KafkaFetchedMessages *fetched, int64_t count) {
     rd_kafka_message_t **const messages = fetched->messages + fetched->count;
     int64_t record_count = 0;
     for (int64_t i = 0; i < count; i++) {
@@ -174,7 +174,7 @@ static int64_t next_chunk(const KafkaFetchedMessages *fetched, int64_t max_recor
 static int64_t dequeue(KafkaFetchedMessages *fetched, int64_t max_messages, int timeout_ms) {
     rd_kafka_message_t **free_slots = fetched->messages + fetched->count;
     const int64_t count = kafka.consume_batch_queue(fetched->queue, timeout_ms, free_slots, (size_t)max_messages);
-    if (count > 0) sort_messages(fetched, count);
+    if (count > 0) separate_records(fetched, count);
     return count;
 }
 

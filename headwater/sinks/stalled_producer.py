@@ -59,8 +59,11 @@ class StalledProducerDetector:
         """Start to measure the time without an acknowledgement, and close the client of the check."""
         self._check.close()
         self._checked_at = now
-        self._healthy_since: float | None = now
-        """None while the last check has found the cluster unhealthy."""
+        self._waiting_since: float | None = now
+        """Since when records have waited for an acknowledgement by a healthy cluster.
+
+        None after a check has found the cluster unhealthy.
+        """
         self._is_checking = self._has_result = False
 
     def update(self, acknowledged: int, outstanding: int) -> float | None:
@@ -81,7 +84,7 @@ class StalledProducerDetector:
 
     def _on_progress(self, acknowledged: int, now: float) -> None:
         if acknowledged != self._acknowledged:
-            took_s = 0.0 if self._healthy_since is None else now - self._healthy_since
+            took_s = 0.0 if self._waiting_since is None else now - self._waiting_since
             self._timeout_s = min(MAX_TIMEOUT_S, max(MIN_TIMEOUT_S, 2 * took_s))
             self._acknowledged = acknowledged
         self._restart(now)
@@ -90,13 +93,13 @@ class StalledProducerDetector:
         is_healthy = self._check.take_result() if self._is_checking else None
         if is_healthy is not None:
             self._is_checking, self._has_result = False, True
-            self._healthy_since = (self._healthy_since or self._checked_at) if is_healthy else None
+            self._waiting_since = (self._waiting_since or self._checked_at) if is_healthy else None
         if not self._is_checking and now - self._checked_at >= CHECK_INTERVAL_S:
             self._check.start()
             self._is_checking, self._checked_at = True, now
 
     def _is_stalled(self, now: float) -> bool:
-        return self._has_result and self._healthy_since is not None and now - self._healthy_since >= self._timeout_s
+        return self._has_result and self._waiting_since is not None and now - self._waiting_since >= self._timeout_s
 
     def _on_stalled(self, now: float) -> float:
         """Double the timeout, and return the timeout that has passed."""

@@ -91,9 +91,9 @@ class Source(Protocol):
 
     A queue (Pub/Sub) has neither partitions nor offsets, so its source behaves differently. Each worker numbers
     partitions and offsets by itself; the numbers are valid in this worker only. The source assigns all partitions when
-    it joins, and keeps them. There are no gaps. `seek` reaches back to the last commit at most, and returns records
-    from memory. `commit` acknowledges all messages before the positions; uncommitted messages are redelivered to any
-    worker. Transactions can't contain positions of a queue.
+    it joins, and keeps them. There are no gaps. `seek` reaches back to the last commit at most; the next `poll` then
+    returns records from memory. `commit` acknowledges all messages before the positions; uncommitted messages are
+    redelivered to any worker. Transactions can't contain positions of a queue.
     """
 
     def join(self, listener: RebalanceListener) -> None:

@@ -24,9 +24,9 @@ class LeaderEpochs:
         """By partition, the first offset of each epoch and the epoch, in ascending order."""
 
     def set_start(self, start: PartitionOffset) -> None:
-        """Set the offset where reading starts, and the leader epoch before that offset.
+        """Set the offset where reading starts.
 
-        The leader epoch is stored with the record before the offset.
+        The leader epoch of `start` is the epoch of the record before this offset.
         """
         self._epochs[start.partition] = [(start.offset - 1, start.leader_epoch)]
 

@@ -177,11 +177,8 @@ class StreamingPull:
         self._error: HeadwaterError | None = None
         self._consecutive_failures = 0
         """How many streams in a row have ended without a message."""
-        self._opened_at = float("-inf")
-        """When the stream was opened, in monotonic seconds; -inf before the first stream.
-
-        It is +inf while no stream is open, so that `check` counts the stream as unhealthy.
-        """
+        self._opened_at: float | None = None
+        """When the stream was opened, in monotonic seconds; None while no stream is open."""
         self._is_closing = threading.Event()
         self._wake_sender = threading.Event()
         self._channel = connect(access)
@@ -226,8 +223,13 @@ class StreamingPull:
         """
         if not all(thread.is_alive() for thread in self._threads):
             raise WorkerError("A thread that reads from Pub/Sub has ended; its error is in the worker's log.")
-        if self._error is not None and time.monotonic() - self._opened_at < HEALTHY_AFTER_S:
+        if self._error is not None and not self._is_healthy():
             raise self._error
+
+    def _is_healthy(self) -> bool:
+        """Return whether the stream has been open for HEALTHY_AFTER_S."""
+        opened_at = self._opened_at
+        return opened_at is not None and time.monotonic() - opened_at >= HEALTHY_AFTER_S
 
     # The thread that reads the stream
 
@@ -239,10 +241,10 @@ class StreamingPull:
                 self._read_stream()
             except (grpc.RpcError, GoogleAuthError) as error:
                 self._record_end(error)
-            if time.monotonic() - self._opened_at >= HEALTHY_AFTER_S:
+            if self._is_healthy():
                 backoff.reset()
                 self._consecutive_failures = min(1, self._consecutive_failures)
-            self._opened_at = float("inf")
+            self._opened_at = None
             self._is_closing.wait(backoff.next_delay_s())
 
     def _read_stream(self) -> None:

@@ -213,7 +213,7 @@ class TestEnsure:
         bench.broker.ensure(wanted)
         found = bench.broker.inventory()
         assert topic_of(wanted) in found.topics
-        assert {user.name for user in wanted.users} <= found.users & found.rule_users
+        assert {user.name for user in wanted.users} <= found.users & found.users_with_rules
         assert all(bench.can_login(user) for user in wanted.users)
         assert bench.broker.partitions(topic_of(wanted)) == 2
 
@@ -311,7 +311,7 @@ class TestUsersOfSomebodyElse:
         broker = bench.without_users()
         broker.commit_start_offsets(f"{known.users[0].name}.1", topic_of(known), "latest")
         found = broker.inventory()
-        assert (found.users, found.topics_by_rule_user, found.has_users_and_rules) == (frozenset(), {}, False)
+        assert (found.users, found.topics_in_rules_by_user, found.has_users_and_rules) == (frozenset(), {}, False)
         assert topic_of(known) in found.topics
         assert f"{known.users[0].name}.1" in found.groups
         assert bench.broker.inventory().has_users_and_rules
@@ -376,7 +376,7 @@ class TestInventory:
             for user in owned.users
         }
         found = bench.broker.inventory()
-        assert {user: found.topics_by_rule_user[user] for user in named} == named
+        assert {user: found.topics_in_rules_by_user[user] for user in named} == named
         assert topic_of(owned) in {topic for topics in named.values() for topic in topics}
 
 
@@ -387,7 +387,7 @@ class TestDrop:
         bench.broker.remove_all(owned)
         found = bench.broker.inventory()
         assert topic_of(owned) not in found.topics
-        assert not {user.name for user in owned.users} & (found.users | found.rule_users)
+        assert not {user.name for user in owned.users} & (found.users | found.users_with_rules)
         assert not any(bench.can_login(user) for user in owned.users)
 
     def test_missing_resources_are_ignored(self, bench: Bench) -> None:
@@ -405,7 +405,7 @@ class TestDrop:
         bench.broker.remove_all(short)
         found = bench.broker.inventory()
         assert topic_of(long) in found.topics
-        assert {"dep-alike10", "wrk-alike10"} <= found.users & found.rule_users
+        assert {"dep-alike10", "wrk-alike10"} <= found.users & found.users_with_rules
         assert bench.can_login(long.users[0])
 
     def test_resources_can_be_created_again(self, bench: Bench) -> None:

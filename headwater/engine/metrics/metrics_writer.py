@@ -7,10 +7,10 @@ worker of the partition reads these records again, but does not count them again
 partition from a worker to which the partition is not assigned any more.
 
 A worker acquires each assigned partition in the store, which returns the counted offset. Until then the partition is
-*unacquired*, and its records are *unknown*: they may be counted already. The worker keeps unknown records and counts
-them after it has acquired the partition. An unacquired partition is *full* when MAX_UNKNOWN of its records are unknown:
-all its later records are new, and are counted at once. An acquired partition is *catching up* while its records may be
-below the counted offset.
+*unacquired*, and its records stay *uncounted*, because an earlier worker may have counted them. The worker keeps them,
+and counts them after it has acquired the partition. An unacquired partition is *full* when it has MAX_UNCOUNTED
+uncounted records: all its later records are new, and are counted immediately. An acquired partition is *catching up*
+while its records may be below the counted offset. These records are uncounted, too, until the next write.
 
 While the store is unavailable, the metrics of each minute are kept in memory, and the write is retried after a delay.
 An attempt may block the worker for the store's timeout. A write whose reply was lost is repeated unchanged: the store
@@ -35,8 +35,8 @@ log = structlog.get_logger(__name__)
 MIN_RETRY_S, MAX_RETRY_S = 1.0, 10.0
 """The delay before a retry after a failed write, at first and at most."""
 MAX_WRITES_AT_ONCE = 100
-MAX_UNKNOWN = 200_000
-"""How many unknown records of a partition are kept, at 16 to 32 bytes each.
+MAX_UNCOUNTED = 200_000
+"""How many uncounted records of a partition are kept, at 16 to 32 bytes each.
 
 A crash leaves fewer records between the committed and the counted offset.
 """
@@ -72,11 +72,14 @@ class MetricsWriter:
         self._unacquired: set[int] = set()
         self._catching_up: set[int] = set()
         self._counted_offsets: Positions = {}
-        """By assigned partition: the counted offset in the store, or where this worker has read again."""
+        """By assigned partition: all records before this offset are counted.
+
+        Either the store has returned the offset, or this worker has counted the records before a rewind.
+        """
         self._own_offsets: Positions = {}
         """By partition: the position up to which this worker has counted, in the store or in memory."""
-        self._unknown_counts = Counter[int]()
-        """By unacquired partition: how many of its records are unknown."""
+        self._uncounted_records = Counter[int]()
+        """By unacquired partition: how many of its records are uncounted."""
         self._retry_at = float("-inf")
         self._retry_delay_s = MIN_RETRY_S
 
@@ -93,34 +96,34 @@ class MetricsWriter:
 
     def on_rewind(self, positions: Positions) -> None:
         """Record that records are read again from these positions on."""
-        full = self._full_partitions()  # their unknown records stay, and are skipped when they are read again
+        full = self._full_partitions()  # their uncounted records stay, and are skipped when they are read again
         positions = {p: position for p, position in positions.items() if p not in full}
-        self._drop_unknown(positions)
+        self._drop_uncounted(positions)
         self._counted_offsets.update(
             {p: max(self._counted_offsets.get(p, 0), self._own_offsets.get(p, 0)) for p in positions}
         )
         self._catching_up |= {p for p, position in positions.items() if position < self._counted_offsets[p]}
 
-    def _drop_unknown(self, positions: Positions) -> None:
-        self._unknown_counts.clear()
+    def _drop_uncounted(self, positions: Positions) -> None:
+        self._uncounted_records.clear()
         for _, metrics in self._pending:
-            metrics.drop_unknown(positions)
-            self._add_to_unknown_counts(metrics)
+            metrics.drop_uncounted(positions)
+            self._add_uncounted_records(metrics)
 
     def on_revoked(self, partitions: Iterable[int]) -> None:
-        """Drop the unknown records of partitions that this worker has lost.
+        """Drop the uncounted records of partitions that this worker has lost.
 
         The counts of committed records stay.
         """
         revoked = set(partitions)
-        self._drop_unknown(dict.fromkeys(revoked, 0))
+        self._drop_uncounted(dict.fromkeys(revoked, 0))
         self._unacquired -= revoked
         self._catching_up -= revoked
 
     def add(self, minute: int, metrics: PendingMetrics) -> None:
         """Add the metrics of acknowledged records whose positions are not committed yet."""
         self._extend_own_offsets(metrics.end_offsets)
-        self._count_known(metrics)
+        self._count_acquired(metrics)
         if self._pending and self._pending[-1][0] == minute:
             self._pending[-1][1].add(metrics)
         else:
@@ -129,45 +132,47 @@ class MetricsWriter:
     def _extend_own_offsets(self, end_offsets: Positions) -> None:
         self._own_offsets |= {p: max(end, self._own_offsets.get(p, 0)) for p, end in end_offsets.items()}
 
-    def _count_known(self, metrics: PendingMetrics) -> None:
-        """Count all records at once, except records of unacquired partitions that are not full.
+    def _count_acquired(self, metrics: PendingMetrics) -> None:
+        """Count the records of acquired partitions and of full ones.
 
-        An earlier worker may have counted these records. All records of a full partition are new.
+        All records of a full partition are new. The records of the other unacquired partitions stay uncounted.
         """
         full = self._full_partitions()
-        unknown = self._unacquired - full
-        known = PendingMetrics(unknown=[batch.filter(lambda p, _: p not in unknown) for batch in metrics.unknown])
-        unknown_batches = [batch.filter(lambda p, _: p in unknown) for batch in metrics.unknown]
-        metrics.unknown = [batch for batch in unknown_batches if batch]
-        self._add_to_unknown_counts(metrics)
-        self._count_unknown(known, self._counted_offsets | {p: self._own_offsets[p] for p in full})
-        metrics.add(known)
+        waiting = self._unacquired - full
+        acquired = PendingMetrics(
+            uncounted=[batch.filter(lambda p, _: p not in waiting) for batch in metrics.uncounted]
+        )
+        waiting_batches = [batch.filter(lambda p, _: p in waiting) for batch in metrics.uncounted]
+        metrics.uncounted = [batch for batch in waiting_batches if batch]
+        self._add_uncounted_records(metrics)
+        self._count_uncounted(acquired, self._counted_offsets | {p: self._own_offsets[p] for p in full})
+        metrics.add(acquired)
 
-    def _count_unknown(self, metrics: PendingMetrics, counted_offsets: Positions) -> None:
-        """Count the unknown records that are not below the counted offsets."""
-        batch_ends = metrics.count_unknown(counted_offsets)
+    def _count_uncounted(self, metrics: PendingMetrics, counted_offsets: Positions) -> None:
+        """Count the uncounted records that are not below the counted offsets."""
+        batch_ends = metrics.count_uncounted(counted_offsets)
         self._extend_own_offsets(metrics.end_offsets)
         self._catching_up -= {p for p, end in batch_ends.items() if end >= self._counted_offsets.get(p, 0)}
 
-    def _add_to_unknown_counts(self, metrics: PendingMetrics) -> None:
-        """Add unknown records to the number of each partition.
+    def _add_uncounted_records(self, metrics: PendingMetrics) -> None:
+        """Add uncounted records to the number of each partition.
 
-        When a partition becomes full, the worker has counted up to the last of its unknown records.
+        When a partition becomes full, the worker has counted up to the last of its uncounted records.
         """
-        for batch in metrics.unknown:
-            self._unknown_counts.update(count_values(batch.partitions))
+        for batch in metrics.uncounted:
+            self._uncounted_records.update(count_values(batch.partitions))
             full = self._full_partitions()
             self._extend_own_offsets({p: end for p, end in batch.end_offsets().items() if p in full})
 
     def _full_partitions(self) -> set[int]:
-        return {p for p, records in self._unknown_counts.items() if records >= MAX_UNKNOWN}
+        return {p for p, records in self._uncounted_records.items() if records >= MAX_UNCOUNTED}
 
-    def flush(self, *, at_once: bool = False) -> None:
+    def flush(self, *, ignore_retry_delay: bool = False) -> None:
         """Write the pending metrics.
 
-        After a failure, wait for the retry delay unless `at_once` is set.
+        After a failure, does nothing until the retry delay is over, unless `ignore_retry_delay` is set.
         """
-        if not at_once and self._clock() < self._retry_at:
+        if not ignore_retry_delay and self._clock() < self._retry_at:
             return
         try:
             self._acquire()
@@ -184,19 +189,19 @@ class MetricsWriter:
             self._retry_delay_s = MIN_RETRY_S
 
     def _acquire(self) -> None:
-        """Acquire the unacquired partitions in the store, and count their unknown records."""
+        """Acquire the unacquired partitions in the store, and count their uncounted records."""
         if self._unacquired:
             stored = self._store.acquire_partitions(*self._key, sorted(self._unacquired))
             self._counted_offsets.update({p: max(offset, self._counted_offsets[p]) for p, offset in stored.items()})
             self._catching_up |= {p for p in self._unacquired if self._counted_offsets[p]}
             self._unacquired.clear()
         for _, metrics in self._pending:
-            if metrics.unknown:
-                self._count_unknown(metrics, self._counted_offsets)
+            if metrics.uncounted:
+                self._count_uncounted(metrics, self._counted_offsets)
         full = self._full_partitions()
         self._counted_offsets.update({p: max(self._counted_offsets[p], self._own_offsets[p]) for p in full})
         self._catching_up |= full
-        self._unknown_counts.clear()
+        self._uncounted_records.clear()
 
     def _write(self) -> bool:
         """Write the metrics of one minute. Return False when none are left."""

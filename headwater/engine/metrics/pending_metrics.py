@@ -92,13 +92,13 @@ class PendingMetrics:
         counts: The counts of each partition.
         end_offsets: By partition, the position up to which records are counted.
         times: The histograms of times.
-        unknown: Batches of which some records may already be counted in the metric store.
+        uncounted: Batches of which some records may already be counted in the metric store.
     """
 
     counts: dict[int, Counter[CountType]] = field(default_factory=dict)
     end_offsets: Positions = field(default_factory=dict)
     times: dict[TimeType, Histogram] = field(default_factory=dict)
-    unknown: list[ProducedBatch] = field(default_factory=list)
+    uncounted: list[ProducedBatch] = field(default_factory=list)
 
     def count(self, counts: Mapping[int, Counter[CountType]], end_offsets: Positions) -> None:
         """Add the counts of a batch by partition. `end_offsets` are the positions after the batch."""
@@ -113,18 +113,18 @@ class PendingMetrics:
         """Return the histogram of a metric."""
         return self.times.setdefault(name, Histogram())
 
-    def count_unknown(self, counted_offsets: Mapping[int, int]) -> Positions:
-        """Count the unknown records from `counted_offsets` on; earlier records are counted already.
+    def count_uncounted(self, counted_offsets: Mapping[int, int]) -> Positions:
+        """Count the uncounted records from `counted_offsets` on; earlier records are counted already.
 
-        Returns the positions at which the unknown batches end, by partition. `end_offsets` may be higher: it includes
+        Returns the positions at which the uncounted batches end, by partition. `end_offsets` may be higher: it includes
         counts from before the worker read these records again.
         """
         batch_ends: Positions = {}
-        for batch in self.unknown:
+        for batch in self.uncounted:
             batch_ends |= batch.end_offsets()
             uncounted = batch.filter(lambda partition, offset: offset >= counted_offsets.get(partition, 0))
             self.count(uncounted.counts(), uncounted.end_offsets())
-        self.unknown.clear()
+        self.uncounted.clear()
         return batch_ends
 
     def drop(self, partitions: Collection[int]) -> None:
@@ -132,13 +132,13 @@ class PendingMetrics:
         for partition in partitions:
             self.counts.pop(partition, None)
             self.end_offsets.pop(partition, None)
-        self.drop_unknown(dict.fromkeys(partitions, 0))
+        self.drop_uncounted(dict.fromkeys(partitions, 0))
 
-    def drop_unknown(self, positions: Positions) -> None:
-        """Discard the unknown records from these positions on."""
-        self.unknown = [
-            batch.filter(lambda partition, offset: offset < positions.get(partition, offset + 1))
-            for batch in self.unknown
+    def drop_uncounted(self, positions: Positions) -> None:
+        """Discard the uncounted records from these positions on."""
+        self.uncounted = [
+            batch.filter(lambda partition, offset: partition not in positions or offset < positions[partition])
+            for batch in self.uncounted
         ]
 
     def add(self, later: "PendingMetrics") -> None:
@@ -148,9 +148,9 @@ class PendingMetrics:
             self._extend_to(partition, later.end_offsets[partition])
         for name, histogram in later.times.items():
             self.time(name).update(histogram)
-        self.unknown += later.unknown
+        self.uncounted += later.uncounted
 
     def to_delta(self, minute: int) -> MetricsDelta:
-        """Return the metrics, without the unknown records, as one write for the metric store."""
+        """Return the metrics, without the uncounted records, as one write for the metric store."""
         counts = {p: PartitionCounts(self.end_offsets[p], counts) for p, counts in self.counts.items()}
         return MetricsDelta(minute, counts, self.times)

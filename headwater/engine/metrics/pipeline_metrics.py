@@ -45,12 +45,12 @@ class _UnacknowledgedBatch(NamedTuple):
     """A produced batch whose records are not all acknowledged yet.
 
     Attributes:
-        produced: How many records this worker had produced, since the last commit, with the last record of the batch.
+        produced_up_to: The number of records produced since the last commit, up to and including this batch.
         timestamps: The timestamps of the source records in ms, and how many records have each.
         event_times: Sampled event times in ms, each with the number of records that it represents.
     """
 
-    produced: int
+    produced_up_to: int
     timestamps: Counter[int]
     event_times: list[tuple[float, int]]
 
@@ -132,7 +132,7 @@ class PipelineMetrics:
         if self._writer.are_all_new(positions):
             self._pending.count(counts, positions)
         else:
-            self._pending.unknown.append(batch)
+            self._pending.uncounted.append(batch)
         if batch:
             self._pending.time("processing_latency").add(1000 * took_s, len(batch))
         self._produced += produced + len(in_flight.failed_records)
@@ -168,7 +168,7 @@ class PipelineMetrics:
     def on_acknowledged(self, outstanding: int) -> None:
         """Record that all produced records except the last `outstanding` ones are acknowledged."""
         now_ms = 1000 * self._clock()
-        while self._unacknowledged and self._unacknowledged[0].produced <= self._produced - outstanding:
+        while self._unacknowledged and self._unacknowledged[0].produced_up_to <= self._produced - outstanding:
             self._acknowledged.append((now_ms, self._unacknowledged.popleft()))
 
     def _measure_acknowledged(self) -> None:
@@ -185,18 +185,18 @@ class PipelineMetrics:
         self._pending.time("data_age").add_many(np.array(ages), np.array(age_weights))
         self._acknowledged.clear()
 
-    def before_commit(self, *, at_once: bool) -> None:
+    def before_commit(self, *, ignore_retry_delay: bool) -> None:
         """Write all metrics so far.
 
         Called just before the positions of all produced records are committed.
 
         Args:
-            at_once: Whether to write even during the retry delay after a failed write.
+            ignore_retry_delay: Whether to write even during the retry delay after a failed write.
         """
         while self._lookup_times:
             self._pending.time("lookup_latency").add(self._lookup_times.popleft())
         self._hand_over()
-        self._writer.flush(at_once=at_once)
+        self._writer.flush(ignore_retry_delay=ignore_retry_delay)
 
     def _hand_over(self) -> None:
         """Pass the pending metrics to the metrics writer."""
@@ -205,14 +205,14 @@ class PipelineMetrics:
         for name, histogram in pending.times.items():
             self.times.setdefault(name, Histogram()).update(histogram)
         pending.times.pop("lookup_latency", None)
-        if pending.counts or pending.unknown or pending.times:
+        if pending.counts or pending.uncounted or pending.times:
             self._writer.add(int(self._clock()) // MINUTE_S * MINUTE_S, pending)
 
-    def after_commit(self, *, at_once: bool) -> None:
+    def after_commit(self, *, write_now: bool) -> None:
         """Add the committed records to the totals.
 
         Args:
-            at_once: Whether to write the metrics of the last acknowledgements now, because no later write may follow.
+            write_now: Whether to write the metrics of the last acknowledgements now, because no later write may follow.
         """
         self.on_acknowledged(0)
         for counts in self._uncommitted_totals.values():
@@ -220,7 +220,7 @@ class PipelineMetrics:
         self.batches += self._uncommitted_batches
         self._clear_uncommitted()
         self._hand_over()
-        if at_once:
+        if write_now:
             self._writer.flush()
 
     def flush(self) -> None:

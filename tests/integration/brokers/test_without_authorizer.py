@@ -34,7 +34,7 @@ def test_the_error_for_managed_users_names_the_setting(open_kafka: KafkaServer) 
     broker, wanted = KafkaClusterAdmin(open_kafka.access, 1), owned(open_kafka)
     with pytest.raises(DeployFailed, match=r"no authorizer.*HEADWATER_KAFKA_CREDENTIALS=given"):
         broker.ensure(wanted)
-    assert broker.inventory().topics_by_rule_user == {}
+    assert broker.inventory().topics_in_rules_by_user == {}
     broker.remove_all(wanted)
     found = broker.inventory()
     assert wanted.topics[0].name not in found.topics

@@ -141,7 +141,7 @@ class MemoryClusterAdmin:
             return Inventory(
                 topics=frozenset(self.topics),
                 users=frozenset(self.users if self.manages_users else ()),
-                topics_by_rule_user={user: frozenset(topics) for user, topics in topics_of.items()},
+                topics_in_rules_by_user={user: frozenset(topics) for user, topics in topics_of.items()},
                 groups=frozenset(self._groups()),
                 busy_groups=frozenset(+self.members),
                 has_users_and_rules=self.manages_users,

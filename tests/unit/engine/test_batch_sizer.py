@@ -52,8 +52,8 @@ class TestBatchSize:
 
     def test_waits_do_not_count(self) -> None:
         sizer = BatchSizer()
-        in_flight = InFlightBatch(batch(BatchSizer.MIN_RECORDS), [], 10.0, waited_s=2.0)
-        sizer.update(in_flight, 70.1, waited_s=62.0)
+        in_flight = InFlightBatch(batch(BatchSizer.MIN_RECORDS), [], 10.0, total_wait_at_read_s=2.0)
+        sizer.update(in_flight, 70.1, total_wait_s=62.0)
         assert sizer.limit == 2 * BatchSizer.MIN_RECORDS
 
     def test_large_outputs_make_small_batches(self, monkeypatch: pytest.MonkeyPatch) -> None:

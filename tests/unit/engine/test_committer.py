@@ -101,10 +101,10 @@ def test_a_transaction_that_contains_the_positions_is_waited_for() -> None:
     running = Running(succeeds=True)
     scene = Scene(running)
     assert not scene.committer.start(wait=False)
-    assert (scene.committer.end(wait=False), scene.committer.is_running) == (False, True)
+    assert (scene.committer.try_finish(wait=False), scene.committer.is_running) == (False, True)
     scene.offsets.on_produced({0: 7})
     running.is_done = True
-    assert (scene.committer.end(wait=False), scene.committer.is_running) == (True, False)
+    assert (scene.committer.try_finish(wait=False), scene.committer.is_running) == (True, False)
     assert (scene.source.committed_to_it, scene.committed) == ([], [{0: 5}])
     assert scene.offsets.pending == {0: 7}
 

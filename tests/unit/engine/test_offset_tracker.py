@@ -17,7 +17,7 @@ def test_rereading_starts_at_the_first_record_until_an_acknowledgement() -> None
     assert offsets.rewind({}) == {0: 10}
     offsets.on_produced({0: 12})
     assert offsets.pending == {0: 12}
-    offsets.on_committed({0: 12})
+    offsets.on_commit_ended({0: 12})
     offsets.on_produced({0: 13})
     assert offsets.rewind({}) == {0: 12}
     assert not offsets.pending
@@ -27,7 +27,7 @@ def test_acknowledged_offsets_are_returned_once() -> None:
     offsets = OffsetTracker()
     offsets.on_produced({0: 3})
     assert offsets.pending == {0: 3}
-    offsets.on_committed({0: 3})
+    offsets.on_commit_ended({0: 3})
     assert offsets.pending == {}
 
 
@@ -36,7 +36,7 @@ def test_records_delivered_during_a_commit_are_pending() -> None:
     offsets.on_produced({0: 3, 1: 4})
     committing = offsets.pending
     offsets.on_produced({0: 5})
-    offsets.on_committed(committing)
+    offsets.on_commit_ended(committing)
     assert offsets.pending == {0: 5}
     assert offsets.rewind({}) == {0: 3, 1: 4}
 
@@ -56,6 +56,6 @@ def test_a_dropped_partition_begins_anew() -> None:
     offsets.on_produced({0: 11, 1: 4})
     offsets.on_revoked([0])
     assert offsets.pending == {1: 4}
-    offsets.on_committed({0: 11, 1: 4})
+    offsets.on_commit_ended({0: 11, 1: 4})
     offsets.on_read(batch(0, 7))
     assert offsets.rewind({}) == {0: 7, 1: 4}

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from headwater.engine.metrics import metrics_writer as module
-from headwater.engine.metrics.metrics_writer import MAX_RETRY_S, MAX_UNKNOWN, MetricsWriter
+from headwater.engine.metrics.metrics_writer import MAX_RETRY_S, MAX_UNCOUNTED, MetricsWriter
 from headwater.engine.metrics.pending_metrics import PendingMetrics, ProducedBatch
 from headwater.model.metric import MetricsDelta
 from tests.support.columns import numbers
@@ -49,17 +49,19 @@ def batch(first: int, end: int, partition: int = 0) -> ProducedBatch:
     return ProducedBatch(partitions, offsets, partitions, offsets, [], 1)
 
 
-def commit(metrics_writer: MetricsWriter, *batches: ProducedBatch, minute: int = 960, at_once: bool = False) -> None:
+def commit(
+    metrics_writer: MetricsWriter, *batches: ProducedBatch, minute: int = 960, ignore_retry_delay: bool = False
+) -> None:
     """The counts of delivered batches."""
     metrics = PendingMetrics()
     for counted in batches:
         if metrics_writer.are_all_new(counted.end_offsets()):
             metrics.count(counted.counts(), counted.end_offsets())
         else:
-            metrics.unknown.append(counted)
+            metrics.uncounted.append(counted)
     metrics.time("processing_latency").add(1.0)
     metrics_writer.add(minute, metrics)
-    metrics_writer.flush(at_once=at_once)
+    metrics_writer.flush(ignore_retry_delay=ignore_retry_delay)
 
 
 @pytest.fixture
@@ -135,7 +137,7 @@ def test_a_stopping_worker_writes_without_waiting(scene: Scene) -> None:
     scene.faults.metrics_up = False
     commit(metrics_writer, batch(0, 3))
     scene.faults.metrics_up = True
-    commit(metrics_writer, batch(3, 5), at_once=True)
+    commit(metrics_writer, batch(3, 5), ignore_retry_delay=True)
     assert scene.received() == 5
 
 
@@ -152,11 +154,11 @@ def test_a_write_without_a_response_is_repeated_unchanged(scene: Scene) -> None:
     assert scene.received() == 5
 
 
-@pytest.mark.parametrize("limit", [MAX_UNKNOWN, 3])
+@pytest.mark.parametrize("limit", [MAX_UNCOUNTED, 3])
 def test_counts_are_exact_after_a_start_without_the_store(
     scene: Scene, limit: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "MAX_UNKNOWN", limit)
+    monkeypatch.setattr(module, "MAX_UNCOUNTED", limit)
     first, second = scene.metrics_writer("a"), scene.metrics_writer("b")
     first.on_assigned([0])
     commit(first, batch(0, 10))
@@ -171,7 +173,7 @@ def test_counts_are_exact_after_a_start_without_the_store(
 
 
 def test_only_the_first_records_of_a_partition_wait_for_its_mark(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MAX_UNKNOWN", 5)
+    monkeypatch.setattr(module, "MAX_UNCOUNTED", 5)
     first, second = scene.metrics_writer("a"), scene.metrics_writer("b")
     first.on_assigned([0, 1])
     commit(first, batch(0, 4, partition=0), batch(0, 5, partition=1))
@@ -181,7 +183,7 @@ def test_only_the_first_records_of_a_partition_wait_for_its_mark(scene: Scene, m
         commit(second, batch(at, at + 2, partition=0))
     for at in range(0, 30, 2):
         commit(second, batch(at, at + 2, partition=1), batch(30 + at, 32 + at, partition=0))
-    kept = [counted for _, metrics in second._pending for counted in metrics.unknown]
+    kept = [counted for _, metrics in second._pending for counted in metrics.uncounted]
     assert sum(map(len, kept)) == 2 * (5 + 1)
     assert len(kept) == 2 * 3
     scene.faults.metrics_up = True
@@ -196,7 +198,7 @@ def test_only_the_first_records_of_a_partition_wait_for_its_mark(scene: Scene, m
 def test_repeats_in_a_partition_with_many_unknown_records(
     scene: Scene, ends: tuple[int, int, int], up_after: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "MAX_UNKNOWN", 5)
+    monkeypatch.setattr(module, "MAX_UNCOUNTED", 5)
     first, second = scene.metrics_writer("a"), scene.metrics_writer("b")
     first.on_assigned([0])
     commit(first, batch(0, 4))
@@ -221,7 +223,7 @@ def test_repeats_in_a_partition_with_many_unknown_records(
 def test_a_known_mark_holds_while_another_partition_waits_for_its_own(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "MAX_UNKNOWN", 5)
+    monkeypatch.setattr(module, "MAX_UNCOUNTED", 5)
     first, second = scene.metrics_writer("a"), scene.metrics_writer("b")
     first.on_assigned([0])
     commit(first, batch(0, 10))
@@ -313,7 +315,7 @@ def test_writes_of_a_replaced_worker_are_rejected(scene: Scene) -> None:
 def test_batches_before_and_after_the_marks_are_known(scene: Scene) -> None:
     metrics_writer = scene.metrics_writer("a")
     metrics = PendingMetrics()
-    metrics.unknown.append(batch(0, 3))
+    metrics.uncounted.append(batch(0, 3))
     metrics.count(batch(3, 6).counts(), {0: 6})
     metrics_writer.on_assigned([0])
     metrics_writer.add(960, metrics)

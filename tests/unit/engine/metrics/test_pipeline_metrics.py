@@ -65,8 +65,8 @@ class Scene:
 
     def commit(self) -> None:
         self.metrics.on_acknowledged(0)
-        self.metrics.before_commit(at_once=False)
-        self.metrics.after_commit(at_once=False)
+        self.metrics.before_commit(ignore_retry_delay=False)
+        self.metrics.after_commit(write_now=False)
 
     def written(self) -> Interval:
         (interval,) = self.store.read("d1", TIME_RANGES[0], self.clock.now).values()
@@ -103,18 +103,18 @@ def test_outputs_acknowledged_by_the_commit_are_timed_after_it(scene: Scene) -> 
     """
     scene.deliver(batch(2, age_ms=10))
     scene.metrics.on_acknowledged(2)
-    scene.metrics.before_commit(at_once=False)
+    scene.metrics.before_commit(ignore_retry_delay=False)
     assert "total_latency" not in scene.written().times
     scene.clock.now += 1.0
-    scene.metrics.after_commit(at_once=False)
+    scene.metrics.after_commit(write_now=False)
     scene.metrics.flush()
     assert scene.median("total_latency") == pytest.approx(1010, rel=RELATIVE_ERROR)
 
 
 def test_a_rewind_keeps_the_times_of_committed_records(scene: Scene) -> None:
     scene.deliver(batch(2, age_ms=10))
-    scene.metrics.before_commit(at_once=False)
-    scene.metrics.after_commit(at_once=False)
+    scene.metrics.before_commit(ignore_retry_delay=False)
+    scene.metrics.after_commit(write_now=False)
     scene.metrics.on_rewind({0: 1, 1: 1})
     scene.metrics.flush()
     assert scene.written().times["total_latency"].total() == 2
