@@ -4,5 +4,8 @@ import os
 
 
 def examples(count: int) -> int:
-    """Return `count` in CI, and a quarter of it elsewhere, where tests are run after each change."""
+    """Return `count` in CI, and a quarter of it elsewhere.
+
+    Elsewhere, tests are run after each change.
+    """
     return count if "CI" in os.environ else max(count // 4, 1)
