@@ -43,7 +43,7 @@ from headwater.api.owner_limiter import (
     OwnerLimiter,
 )
 from headwater.api.prometheus import PrometheusMetrics
-from headwater.api.rate_limits import RateLimit
+from headwater.api.rate_limits import RateLimitMiddleware
 from headwater.api.route_table import RouteTable, Routing
 from headwater.errors import DatabaseUnavailable
 from headwater.loop_health import LoopHealth
@@ -107,7 +107,7 @@ def _middleware(services: Services, table: RouteTable, metrics: PrometheusMetric
     origins, rate_limits = services.cors_origins, services.rate_limits
     invalid_keys = InvalidKeyLimiter(services.invalid_keys_per_minute)
     cors = [Middleware(CORSMiddleware, allow_origins=origins, **MIDDLEWARE_OPTIONS)] if origins else []
-    rate_limit = [Middleware(RateLimit, limits=rate_limits, metrics=metrics)] if rate_limits else []
+    rate_limit = [Middleware(RateLimitMiddleware, limits=rate_limits, metrics=metrics)] if rate_limits else []
     return [
         Middleware(RequestMiddleware, metrics=metrics, new_id=new_id),
         *cors,

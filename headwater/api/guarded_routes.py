@@ -75,7 +75,7 @@ class RouteRule:
         scope: The scope that the API key must have.
         scope_when_deployed: A further scope while the configuration is deployed; empty when none is required.
         scope_with_prices_sink: A further scope when the configuration has a prices sink; empty when none is required.
-        changes_deployment: Whether a request changes a deployment.
+        may_change_deployment: Whether a request can deploy or tear down a configuration, or change its deployment.
         takes_body: Whether the route reads a body.
         is_streamed: Whether the route reads its body as a stream, with a limit of its own.
         query_names: The query parameters that the route has.
@@ -84,7 +84,7 @@ class RouteRule:
     scope: str
     scope_when_deployed: str
     scope_with_prices_sink: str
-    changes_deployment: bool
+    may_change_deployment: bool
     takes_body: bool
     is_streamed: bool
     query_names: frozenset[str]
@@ -93,13 +93,14 @@ class RouteRule:
     def of(cls, route: APIRoute) -> Self:
         """Return the rule of a route, from its `openapi_extra` and its signature."""
         extra = route.openapi_extra or {}
+        scope, scope_when_deployed = extra[SCOPE], extra.get(SCOPE_WHEN_DEPLOYED, "")
         is_streamed: bool = extra.get(STREAMED, False)
         parameters = get_flat_params(route.dependant)
         return cls(
-            scope=extra[SCOPE],
-            scope_when_deployed=extra.get(SCOPE_WHEN_DEPLOYED, ""),
+            scope=scope,
+            scope_when_deployed=scope_when_deployed,
             scope_with_prices_sink=extra.get(SCOPE_WITH_PRICES_SINK, ""),
-            changes_deployment=extra[SCOPE] == DEPLOY_SCOPE and "GET" not in (route.methods or ()),
+            may_change_deployment=DEPLOY_SCOPE in (scope, scope_when_deployed) and "GET" not in (route.methods or ()),
             takes_body=is_streamed or route.body_field is not None,
             is_streamed=is_streamed,
             query_names=frozenset(field.alias for field in parameters if isinstance(field.field_info, Query)),

@@ -21,11 +21,11 @@ EXTRA_HEADERS = "headwater.extra_headers"
 log = structlog.get_logger(__name__)
 
 
-class RateLimit(Guard):
+class RateLimitMiddleware(Guard):
     """Counts each request against the rate limit of its API key, and sends 429 above the limit.
 
-    While the set store is unavailable, requests are executed without being counted, except for requests that change a
-    deployment, which get 503.
+    While the set store is unavailable, requests are executed without being counted, except for requests that may change
+    a deployment, which get 503.
 
     The set store is queried on a separate pool of threads, so that a check never waits behind other requests.
     """
@@ -41,8 +41,8 @@ class RateLimit(Guard):
         try:
             decision = await to_thread.run_sync(take, limiter=self._threads)
         except RedisUnavailable as error:
-            self._metrics.record_uncounted(passed=not rule.changes_deployment)
-            if rule.changes_deployment:
+            self._metrics.record_uncounted(passed=not rule.may_change_deployment)
+            if rule.may_change_deployment:
                 raise
             log.warning("a request is executed without being counted", reason=error.detail)
             return

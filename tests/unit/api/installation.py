@@ -225,6 +225,9 @@ class User:
     def put(self, path: str, json: Any = None, **options: Any) -> httpx2.Response:
         return self.request("PUT", path, json=json, **options)
 
+    def patch(self, path: str, json: Any = None, **options: Any) -> httpx2.Response:
+        return self.request("PATCH", path, json=json, **options)
+
     def delete(self, path: str, json: Any = None, **options: Any) -> httpx2.Response:
         return self.request("DELETE", path, json=json, **options)
 

@@ -113,10 +113,17 @@ class TestStoreAway:
             response = alice.post(f"{FLOW}/{flow['id']}/{path}")
             assert response.status_code == 503
             assert "retry-after" in response.headers
+        transforms, uid = flow_body()["pipeline_config"]["transforms"], flow["pipeline_config"]["transforms"][0]["uid"]
+        for response in (
+            alice.put(f"{FLOW}/{flow['id']}/transforms", transforms),
+            alice.patch(f"{FLOW}/{flow['id']}/transforms/{uid}", transforms[0]),
+            alice.delete(f"{FLOW}/{flow['id']}"),
+        ):
+            assert response.status_code == 503
         assert alice.get(f"{FLOW}/{flow['id']}/deploy").status_code == 404
         metrics = storeless.nobody().get("/metrics").text
         assert re.search(r'headwater_rate_limit_uncounted_total\{outcome="passed"\} 7\.0', metrics)
-        assert re.search(r'headwater_rate_limit_uncounted_total\{outcome="refused"\} 2\.0', metrics)
+        assert re.search(r'headwater_rate_limit_uncounted_total\{outcome="refused"\} 5\.0', metrics)
 
 
 def test_headers_of_a_bucket_that_fills() -> None:
