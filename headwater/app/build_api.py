@@ -27,8 +27,7 @@ from headwater.brokers.cluster_admin import KafkaClusterAdmin
 from headwater.controller.leadership import CONTROLLER_LEASE
 from headwater.errors import OrchestratorUnavailable
 from headwater.model.access import KafkaAccess
-from headwater.model.binding import Bindings, KafkaTopic
-from headwater.model.flow import Source
+from headwater.model.binding import Bindings
 from headwater.model.price.tick import TICKS_TOPIC
 from headwater.model.sink import SinkLimits
 from headwater.sandbox import validate_script, validation_sandbox
@@ -137,9 +136,10 @@ def _services(endpoints: Endpoints, database: Database, client: Client) -> Servi
             manages_users=endpoints.manages_kafka_users,
         ),
         deployment_metrics=DeploymentMetrics(
-            RedisMetrics(connect(endpoints.redis_url(), reply_timeout_s=METRICS_READ_TIMEOUT_S)),
-            _lag_reader(bindings, broker),
-            utc_now,
+            store=RedisMetrics(connect(endpoints.redis_url(), reply_timeout_s=METRICS_READ_TIMEOUT_S)),
+            bindings=bindings,
+            read_lag=_lag_reader(bindings, broker),
+            now=utc_now,
         ),
         filters=Filters(database.flows, database.deployments, audited),
         datasets=Datasets(store=database.datasets, names=names, sets=audited, now=utc_now, new_id=new_id),
@@ -162,23 +162,16 @@ def _services(endpoints: Endpoints, database: Database, client: Client) -> Servi
     )
 
 
-def _lag_reader(bindings: Bindings, broker: ClusterAdmin) -> Callable[[Source, str], int | None]:
-    """Return a function that reads the lag of a consumer group from the cluster of its stream.
+def _lag_reader(bindings: Bindings, broker: ClusterAdmin) -> Callable[[KafkaAccess | None, str], int | None]:
+    """Return a function that reads the lag of a consumer group on a cluster of the bindings.
 
-    The lag is None for Pub/Sub and for unbound streams.
+    None stands for the installation's own cluster.
     """
-    clusters: dict[KafkaAccess, ClusterAdmin] = {
+    clusters: dict[KafkaAccess | None, ClusterAdmin] = {
         access: KafkaClusterAdmin(access, 1) for access in bindings.kafka_accesses()
     }
-
-    def lag(source: Source, group: str) -> int | None:
-        binding = bindings.find(source.chain, source.entity, zerolag=source.is_zerolag)
-        if not isinstance(binding, KafkaTopic):
-            return None
-        cluster = broker if binding.access is None else clusters[binding.access]
-        return cluster.lag([group]).get(group)
-
-    return lag
+    clusters[None] = broker
+    return lambda access, group: clusters[access].lag([group]).get(group)
 
 
 def _rate_limits(endpoints: Endpoints) -> RateLimits | None:

@@ -5,8 +5,9 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
+from headwater.model.access import KafkaAccess
+from headwater.model.binding import Bindings, KafkaTopic
 from headwater.model.deployment import Deployment, source_group
-from headwater.model.flow import Source
 from headwater.model.metric import COUNT_TYPES, METRIC_TYPES, CountType, Histogram, Interval, MetricType, TimeRange
 from headwater.services.ids import Clock
 from headwater.services.optional_reads import OptionalReads
@@ -53,14 +54,24 @@ class DeploymentMetrics:
     `series` and `summary` may block and raise RedisUnavailable.
 
     Args:
-        lag: Reads the lag of a consumer group on a source. It may block and raises BrokerUnavailable.
+        bindings: The stream bindings.
+        read_lag: Reads the lag of a consumer group on a Kafka cluster of the bindings; None is the installation's own
+            cluster. It may block and raises BrokerUnavailable.
     """
 
-    def __init__(self, store: MetricStore, lag: Callable[[Source, str], int | None], now: Clock) -> None:
+    def __init__(
+        self,
+        *,
+        store: MetricStore,
+        bindings: Bindings,
+        read_lag: Callable[[KafkaAccess | None, str], int | None],
+        now: Clock,
+    ) -> None:
         self._store = store
-        self._lag = lag
+        self._bindings = bindings
+        self._read_lag = read_lag
         self._now = now
-        self._lags = OptionalReads[int]("lag")
+        self._lags = {cluster: OptionalReads[int]("lag") for cluster in (None, *bindings.kafka_accesses())}
         self._progress = OptionalReads[datetime]("last progress")
 
     def series(
@@ -90,13 +101,18 @@ class DeploymentMetrics:
         return Summary(total, deployed / timedelta(minutes=1))
 
     def lag(self, deployment: Deployment) -> "Future[int | None]":
-        """Read how many offsets of the source are not committed yet; None when it is unknown.
+        """Read how many offsets of the source are not committed yet.
 
-        Does not block.
+        The result is None when the lag is unknown, and for a source outside of Kafka. Does not block.
         """
         revision = deployment.effective_revision
         source, group = revision.config.source, source_group(deployment.id, revision.source_epoch)
-        return self._lags.submit(group, lambda: self._lag(source, group))
+        binding = self._bindings.find(source.chain, source.entity, zerolag=source.is_zerolag)
+        if not isinstance(binding, KafkaTopic):
+            unknown_lag: Future[int | None] = Future()
+            unknown_lag.set_result(None)
+            return unknown_lag
+        return self._lags[binding.access].submit(group, lambda: self._read_lag(binding.access, group))
 
     def last_progress(self, deployment: Deployment) -> "Future[datetime | None]":
         """Read the time of the last commit of offsets; None when it is unknown. Does not block."""
@@ -104,8 +120,8 @@ class DeploymentMetrics:
 
     def close(self) -> None:
         """End the threads of the optional reads."""
-        self._lags.close()
-        self._progress.close()
+        for reads in (*self._lags.values(), self._progress):
+            reads.close()
 
     def _last_progress(self, deployment_id: str) -> datetime | None:
         epoch_s = self._store.last_progress(deployment_id)

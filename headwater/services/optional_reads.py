@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 class OptionalReads(Generic[T]):
-    """Reads one kind of values from one store. Thread-safe.
+    """Reads one kind of values from one store or cluster. Thread-safe.
 
     Args:
         value_name: The name of the value in the log when it can't be read.
@@ -42,7 +42,7 @@ class OptionalReads(Generic[T]):
     def submit(self, key: str, read: Callable[[], T | None]) -> "Future[T | None]":
         """Start a read, or join a running read of the same key.
 
-        The result is None when the store is unavailable.
+        The result is None when the store is unavailable, and after an unexpected error, which is logged.
         """
         with self._lock:
             running = self._running.get(key)
@@ -56,6 +56,9 @@ class OptionalReads(Generic[T]):
         except Unavailable as error:
             self._unavailable_until = self._clock() + UNAVAILABLE_FOR_S
             log.warning("an optional value of a response can't be read", value=self._value_name, reason=error.detail)
+            return None
+        except Exception as error:  # the response can do without the value
+            log.error("an optional value of a response can't be read", value=self._value_name, exc_info=error)
             return None
         finally:
             with self._lock:

@@ -315,7 +315,10 @@ class Installation:
                 new_password=lambda: f"secret{next(numbers)}",
             ),
             deployment_metrics=DeploymentMetrics(
-                self.metrics, lambda _, group: self.broker.lag([group]).get(group), self.clock
+                store=self.metrics,
+                bindings=self.bindings,
+                read_lag=lambda _, group: self.broker.lag([group]).get(group),
+                now=self.clock,
             ),
             filters=Filters(flows, self.controller, audited),
             datasets=Datasets(

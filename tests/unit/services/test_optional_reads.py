@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 
 import pytest
+import structlog
 
 from headwater.errors import BrokerUnavailable
 from headwater.services.optional_reads import THREADS, UNAVAILABLE_FOR_S, OptionalReads
@@ -72,6 +73,15 @@ def test_no_read_starts_while_the_store_is_unavailable(make: Make) -> None:
     assert reads.submit("b", lambda: 7).result(WITHIN_S) is None
     clock.now += UNAVAILABLE_FOR_S
     assert reads.submit("b", lambda: 7).result(WITHIN_S) == 7
+
+
+def test_an_unexpected_error_is_logged_and_leaves_the_value_out(make: Make) -> None:
+    def fail() -> int:
+        raise ValueError("a fault")
+
+    with structlog.testing.capture_logs() as logs:
+        assert make().submit("a", fail).result(WITHIN_S) is None
+    assert [entry["log_level"] for entry in logs] == ["error"]
 
 
 def test_close_ends_the_threads(make: Make) -> None:
