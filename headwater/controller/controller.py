@@ -6,7 +6,7 @@ one reconciliation at a time.
 """
 
 import threading
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
@@ -25,6 +25,7 @@ from headwater.model.deployment import (
     Deployment,
     DeploymentVersion,
     DesiredPhase,
+    LogLine,
     Observation,
     Phase,
     WorkerStatus,
@@ -124,7 +125,9 @@ class Controller:
         self._versions: dict[str, DeploymentVersion] = {}
         self._last_counter_value: int | None = None
         self._due_at: dict[str, float] = {}
+        self._unstored_observations: list[Observation] = []
         self._reported_states: dict[str, Sequence[WorkerStatus]] = {}
+        self._unstored_logs: Mapping[str, Sequence[LogLine]] = {}
         self._has_lost_lease = False
         self.reconcile_loop = LoopHealth("reconciling deployments")
         self.sweep_loop = LoopHealth("sweeping")
@@ -262,7 +265,7 @@ class Controller:
 
     def _update_managed(self, deployment: Deployment) -> None:
         managed = self._managed.setdefault(deployment.id, _ManagedDeployment(deployment))
-        if managed.deployment.generation != deployment.generation:
+        if _requests(managed.deployment) != _requests(deployment):
             managed.not_before = 0.0
             managed.backoff.reset()
         managed.deployment = deployment
@@ -322,13 +325,24 @@ class Controller:
             return False
 
     def _store_observations(self) -> None:
-        """Store the observations of the reconciliations that have ended, in one transaction."""
-        outcomes = [self._take_outcome(managed) for managed in self._managed.values()]
-        observations = [observed for observed in outcomes if observed is not None]
-        if observations:
-            self._report_workers()
+        """Store the observations of the reconciliations that have ended, in one transaction.
+
+        While the database is unavailable, the observations are kept for the next call.
+        """
+        for managed in self._managed.values():
+            if (observation := self._take_outcome(managed)) is not None:
+                self._unstored_observations.append(observation)
+        if not self._unstored_observations:
+            return
+        # The workers come first: an API call that sees the phase RUNNING must also see that the workers are ready.
+        self._report_workers()
+        observations, self._unstored_observations = self._unstored_observations, []
+        try:
             self._deployments.observe(observations)
-            self._reload({observed.deployment_id for observed in observations})
+        except Unavailable:
+            self._unstored_observations = observations
+            raise
+        self._reload({observation.deployment_id for observation in observations})
 
     def _take_outcome(self, managed: _ManagedDeployment) -> Observation | None:
         """Return the observed state from a reconciliation that has ended, and clear it.
@@ -368,8 +382,26 @@ class Controller:
         if changed:
             self._deployments.report_workers(changed)
         self._reported_states = states
-        if lines := self._orchestrator.take_logs():
+        self._store_logs()
+
+    def _store_logs(self) -> None:
+        """Store the new log lines of workers.
+
+        While the database is unavailable, the lines are kept for the next call.
+        """
+        lines, self._unstored_logs = self._unstored_logs or self._orchestrator.take_logs(), {}
+        if not lines:
+            return
+        try:
             self._deployments.write_logs(lines)
+        except Unavailable:
+            self._unstored_logs = lines
+            raise
+
+
+def _requests(deployment: Deployment) -> tuple[int, int]:
+    """Return the numbers that each request to deploy, tear down or rotate the password raises."""
+    return deployment.generation, deployment.credentials_version
 
 
 def _check_interval_s(deployment: Deployment) -> float:

@@ -24,7 +24,7 @@ from headwater.controller.actions import (
 )
 from headwater.controller.deployment_resources import all_resources, reader_resources, resources, retired_topics
 from headwater.controller.flow_locks import FlowLocks
-from headwater.controller.sources import Sources, retriable_removal
+from headwater.controller.sources import Sources, deploy_failures_are_retriable
 from headwater.controller.topic_settings import needed_settings, without_compaction
 from headwater.errors import BrokerUnavailable, DeployFailed, RedisUnavailable
 from headwater.model.deployment import Deployment, Observation, Revision, sink_topic
@@ -75,7 +75,8 @@ class Executor:
             case EnsureWorkers(workers):
                 self.orchestrator.ensure(workers)
             case ChangeReaderPassword():
-                self.broker.ensure(reader_resources(deployment))
+                with deploy_failures_are_retriable():
+                    self.broker.ensure(reader_resources(deployment))
             case SyncTopics(target):
                 self._sync_topics(deployment, target)
             case ChangeTopicSettings(target):
@@ -121,7 +122,7 @@ class Executor:
     def _remove_previous(self, deployment: Deployment, kept: Revision) -> None:
         self.require_lease()
         self.sources.remove_subscriptions(deployment, kept)
-        with retriable_removal():
+        with deploy_failures_are_retriable():
             needed = self._resources(deployment, kept)
         self.require_lease()
         self.broker.remove_stale(needed, retired_topics(deployment))

@@ -134,7 +134,7 @@ class Sources:
         kept_name = source_group(deployment.id, kept.source_epoch) if kept is not None else None
         for access, name in set(self._subscriptions(deployment)):
             if name != kept_name:
-                with retriable_removal():
+                with deploy_failures_are_retriable():
                     self.projects[access].delete([name])
 
     def _subscriptions(self, deployment: Deployment) -> Iterator[tuple[PubSubAccess, str]]:
@@ -151,7 +151,7 @@ class Sources:
         """
         names: set[str] = set()
         for project in self._projects_with_created_subscriptions():
-            with retriable_removal():
+            with deploy_failures_are_retriable():
                 names |= project.names()
         for cluster in self.clusters.values():
             names |= cluster.groups()
@@ -160,7 +160,7 @@ class Sources:
     def remove_subscriptions_and_groups(self, prefixes: Sequence[str]) -> None:
         """Remove subscriptions, and empty groups of other clusters, by the prefix of their names."""
         for project in self._projects_with_created_subscriptions():
-            with retriable_removal():
+            with deploy_failures_are_retriable():
                 if orphans := [name for name in sorted(project.names()) if name.startswith(tuple(prefixes))]:
                     log.warning("subscriptions of ended deployments are removed", subscriptions=orphans)
                     project.delete(orphans)
@@ -174,11 +174,11 @@ class Sources:
 
 
 @contextmanager
-def retriable_removal() -> Iterator[None]:
-    """Turn DeployFailed into BrokerUnavailable, so that the controller retries the removal.
+def deploy_failures_are_retriable() -> Iterator[None]:
+    """Turn DeployFailed into BrokerUnavailable, so that the controller tries again.
 
-    DeployFailed would roll the deployment back, for example because a permission is missing. Only a deploy can be
-    rolled back; a removal must be completed.
+    DeployFailed rolls the deployment back, or stops its workers. That is right for a rollout, but a removal must be
+    completed, and a failed change of the readers' password must not stop workers.
     """
     try:
         yield

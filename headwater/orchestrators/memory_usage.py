@@ -3,12 +3,12 @@
 The kernel's counter `oom_kill` exists in cgroups v2 and v1.
 """
 
+import resource
 from collections.abc import Callable
 from contextlib import suppress
 
 from headwater.orchestrators.cgroups import PROC, own_memory_groups, read_counter
 
-PAGE_BYTES = 4096
 RECENT_S = 2.0
 """How long after an increase of the kernel's counter the end of a process counts as an out-of-memory kill.
 
@@ -21,14 +21,14 @@ def resident_bytes(pid: int) -> int:
 
     A process that has ended or can't be read counts as 0.
     """
-    total, pids = 0, [pid]
+    pages, pids = 0, [pid]
     while pids:
         process = PROC / str(pids.pop())
         with suppress(OSError):
-            total += int((process / "statm").read_text().split()[1]) * PAGE_BYTES
+            pages += int((process / "statm").read_text().split()[1])
             for task in (process / "task").iterdir():
                 pids += map(int, (task / "children").read_text().split())
-    return total
+    return pages * resource.getpagesize()
 
 
 class OomKillDetector:

@@ -29,7 +29,7 @@ from headwater.errors import OrchestratorUnavailable
 from headwater.loop_health import LoopHealth
 from headwater.model.deployment import LogLine, WorkerStatus
 from headwater.model.reading_plan import ReadingPlan
-from headwater.model.worker_protocol import JOIN, LEAVE, WorkerSnapshot
+from headwater.model.worker_protocol import WorkerSnapshot
 from headwater.model.worker_spec import WorkerSet
 from headwater.orchestrators.cgroups import WorkerGroup, WorkerGroups, write_base_file
 from headwater.orchestrators.memory_usage import OomKillDetector, own_group_counter, resident_bytes
@@ -341,7 +341,7 @@ class ProcessOrchestrator:
             if managed.process is not None and (exit_status := managed.process.child.poll()) is not None:
                 self._reap(slot, managed, exit_status, now)
         if slot.promote() and slot.worker.process is not None:
-            slot.worker.process.send(JOIN)
+            slot.worker.process.join_group()
         slot.clear_dead_successor()
         if slot.worker.spec_hash is not None or not self._is_handing_over(slot_id.deployment_id):
             self._stop_if_unwanted(slot, slot.worker, now)
@@ -372,9 +372,12 @@ class ProcessOrchestrator:
                 return
             process.stop_deadline = now + STOP_GRACE_S
             if managed.spec_hash is None:
-                process.send(LEAVE)
+                process.leave_group()
             process.child.send(signal.SIGTERM)
-        elif now >= process.stop_deadline:
+            return
+        if managed.spec_hash is None:  # a teardown during a hand-over
+            process.leave_group()
+        if now >= process.stop_deadline:
             log.warning("worker ignored SIGTERM; it is killed", worker=slot.name, grace_s=STOP_GRACE_S)
             process.child.send(signal.SIGKILL)
 
@@ -413,7 +416,7 @@ class ProcessOrchestrator:
             slot.record_death(managed, f"can't start a process: {error.strerror or error}", self._clock())
         else:
             if managed is slot.worker:
-                managed.process.send(JOIN)
+                managed.process.join_group()
 
     def _start(self, slot_id: SlotId, slot: Slot, spec_hash: str) -> WorkerProcess:
         """Start a worker process.

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pydantic import ValidationError
 
 from headwater.children import Child
-from headwater.model.worker_protocol import Heartbeat
+from headwater.model.worker_protocol import JOIN, LEAVE, Heartbeat
 from headwater.orchestrators.cgroups import WorkerGroup
 from headwater.orchestrators.memory_usage import OomKillDetector
 
@@ -64,6 +64,7 @@ class WorkerProcess:
     last_progress_at: float = 0.0
     pidfd: int = -1
     start_time: datetime = field(default_factory=lambda: datetime.now(UTC))
+    _leaves_group: bool = False
     _partial_line: bytes = b""
 
     def __post_init__(self) -> None:
@@ -86,11 +87,18 @@ class WorkerProcess:
         """Whether the process reported "ready" without progress for STUCK_AFTER_S seconds."""
         return self.clock() - self.last_progress_at >= STUCK_AFTER_S
 
-    def send(self, message: bytes) -> None:
-        """Send JOIN or LEAVE to the worker.
+    def join_group(self) -> None:
+        """Let the worker join the consumer group."""
+        self._send(JOIN)
 
-        Errors are ignored, because the process may just have died.
-        """
+    def leave_group(self) -> None:
+        """Let the worker leave the consumer group when it ends, since no worker follows in its slot. Idempotent."""
+        if not self._leaves_group:
+            self._leaves_group = True
+            self._send(LEAVE)
+
+    def _send(self, message: bytes) -> None:
+        """Send a message to the worker. Errors are ignored, because the process may just have died."""
         with contextlib.suppress(OSError):
             self.control_socket.send(message)
 

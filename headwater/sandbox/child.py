@@ -1,5 +1,6 @@
 """Starts a sandboxed child, verifies its restrictions, and exchanges frames with it."""
 
+import resource
 import select
 import signal
 import socket
@@ -30,7 +31,6 @@ LOAD_CPU_S = 1.5
 V8 interrupts the top level after 1 s of wall time, but can't interrupt a single long call of a built-in function.
 """
 _POLL_INTERVAL_S = 0.1
-_PAGE_BYTES = 4096
 _EXIT_TIMEOUT_S = 1.0
 _KILL_TIMEOUT_S = 30.0
 _RUN_LAUNCHER = "import sys; sys.path.insert(0, sys.argv.pop(1)); from launcher.__main__ import main; main()"
@@ -206,7 +206,7 @@ class SandboxedChild:
             pages = Path(f"/proc/{self.pid}/statm").read_text().split()[1]
         except OSError:
             return 0
-        return int(pages) * _PAGE_BYTES
+        return int(pages) * resource.getpagesize()
 
     def is_alive(self) -> bool:
         """Return whether the process runs."""

@@ -7,6 +7,7 @@ import asyncio
 from collections import deque
 from typing import Any, NoReturn
 
+import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from headwater.api.cors import refusal_headers
@@ -127,11 +128,11 @@ class LimitedProtocol(HttpToolsProtocol):
             self._abort(HEAD_TOO_LARGE)
 
     def on_headers_complete(self) -> None:
+        self._path = httptools.parse_url(self.url).path
         if len(self.pipeline) >= MAX_PIPELINED:
             self._abort(TOO_MANY_CONNECTIONS)
         self._counted_clients.append(self._count_client() if self._behind_proxy else "")
         super().on_headers_complete()
-        self._path = self.scope["raw_path"]
         self._in_head = False
         self._request_count += 1
 

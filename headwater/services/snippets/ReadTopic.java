@@ -47,11 +47,13 @@ public class ReadTopic {
         System.setOut(new PrintStream(new FileOutputStream(FileDescriptor.out), true, StandardCharsets.UTF_8));
         String limit = System.getenv("HEADWATER_MAX_RECORDS");
         long left = limit == null ? Long.MAX_VALUE : Long.parseLong(limit);
+        // The offsets of all records that poll() has returned are committed. With a limit it must return only the printed ones.
+        if (limit != null) settings.put("max.poll.records", 1);
         try (var consumer = new KafkaConsumer<>(settings, new ByteArrayDeserializer(), new StringDeserializer())) {
             consumer.subscribe(List.of(@topic@));
             while (left > 0) {
                 for (var record : consumer.poll(Duration.ofSeconds(1))) {
-                    if (left > 0 && !isRepeat(record)) {
+                    if (!isRepeat(record)) {
                         System.out.println(record.value());
                         left -= 1;
                     }

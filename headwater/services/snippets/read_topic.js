@@ -42,10 +42,11 @@ async function main() {
   await new Promise((resolve, reject) => {
     consumer.on(consumer.events.CRASH, ({ payload }) => payload.restart || reject(payload.error));
     const eachMessage = async ({ message }) => {
-      if (left <= 0 || isRepeat(message)) return;
+      if (isRepeat(message)) return;
       console.log(message.value === null ? "null" : message.value.toString());
       left -= 1;
-      if (left <= 0) resolve();
+      // The offsets of the messages after this one are not committed, since the consumer stops before them.
+      if (left <= 0) resolve(consumer.stop());
     };
     consumer.run({ eachMessage }).catch(reject);
   });

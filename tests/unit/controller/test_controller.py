@@ -11,15 +11,16 @@ from datetime import UTC, datetime
 
 import pytest
 
+from headwater.brokers.base import DeploymentResources
 from headwater.controller.controller import RENEW_EVERY_S, SWEEP_EVERY_S
 from headwater.controller.leadership import CONTROLLER_LEASE, LEASE_TTL_S
 from headwater.controller.plan import READY_WITHIN_S
-from headwater.errors import DatabaseUnavailable, LeaseLost, RedisUnavailable
-from headwater.model.deployment import Condition, Phase
+from headwater.errors import DatabaseUnavailable, DeployFailed, LeaseLost, RedisUnavailable
+from headwater.model.deployment import Condition, LogLine, Phase
 from headwater.model.lease import Candidate
 from headwater.model.metric import MetricsDelta, PartitionCounts
 from headwater.model.value_sets import Dataset, SetId, dataset_set_id, filter_set_id
-from tests.unit.controller.world import DEPLOYMENT, FLOW, LOCK, TOPIC, World, flow
+from tests.unit.controller.world import DEPLOYMENT, FLOW, LOCK, NOW, TOPIC, World, flow
 
 
 class TestUp:
@@ -130,6 +131,78 @@ class TestCredentials:
         assert world.active.observed_credentials_version == 2
         assert world.broker.users == {f"dep-{DEPLOYMENT}": "newer", f"wrk-{DEPLOYMENT}": "works"}
         assert world.active.condition is Condition.ROLLING_OUT
+
+    def test_a_rotation_of_a_stable_deployment_begins_at_once(self, world: World) -> None:
+        world.deploy()
+        world.run(ticks=100)
+        for version in range(2, 6):
+            world.database.deployments.request_credential_rotation("owner", FLOW, "newer")
+            world.run(ticks=2, step_s=0.1)
+            assert world.active is not None
+            assert world.active.observed_credentials_version == version
+
+    def test_a_failed_rotation_is_repeated_and_stops_no_workers(
+        self, world: World, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        world.deploy()
+        world.run(ticks=100)
+
+        def fail(_: object) -> None:
+            raise DeployFailed("The cluster has no authorizer.")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(world.broker, "ensure", fail)
+            world.database.deployments.request_credential_rotation("owner", FLOW, "newer")
+            world.run()
+        assert world.active is not None
+        assert (world.active.phase, world.active.condition) == (Phase.RUNNING, Condition.STABLE)
+        assert world.orchestrator.running_deployments() == {DEPLOYMENT}
+        world.run(ticks=60)
+        assert world.active.observed_credentials_version == 2
+
+
+class TestDatabaseOutages:
+    def test_an_observation_is_kept(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+        passwords = list[str]()
+        ensure, observe = world.broker.ensure, world.database.deployments.observe
+
+        def record_and_ensure(desired: DeploymentResources) -> None:
+            passwords.extend(user.password for user in desired.users)
+            ensure(desired)
+
+        def fail_once(_: object) -> None:
+            monkeypatch.setattr(world.database.deployments, "observe", observe)
+            raise DatabaseUnavailable("The database is away.")
+
+        world.deploy()
+        world.run(ticks=100)
+        monkeypatch.setattr(world.broker, "ensure", record_and_ensure)
+        monkeypatch.setattr(world.database.deployments, "observe", fail_once)
+        world.database.deployments.request_credential_rotation("owner", FLOW, "newer")
+        for _ in range(4):
+            with contextlib.suppress(DatabaseUnavailable):
+                world.run(ticks=1)
+        assert passwords == ["newer"]
+        assert world.active is not None
+        assert world.active.observed_credentials_version == 2
+
+    def test_log_lines_are_kept(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+        line = LogLine(time=NOW, worker="d-0", source="worker", level="error", message="a line")
+        buffers = [{DEPLOYMENT: [line]}]
+        write_logs = world.database.deployments.write_logs
+
+        def fail_once(_: object) -> None:
+            monkeypatch.setattr(world.database.deployments, "write_logs", write_logs)
+            raise DatabaseUnavailable("The database is away.")
+
+        world.deploy()
+        world.run()
+        monkeypatch.setattr(world.orchestrator, "take_logs", lambda: buffers.pop() if buffers else {})
+        monkeypatch.setattr(world.database.deployments, "write_logs", fail_once)
+        for _ in range(6):
+            with contextlib.suppress(DatabaseUnavailable):
+                world.run(ticks=1)
+        assert [stored.message for stored in world.database.deployments.read_logs(DEPLOYMENT, 10)] == ["a line"]
 
 
 class TestDown:

@@ -1,15 +1,16 @@
-"""The out-of-memory kills in the control group of this process are counted.
+"""The memory of processes is measured, and the out-of-memory kills in the control group of this process are counted.
 
 The groups are ordinary directories here.
 """
 
 import os
+import resource
 from pathlib import Path
 
 import pytest
 
 from headwater.orchestrators import cgroups
-from headwater.orchestrators.memory_usage import own_group_counter
+from headwater.orchestrators.memory_usage import own_group_counter, resident_bytes
 
 KILLS = "low 0\noom_kill 3\n"
 
@@ -45,3 +46,9 @@ def test_kills_are_counted(
 def test_a_hidden_group_counts_no_kills(mount: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cgroups, "own_groups", lambda: [("memory", "elsewhere"), ("cpu", "x"), ("", "elsewhere")])
     assert own_group_counter()() == 0
+
+
+def test_memory_is_measured_in_pages_of_the_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    usual = resident_bytes(os.getpid())
+    monkeypatch.setattr(resource, "getpagesize", lambda: 65536)
+    assert resident_bytes(os.getpid()) > 8 * usual
