@@ -5,7 +5,7 @@ from typing import Literal
 
 import structlog
 
-from headwater.errors import DatabaseUnavailable
+from headwater.errors import DatabaseUnavailable, RedisUnavailable
 from headwater.model.audit import Action, Change, current_actor
 from headwater.model.value_sets import SetId
 from headwater.stores.protocols.audit import AuditLog
@@ -27,7 +27,8 @@ class AuditedSets:
 
     It adds an entry before the write and completes the entry afterwards. `drop` is not recorded, because the deletion
     that calls it has its own entry. Reads pass through. When the entry can't be stored, a write raises
-    DatabaseUnavailable and changes nothing.
+    DatabaseUnavailable and changes nothing. When the set store does not reply, the entry stays pending, since the write
+    may have been carried out.
     """
 
     def __init__(self, sets: SetStore, audit: AuditLog) -> None:
@@ -54,6 +55,8 @@ class AuditedSets:
         entry_id = self._audit.begin(Change(_ACTIONS[set_id.kind, verb], current_actor().owner, set_id.id))
         try:
             written = write()
+        except RedisUnavailable:
+            raise
         except BaseException:
             self._complete(entry_id, "failed")
             raise

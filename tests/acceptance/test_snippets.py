@@ -24,7 +24,7 @@ from typing import IO, Any, NoReturn
 import httpx2
 import psutil
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import ConsumerGroupTopicPartitions, Producer
 from confluent_kafka.admin import AdminClient
 
 from tests.acceptance.installation import Installation, ReadRecord, deployed, pipeline, reading
@@ -33,6 +33,7 @@ from tests.support.waiting import until
 
 WANTED, OTHER = "0x" + "a" * 40, "0x" + "b" * 40
 RECORDS = 40
+LIMIT = 5
 WITHIN_S = 60.0
 NODE_PACKAGES = Path(__file__).with_name("node")
 OLDEST_JAVA = 17
@@ -72,9 +73,13 @@ class Output:
     """
 
     snippets: dict[str, str]
-    lines: list[bytes]
+    records: list[ReadRecord]
     folder: Path
     group: str
+
+    @property
+    def lines(self) -> list[bytes]:
+        return [record.value for record in self.records]
 
     def save(self, language: str, name: str, after: str = "", added: str = "") -> Path:
         """Save the program to a file, with a text added after another text that must occur once."""
@@ -85,13 +90,24 @@ class Output:
 
     def run(self, *command: str | Path) -> None:
         """Run a program until it ends. It must print every record once, and nothing else."""
+        self.check(self._printed(RECORDS, *command))
+
+    def _printed(self, max_records: int, *command: str | Path) -> list[bytes]:
         # The programs print UTF-8 although the locale does not use it.
-        limit = {"HEADWATER_MAX_RECORDS": str(RECORDS), "LC_ALL": "C"}
+        environment = os.environ | {"HEADWATER_MAX_RECORDS": str(max_records), "LC_ALL": "C"}
         done = subprocess.run(
-            command, cwd=self.folder, env=os.environ | limit, capture_output=True, timeout=WITHIN_S, check=False
+            command, cwd=self.folder, env=environment, capture_output=True, timeout=WITHIN_S, check=False
         )
         assert done.returncode == 0, done.stderr.decode()
-        self.check(done.stdout.splitlines())
+        return done.stdout.splitlines()
+
+    def run_with_a_limit(self, installation: Installation, *command: str | Path) -> None:
+        """Run a program that prints a part of the records. It must commit no other records."""
+        printed = self._printed(LIMIT, *command)
+        assert len(printed) == LIMIT
+        committed = committed_offsets(installation, self.group)
+        unprinted = [record for record in self.records if record.value not in printed]
+        assert all(record.offset >= committed.get(record.partition, 0) for record in unprinted)
 
     def run_with_a_pause(self, installation: Installation, *command: str | Path) -> None:
         """Run a program, and read its output only after its group has removed the program."""
@@ -141,6 +157,14 @@ def members(installation: Installation, group: str) -> int:
     return len(described.members)
 
 
+def committed_offsets(installation: Installation, group: str) -> dict[int, int]:
+    """Return the committed offsets of a group by partition."""
+    admin = AdminClient({**installation.admin_config(), "log_level": 0})
+    request = [ConsumerGroupTopicPartitions(group)]
+    committed = admin.list_consumer_group_offsets(request)[group].result(30)
+    return {each.partition: each.offset for each in committed.topic_partitions if each.offset >= 0}
+
+
 def repeat(installation: Installation, records: list[ReadRecord]) -> None:
     """Write records again with their headers, as after a failure."""
     producer = Producer({**installation.admin_config(), "log_level": 0})
@@ -170,8 +194,7 @@ def output(installation: Installation, client: httpx2.Client, tmp_path: Path) ->
             installation.feed("base", "erc20_token_transfer", TRANSFERS[half:])
             records = reader.read(RECORDS)
         assert sorted((r.json() for r in records), key=lambda r: r["log_index"]) == EXPECTED
-        lines = [record.value for record in records]
-        yield Output(deployment.sink["snippets"], lines, tmp_path, deployment.sink["consumer_group"])
+        yield Output(deployment.sink["snippets"], records, tmp_path, deployment.sink["consumer_group"])
 
 
 def unavailable(what: str) -> NoReturn:
@@ -235,6 +258,19 @@ def test_node(output: Output, node_modules: Path) -> None:
 def test_java(output: Output, installation: Installation, jdk: str) -> None:
     put_jars(installation, output.folder)
     output.run(jdk, "-cp", "lib/*", output.save("java", "ReadTopic.java"))
+
+
+class TestALimit:
+    def test_of_python(self, output: Output, installation: Installation) -> None:
+        output.run_with_a_limit(installation, sys.executable, output.save("python", "read.py"))
+
+    def test_of_node(self, output: Output, installation: Installation, node_modules: Path) -> None:
+        (output.folder / "node_modules").symlink_to(node_modules)
+        output.run_with_a_limit(installation, program("node"), output.save("node", "read.js"))
+
+    def test_of_java(self, output: Output, installation: Installation, jdk: str) -> None:
+        put_jars(installation, output.folder)
+        output.run_with_a_limit(installation, jdk, "-cp", "lib/*", output.save("java", "ReadTopic.java"))
 
 
 @pytest.mark.long

@@ -47,7 +47,7 @@ public class ReadTopic {
         System.setOut(new PrintStream(new FileOutputStream(FileDescriptor.out), true, StandardCharsets.UTF_8));
         String limit = System.getenv("HEADWATER_MAX_RECORDS");
         long left = limit == null ? Long.MAX_VALUE : Long.parseLong(limit);
-        // The offsets of all records that poll() has returned are committed. With a limit it must return only the printed ones.
+        // All records that poll() has returned are committed, so with a limit it returns one at a time.
         if (limit != null) settings.put("max.poll.records", 1);
         try (var consumer = new KafkaConsumer<>(settings, new ByteArrayDeserializer(), new StringDeserializer())) {
             consumer.subscribe(List.of(@topic@));

@@ -45,7 +45,7 @@ async function main() {
       if (isRepeat(message)) return;
       console.log(message.value === null ? "null" : message.value.toString());
       left -= 1;
-      // The offsets of the messages after this one are not committed, since the consumer stops before them.
+      // The consumer stops before the next message, so the messages after this one are not committed.
       if (left <= 0) resolve(consumer.stop());
     };
     consumer.run({ eachMessage }).catch(reject);

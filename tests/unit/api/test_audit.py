@@ -1,12 +1,14 @@
 """Entries of requests in the audit log."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
 
 import pytest
 
 from headwater.errors import DatabaseUnavailable, RedisUnavailable
 from headwater.model.audit import AuditEntry, AuditQuery
+from headwater.model.value_sets import SetId
 from headwater.stores.protocols.sets import SetWriteResult
 from tests.unit.api.installation import FLOW, TOKEN, Installation, User
 
@@ -78,12 +80,26 @@ class TestSets:
     def test_a_write_that_failed(self, headwater: Installation, alice: User, monkeypatch: pytest.MonkeyPatch) -> None:
         path = values_path(alice.create(), headwater)
 
-        def away(*_: object) -> SetWriteResult:
-            raise RedisUnavailable("Valkey is away.")
+        def fail(*_: object) -> SetWriteResult:
+            raise DatabaseUnavailable("The database is away.")
 
-        monkeypatch.setattr(headwater.sets, "add", away)
+        monkeypatch.setattr(headwater.sets, "add", fail)
         assert alice.post(path, {"values": ["a"]}).status_code == 503
         assert [entry.state for entry in entries(headwater, "filter_values.")] == ["failed"]
+
+    def test_a_write_without_a_reply(
+        self, headwater: Installation, alice: User, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        path = values_path(alice.create(), headwater)
+        add = headwater.sets.add
+
+        def add_without_a_reply(set_id: SetId, values: Sequence[str]) -> SetWriteResult:
+            add(set_id, values)
+            raise RedisUnavailable("Valkey is away.")
+
+        monkeypatch.setattr(headwater.sets, "add", add_without_a_reply)
+        assert alice.post(path, {"values": ["a"]}).status_code == 503
+        assert [entry.state for entry in entries(headwater, "filter_values.")] == ["pending"]
 
     def test_a_change_that_cannot_be_recorded_is_not_made(
         self, headwater: Installation, alice: User, monkeypatch: pytest.MonkeyPatch
