@@ -73,7 +73,7 @@ class TrialBody(BaseModel):
 def _record_body(record: TrialRecord) -> dict[str, Any]:
     return {
         "outcome": record.outcome,
-        "reason": record.unfinished,
+        "reason": record.unfinished_reason,
         "outputs": _raw(record.outputs),
         "steps": [_step_body(step) for step in record.steps],
     }

@@ -39,8 +39,8 @@ def classify(existing: ExistingResources, recorded: RecordedState) -> Classified
 
     Users, access rules, groups, subscriptions and workers are removed with their deployment. A topic is removed when
     all deployments of its configuration have ended. It is kept while a user of an unknown deployment has an access rule
-    for it, and while there are more than MAX_UNKNOWN_DEPLOYMENTS unknown deployments. Both mean that the configuration
-    was deployed again without this database.
+    for it, and while there are more than MAX_UNKNOWN_DEPLOYMENTS unknown deployments. Both suggest that another
+    database, which is newer than this one, has deployed the configuration again.
 
     When the operator manages the Kafka users, no access rules are listed, and the name of a topic proves nothing. Then
     only topics that the database records as written by ended deployments are removed, and only while there is no
@@ -50,11 +50,12 @@ def classify(existing: ExistingResources, recorded: RecordedState) -> Classified
     unknown_ids = names.deployment_ids - recorded.active_deployments - recorded.ended_deployments
     unused_configurations = recorded.undeployed_configurations - recorded.deployed_configurations
     unused_topics = {topic for topic in names.topics if config_id_of(topic) in unused_configurations}
-    kept_topics = unused_topics & _topics_in_rules_of(unknown_ids, existing.inventory)
-    if recorded.removable_topics is not None:
-        kept_topics |= unused_topics - recorded.removable_topics
     if len(unknown_ids) > (MAX_UNKNOWN_DEPLOYMENTS if existing.inventory.has_users_and_rules else 0):
         kept_topics = unused_topics
+    elif recorded.obsolete_topics is None:
+        kept_topics = unused_topics & _topics_in_rules_of(unknown_ids, existing.inventory)
+    else:
+        kept_topics = unused_topics - recorded.obsolete_topics
     unrecorded_topics = {topic for topic in names.topics if config_id_of(topic) not in recorded.recorded_configurations}
     return ClassifiedResources(
         removable=names.restricted_to(recorded.ended_deployments, unused_topics - kept_topics),

@@ -15,9 +15,9 @@ class FlowLocks:
 
     def __init__(self) -> None:
         self._mutex = threading.Lock()
-        self._locks: WeakValueDictionary[str, threading.Semaphore] = WeakValueDictionary()
+        self._locks: WeakValueDictionary[str, threading.Lock] = WeakValueDictionary()
 
-    def lock_of(self, config_id: str) -> threading.Semaphore:
+    def lock_of(self, config_id: str) -> threading.Lock:
         """Return the lock of a configuration: `with flow_locks.lock_of(config_id): …`."""
         with self._mutex:
-            return self._locks.setdefault(config_id, threading.Semaphore())
+            return self._locks.setdefault(config_id, threading.Lock())

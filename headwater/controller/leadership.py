@@ -1,7 +1,7 @@
 """This controller's leadership: whether it leads, for how long, and its fencing token.
 
-The database's clock decides when a lease has expired. This process measures the time since before its request on its
-own monotonic clock. So it stops early and never late, however the two clocks are set.
+The database's clock decides when a lease has expired. This process reads its own monotonic clock before it sends the
+request for the lease. So by its own clock, the lease expires earlier than in the database and never later.
 """
 
 import secrets
@@ -60,14 +60,14 @@ class Leadership:
         """
         leads_until = self._clock() + LEASE_TTL_S
         candidate = Candidate(self._holder, self._lock, failure)
-        number = self._leases.acquire(CONTROLLER_LEASE, candidate, LEASE_TTL_S)
-        if self._fence is not None and number != self._fence.fencing_token:
+        fencing_token = self._leases.acquire(CONTROLLER_LEASE, candidate, LEASE_TTL_S)
+        if self._fence is not None and fencing_token != self._fence.fencing_token:
             self._leads_until = float("-inf")
             raise LeaseLost(CONTROLLER_LEASE)
-        if number is not None:
+        if fencing_token is not None:
             if self._fence is None:
-                log.info("this controller leads", fencing=number)
-            self._fence, self._leads_until = Fence(CONTROLLER_LEASE, number), leads_until
+                log.info("this controller leads", fencing_token=fencing_token)
+            self._fence, self._leads_until = Fence(CONTROLLER_LEASE, fencing_token), leads_until
 
     def require_lease(self) -> None:
         """Raise LeaseLost unless this process still leads.

@@ -33,7 +33,9 @@ READY_WITHIN_S = 50.0
 """How long the workers of a new revision may take to become ready. Then the rollout fails."""
 STABLE_AFTER_S = 30.0
 """How long a revision is on probation after its workers are ready."""
-ON_PROBATION = f"All workers are ready. The revision is stable when they have been ready for {STABLE_AFTER_S:.0f} s."
+ON_PROBATION_REASON = (
+    f"All workers are ready. The revision is stable when they have been ready for {STABLE_AFTER_S:.0f} s."
+)
 PARTITION_CHECK_EVERY_S = 60.0
 """How often the partitions of a running deployment's source and outputs are compared."""
 MAX_DEATHS_IN_ROLLOUT = 3
@@ -220,19 +222,24 @@ def _evaluate_rollout(
     desired: DesiredState, wanted: WorkerSet, rollout: RolloutProgress, observed: ObservedState
 ) -> Plan:
     """Plan the next step of a rollout whose wanted workers have been started."""
-    deployment = desired.deployment
-    sync: tuple[Action, ...] = ()
-    if deployment.is_reconciled and observed.now - rollout.partitions_compared_at >= PARTITION_CHECK_EVERY_S:
-        sync, rollout = (SyncTopics(desired.target.revision),), replace(rollout, partitions_compared_at=observed.now)
     target_workers = [w for w in (*observed.workers, *observed.successors) if w.spec_hash == wanted.spec_hash]
-    if _can_still_fail(desired) and (reason := _crash_reason(deployment.is_reconciled, rollout, target_workers)):
+    if _can_still_fail(desired) and (reason := _crash_reason(desired, rollout, target_workers)):
         return roll_back_or_fail(desired, reason)
+    must_sync = desired.deployment.is_reconciled and _is_sync_due(rollout, observed.now)
+    if must_sync:
+        rollout = replace(rollout, partitions_compared_at=observed.now)
     workers = observed.workers
     if len(workers) == wanted.slots and all(w.is_ready and w.spec_hash == wanted.spec_hash for w in workers):
         next_plan = _plan_when_ready(desired, rollout, observed)
     else:
         next_plan = _plan_when_not_ready(desired, rollout, observed.now, target_workers)
-    return Plan(sync + next_plan.actions, next_plan.rollout) if sync else next_plan
+    if not must_sync:
+        return next_plan
+    return Plan((SyncTopics(desired.target.revision), *next_plan.actions), next_plan.rollout)
+
+
+def _is_sync_due(rollout: RolloutProgress, now: float) -> bool:
+    return now - rollout.partitions_compared_at >= PARTITION_CHECK_EVERY_S
 
 
 def _plan_when_ready(desired: DesiredState, rollout: RolloutProgress, observed: ObservedState) -> Plan:
@@ -246,9 +253,10 @@ def _plan_when_ready(desired: DesiredState, rollout: RolloutProgress, observed: 
         rollout = replace(rollout, ready_since=observed.now, deaths_when_ready=deaths)
     ready_for_s = observed.now - (rollout.ready_since or 0.0)
     if not deployment.is_reconciled:
-        observation = observation_of(deployment, number, Condition.ROLLING_OUT, reason=ON_PROBATION)
+        observation = observation_of(deployment, number, Condition.ROLLING_OUT, reason=ON_PROBATION_REASON)
         return Plan((ChangeTopicSettings(desired.target.revision), StoreObservation(observation)), rollout)
     if deployment.observed_revision != number:
+        # After a rollback, the target is the stable revision, and the database still has the failed one.
         observation = observation_of(deployment, number)
     elif deployment.condition is Condition.ROLLING_OUT and ready_for_s >= STABLE_AFTER_S:
         observation = observation_of(deployment, number, Condition.STABLE)
@@ -279,16 +287,20 @@ def _plan_when_not_ready(
 def _can_still_fail(desired: DesiredState) -> bool:
     """Whether the rollout may still fail.
 
-    A rollout may fail before the workers are ready, and on probation when there is a revision to roll back to.
+    A rollout may fail before it is reconciled, and then on probation when there is a revision to roll back to.
     """
     deployment = desired.deployment
-    on_probation = deployment.condition is Condition.ROLLING_OUT and desired.fallback is not None
-    return not deployment.is_reconciled or on_probation
+    return not deployment.is_reconciled or (_is_on_probation(deployment) and desired.fallback is not None)
 
 
-def _crash_reason(on_probation: bool, rollout: RolloutProgress, workers: Sequence[WorkerStatus]) -> str:
+def _is_on_probation(deployment: Deployment) -> bool:
+    """Whether the workers of the newest revision have been ready, and the revision is not stable yet."""
+    return deployment.is_reconciled and deployment.condition is Condition.ROLLING_OUT
+
+
+def _crash_reason(desired: DesiredState, rollout: RolloutProgress, workers: Sequence[WorkerStatus]) -> str:
     """Return the reason when the workers of a revision die repeatedly; empty when they do not."""
-    if on_probation:
+    if _is_on_probation(desired.deployment):
         when, limit = f"within {STABLE_AFTER_S:.0f} s of being ready", MAX_DEATHS_ON_PROBATION
     else:
         when, limit = "before they are ready", MAX_DEATHS_IN_ROLLOUT
@@ -315,9 +327,11 @@ def observation_of(
     reason: str | None = None,
     credentials_version: int | None = None,
 ) -> Observation:
-    """Return the observed state to store. Omitted arguments keep the stored value.
+    """Return the observed state to store.
 
-    An omitted phase means RUNNING. A change of the credentials alone changes neither phase nor generation.
+    Without `credentials_version`, the observed generation becomes the current one, and an omitted phase means RUNNING;
+    with it, both are kept. An omitted reason is emptied when a condition is given. All other omitted arguments keep the
+    stored value.
     """
     is_rotation = credentials_version is not None
     if phase is None:

@@ -15,7 +15,7 @@ class RecordedState:
         ended_deployments: The ids of deployments that have ended, or that an operator has recorded as ended.
         deployed_configurations: The ids of configurations with an active deployment.
         undeployed_configurations: The ids of configurations whose deployments are all among the ended ones.
-        removable_topics: The only topics that may be removed while the operator manages the Kafka users. None while
+        obsolete_topics: The only topics that may be removed while the operator manages the Kafka users. None while
             Headwater manages them: then the access rules show which topics may be removed.
     """
 
@@ -23,7 +23,7 @@ class RecordedState:
     ended_deployments: frozenset[str] = frozenset()
     deployed_configurations: frozenset[str] = frozenset()
     undeployed_configurations: frozenset[str] = frozenset()
-    removable_topics: frozenset[str] | None = None
+    obsolete_topics: frozenset[str] | None = None
 
     @property
     def recorded_configurations(self) -> frozenset[str]:
@@ -45,5 +45,5 @@ def read_recorded_state(deployments: DeploymentStore, existing: ExistingResource
         ended_deployments=frozenset(deployments.ended_among(names.deployment_ids)),
         deployed_configurations=frozenset(version.config_id for version in versions),
         undeployed_configurations=frozenset(deployments.undeployed_among(names.config_ids)),
-        removable_topics=obsolete_topics,
+        obsolete_topics=obsolete_topics,
     )

@@ -85,7 +85,7 @@ class Sweeper:
         self._sources = sources
         self._orchestrator = orchestrator
         self._flow_locks = flow_locks
-        self._removable_topics: frozenset[str] = frozenset()
+        self._removable_in_last_sweep: frozenset[str] = frozenset()
         self._deployments = deployments
         self._revisions = revisions
         self._datasets = datasets
@@ -177,14 +177,14 @@ class Sweeper:
 
     def _remove_topics(self, topics: frozenset[str]) -> None:
         """Remove the topics that were removable in this sweep and in the previous one."""
-        for topic in sorted(topics & self._removable_topics):
+        for topic in sorted(topics & self._removable_in_last_sweep):
             config_id = config_id_of(topic) or ""
             with self._flow_locks.lock_of(config_id):  # a deploy that starts now creates its topics afterwards
                 if self._deployments.undeployed_among([config_id]):
                     log.warning("a topic of an ended deployment is removed", topic=topic)
                     self._require_lease()
                     self._broker.remove_all(DeploymentResources((TopicSpec(topic, 1),), (), (), ()))
-        self._removable_topics = topics
+        self._removable_in_last_sweep = topics
 
     def sweep_revisions(self) -> None:
         """Remove replaced revisions.

@@ -53,13 +53,13 @@ class TrialRecord:
             does and no step failed, "unfinished" when the processing stopped before the last transform.
         outputs: The records that reach the sinks, as JSON text.
         steps: The results of the transforms, in order.
-        unfinished: Why the processing stopped before the last transform; empty when it did not.
+        unfinished_reason: Why the processing stopped before the last transform; empty when it did not.
     """
 
     outcome: Literal["sent", "dropped", "error", "unfinished"]
     outputs: list[bytes] = field(default_factory=list)
     steps: list[TrialStep] = field(default_factory=list)
-    unfinished: str = ""
+    unfinished_reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)

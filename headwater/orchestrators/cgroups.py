@@ -196,9 +196,11 @@ def _find_base() -> tuple[Path, CgroupVersion]:
 
     Raises OSError with the reason when there is no such folder.
     """
-    for folder, version in own_memory_groups():
-        return (folder if version is V1 else prepare_delegated_folder(folder)), version
-    raise FileNotFoundError(f"{MOUNT} shows no memory control group of this process")
+    own_group = next(own_memory_groups(), None)
+    if own_group is None:
+        raise FileNotFoundError(f"{MOUNT} shows no memory control group of this process")
+    folder, version = own_group
+    return (folder if version is V1 else prepare_delegated_folder(folder)), version
 
 
 def own_memory_groups() -> Iterator[tuple[Path, CgroupVersion]]:

@@ -46,13 +46,13 @@ class OomKillDetector:
         self._read_count = read_count
         self._last_count = read_count()
         self._increased_at = float("-inf")
-        self._is_unattributed = False
+        self._victim_is_unknown = False
 
     def poll(self) -> None:
         """Read the counter. Call this every second."""
         count = self._read_count()
         if count > self._last_count:
-            self._last_count, self._increased_at, self._is_unattributed = count, self._clock(), True
+            self._last_count, self._increased_at, self._victim_is_unknown = count, self._clock(), True
 
     @property
     def is_recent(self) -> bool:
@@ -65,10 +65,11 @@ class OomKillDetector:
     def take_survived_kill(self) -> bool:
         """Return True once per kill that the watched worker has survived.
 
-        The kernel has then killed another process of the worker's group.
+        The kernel has then killed another process of the worker's group. The worker has survived when RECENT_S seconds
+        have passed, since the orchestrator drops the detector of a worker that ends.
         """
-        is_survived = self._is_unattributed and not self.is_recent
-        self._is_unattributed = self._is_unattributed and not is_survived
+        is_survived = self._victim_is_unknown and not self.is_recent
+        self._victim_is_unknown = self._victim_is_unknown and not is_survived
         return is_survived
 
 

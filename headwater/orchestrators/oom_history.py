@@ -8,8 +8,8 @@ from headwater.model.worker_protocol import Heartbeat
 REPEATED_WITHIN_S = 600.0
 """Two out-of-memory kills within this time make the next worker read its partitions one by one.
 
-Commits in between do not count: a worker that is killed while it reads one partition may have committed records of
-another one. To read partitions one by one costs only some seconds for each.
+A commit between the two kills does not change this: a worker that is killed while it reads one partition may have
+committed records of another one. To read partitions one by one costs only some seconds for each.
 """
 
 

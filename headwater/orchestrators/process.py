@@ -33,7 +33,7 @@ from headwater.model.worker_protocol import WorkerSnapshot
 from headwater.model.worker_spec import WorkerSet
 from headwater.orchestrators.cgroups import WorkerGroup, WorkerGroups, write_base_file
 from headwater.orchestrators.memory_usage import OomKillDetector, own_group_counter, resident_bytes
-from headwater.orchestrators.slot import SCRIPTS_KILLED_MESSAGE, ManagedProcess, Slot
+from headwater.orchestrators.slot import SCRIPTS_KILLED_MESSAGE, Slot, SlotRole
 from headwater.orchestrators.worker_process import STUCK_AFTER_S, WorkerProcess
 
 log = structlog.get_logger(__name__)
@@ -131,15 +131,16 @@ class ProcessOrchestrator:
         deployment_id = wanted.deployment_id
         is_replacement = deployment_id in self._running_sets
         self._write_spec(wanted)
-        (self._pending_sets if is_replacement else self._running_sets)[deployment_id] = wanted
+        worker_sets = self._pending_sets if is_replacement else self._running_sets
+        worker_sets[deployment_id] = wanted
         for number in range(wanted.slots):
             self._slots.setdefault(deployment_id, {}).setdefault(number, Slot(f"{deployment_id}-{number}"))
         slots = self._slots_of(deployment_id)
         quarantined = [position for _, slot in slots for position in slot.oom_history.quarantined]
         for number, slot in slots:
             slot.oom_history.set_deployment_quarantine(quarantined)
-            managed = slot.successor if is_replacement else slot.worker
-            managed.set_wanted_spec(wanted.spec_hash if number < wanted.slots else None)
+            role = slot.successor if is_replacement else slot.worker
+            role.set_wanted_spec(wanted.spec_hash if number < wanted.slots else None)
 
     def _slots_of(self, deployment_id: str) -> list[tuple[int, Slot]]:
         """Return the slots of a deployment with their numbers."""
@@ -317,9 +318,9 @@ class ProcessOrchestrator:
         if self._cgroups is not None:
             self._cgroups.sweep()
         for _, slot in self._all_slots():
-            for managed in slot.processes:
-                if managed.process is not None:
-                    self._enforce_memory_limit(slot, managed.process)
+            for role in slot.roles:
+                if role.process is not None:
+                    self._enforce_memory_limit(slot, role.process)
 
     def _enforce_memory_limit(self, slot: Slot, process: WorkerProcess) -> None:
         if process.group is None:
@@ -337,20 +338,21 @@ class ProcessOrchestrator:
         Reaps the ended processes of the slot, promotes its successor, and stops or starts its processes.
         """
         slot, now = self._slots[slot_id.deployment_id][slot_id.number], self._clock()
-        for managed in slot.processes:
-            if managed.process is not None and (exit_status := managed.process.child.poll()) is not None:
-                self._reap(slot, managed, exit_status, now)
+        for role in slot.roles:
+            if role.process is not None and (exit_status := role.process.child.poll()) is not None:
+                self._reap(slot, role, exit_status, now)
         if slot.promote() and slot.worker.process is not None:
             slot.worker.process.join_group()
         slot.clear_dead_successor()
-        if slot.worker.spec_hash is not None or not self._is_handing_over(slot_id.deployment_id):
+        leaves_group = slot.worker.spec_hash is None
+        if not (leaves_group and self._is_handing_over(slot_id.deployment_id)):
             self._stop_if_unwanted(slot, slot.worker, now)
         self._stop_if_unwanted(slot, slot.successor, now)
         if slot.is_empty:
             self._remove_slot(slot_id)
             return
-        for managed in slot.processes:
-            self._start_if_due(slot_id, slot, managed, now)
+        for role in slot.roles:
+            self._start_if_due(slot_id, slot, role, now)
 
     def _remove_slot(self, slot_id: SlotId) -> None:
         """Remove an empty slot, and keep its log lines."""
@@ -361,21 +363,21 @@ class ProcessOrchestrator:
             del self._slots[deployment_id]
         self._logs_of_removed_slots.setdefault(deployment_id, []).extend(slot.lines)
 
-    def _stop_if_unwanted(self, slot: Slot, managed: ManagedProcess, now: float) -> None:
+    def _stop_if_unwanted(self, slot: Slot, role: SlotRole, now: float) -> None:
         """Stop a process that does not have the wanted spec, and kill a stuck process."""
-        process = managed.process
+        process = role.process
         if process is None:
             return
         if process.stop_deadline is None:
-            if process.spec_hash == managed.spec_hash:
+            if process.spec_hash == role.spec_hash:
                 self._kill_if_stuck(slot, process)
                 return
             process.stop_deadline = now + STOP_GRACE_S
-            if managed.spec_hash is None:
+            if role.spec_hash is None:
                 process.leave_group()
             process.child.send(signal.SIGTERM)
             return
-        if managed.spec_hash is None:  # a teardown during a hand-over
+        if role.spec_hash is None:  # a teardown during a hand-over
             process.leave_group()
         if now >= process.stop_deadline:
             log.warning("worker ignored SIGTERM; it is killed", worker=slot.name, grace_s=STOP_GRACE_S)
@@ -387,36 +389,36 @@ class ProcessOrchestrator:
             process.was_killed_stuck = True
             process.child.send(signal.SIGKILL)
 
-    def _reap(self, slot: Slot, managed: ManagedProcess, exit_status: int, now: float) -> None:
+    def _reap(self, slot: Slot, role: SlotRole, exit_status: int, now: float) -> None:
         """Record the end of a process, and free its resources."""
-        process = managed.process
+        process = role.process
         assert process is not None
         process.read_last_heartbeats()
         self._unwatch(process)
         process.oom_kills.poll()
         if process.group is not None and process.oom_kills.is_recent:
             process.was_killed_over_limit = process.was_killed_over_limit or process.group.reached_limit()
-        slot.record_exit(managed, exit_status, now)
+        slot.record_exit(role, exit_status, now)
         if self._cgroups is not None and process.group is not None:
             self._cgroups.discard(process.group)
 
-    def _start_if_due(self, slot_id: SlotId, slot: Slot, managed: ManagedProcess, now: float) -> None:
+    def _start_if_due(self, slot_id: SlotId, slot: Slot, role: SlotRole, now: float) -> None:
         """Start the wanted process, if it does not run and its back-off is over.
 
         A worker receives JOIN at once. A successor receives JOIN when it is promoted.
         """
-        if managed.spec_hash is None or managed.process is not None or now < managed.restart_at:
+        if role.spec_hash is None or role.process is not None or now < role.restart_at:
             return
-        if managed.is_fenced and now >= self._leads_until:
+        if role.is_fenced and now >= self._leads_until:
             return
         try:
-            managed.process = self._start(slot_id, slot, managed.spec_hash)
+            role.process = self._start(slot_id, slot, role.spec_hash)
         except OSError as error:  # the system has no process or descriptor left
             log.error("worker can't be started", worker=slot.name, error=str(error))
-            slot.record_death(managed, f"can't start a process: {error.strerror or error}", self._clock())
+            slot.record_death(role, f"can't start a process: {error.strerror or error}", self._clock())
         else:
-            if managed is slot.worker:
-                managed.process.join_group()
+            if role is slot.worker:
+                role.process.join_group()
 
     def _start(self, slot_id: SlotId, slot: Slot, spec_hash: str) -> WorkerProcess:
         """Start a worker process.
@@ -479,16 +481,16 @@ class ProcessOrchestrator:
         """
         with self._lock:
             running = [
-                (slot, managed, managed.process.child)
+                (slot, role, role.process.child)
                 for _, slot in self._all_slots()
-                for managed in slot.processes
-                if managed.process is not None
+                for role in slot.roles
+                if role.process is not None
             ]
             for _, _, child in running:
                 child.send(signal.SIGTERM)
             deadline = self._clock() + STOP_GRACE_S
-            for slot, managed, child in running:
-                self._reap(slot, managed, child.stop(max(0.0, deadline - self._clock())), deadline)
+            for slot, role, child in running:
+                self._reap(slot, role, child.stop(max(0.0, deadline - self._clock())), deadline)
             self._remove_groups()
         for resource in (self._selector, self._wake_sender, self._wake_receiver):
             resource.close()

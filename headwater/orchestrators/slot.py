@@ -33,12 +33,12 @@ QUIET_REASON = (
 
 
 @dataclass(slots=True, kw_only=True)
-class ManagedProcess:
-    """One of the two processes of a slot, the worker or its successor, with its wanted spec.
+class SlotRole:
+    """One of the two roles in a slot, worker or successor: the spec that is wanted for it, and its processes over time.
 
     Attributes:
         spec_hash: The hash of the wanted spec; None when no process should run.
-        process: The process, if one runs. It may still run another spec than the wanted one.
+        process: The process that runs now, if there is one. It may still run another spec than the wanted one.
         deaths: The number of deaths with this spec. A death is not counted when the records that caused it have already
             killed workers with the previous spec.
         deaths_in_a_row: The number of deaths since the last commit.
@@ -103,8 +103,8 @@ class Slot:
 
     Attributes:
         name: The name of the worker.
-        worker: The process that is or should be a member of the consumer group.
-        successor: The process that is being prepared to take over from the worker.
+        worker: The role whose process is or should be a member of the consumer group.
+        successor: The role whose process is being prepared to take over from the worker.
         deaths: The number of deaths of the slot's workers since the slot was created.
         oom_history: The out-of-memory kills of the slot's workers.
         created_at: When the slot was created.
@@ -113,8 +113,8 @@ class Slot:
 
     name: str
     _: KW_ONLY
-    worker: ManagedProcess = field(default_factory=ManagedProcess)
-    successor: ManagedProcess = field(default_factory=ManagedProcess)
+    worker: SlotRole = field(default_factory=SlotRole)
+    successor: SlotRole = field(default_factory=SlotRole)
     deaths: int = 0
     oom_history: OomHistory = field(default_factory=OomHistory)
     created_at: datetime = field(default_factory=lambda: datetime.now(UTC))
@@ -129,21 +129,21 @@ class Slot:
     @property
     def is_empty(self) -> bool:
         """Whether no process runs in this slot, and none should."""
-        return all(managed.spec_hash is None and managed.process is None for managed in self.processes)
+        return all(role.spec_hash is None and role.process is None for role in self.roles)
 
     @property
-    def processes(self) -> tuple[ManagedProcess, ManagedProcess]:
-        """The worker and the successor."""
+    def roles(self) -> tuple[SlotRole, SlotRole]:
+        """The roles worker and successor."""
         return self.worker, self.successor
 
     @property
     def spec_hashes(self) -> Iterator[str]:
         """The spec hashes of all processes that run in this slot or should run in it."""
-        for managed in self.processes:
-            if managed.spec_hash is not None:
-                yield managed.spec_hash
-            if managed.process is not None:
-                yield managed.process.spec_hash
+        for role in self.roles:
+            if role.spec_hash is not None:
+                yield role.spec_hash
+            if role.process is not None:
+                yield role.process.spec_hash
 
     @property
     def is_handing_over(self) -> bool:
@@ -169,7 +169,7 @@ class Slot:
             return False
         if not self.successor.runs_wanted_spec or process.spec_hash != self.worker.spec_hash:
             return False  # the successor belongs to a later replacement, or must stop
-        self.worker, self.successor = self.successor, ManagedProcess()
+        self.worker, self.successor = self.successor, SlotRole()
         return True
 
     def clear_dead_successor(self) -> None:
@@ -182,9 +182,9 @@ class Slot:
 
     def on_heartbeat(self, process: WorkerProcess, heartbeat: Heartbeat) -> None:
         """Process a heartbeat of the worker or the successor, and keep its log lines."""
-        for managed in self.processes:
-            if managed.process is process:
-                managed.on_heartbeat(heartbeat)
+        for role in self.roles:
+            if role.process is process:
+                role.on_heartbeat(heartbeat)
         if self.worker.process is process and heartbeat.isolation is not None:
             self.oom_history.on_isolation_status(process.spec_hash, heartbeat.isolation)
         self.lines.extend(
@@ -192,34 +192,34 @@ class Slot:
             for line in heartbeat.logs
         )
 
-    def record_exit(self, managed: ManagedProcess, exit_status: int, now: float) -> None:
+    def record_exit(self, role: SlotRole, exit_status: int, now: float) -> None:
         """Record the end of a process. When the orchestrator has not stopped it, record a death."""
-        process = managed.process
+        process = role.process
         assert process is not None
-        managed.process = None
-        managed.is_fenced = exit_status == FENCED_STATUS
-        managed.was_oom_killed = False
+        role.process = None
+        role.is_fenced = exit_status == FENCED_STATUS
+        role.was_oom_killed = False
         process.close()
         if process.stop_deadline is not None:
             return
         if process.was_killed_stuck:
-            self.record_death(managed, f"killed: it made no progress for {STUCK_AFTER_S:.0f} s", now)
+            self.record_death(role, f"killed: it made no progress for {STUCK_AFTER_S:.0f} s", now)
         elif exit_status == -signal.SIGKILL and (process.was_killed_over_limit or process.oom_kills.is_recent):
-            managed.oom_killed_at, managed.was_oom_killed = now, True
-            is_known = managed is self.worker and self.oom_history.record_kill(
-                process.spec_hash, process.heartbeat, now
-            )
-            self.record_death(managed, _describe_oom_kill(process), now, counts_for_spec=not is_known)
+            role.oom_killed_at, role.was_oom_killed = now, True
+            killed_previous_spec = False
+            if role is self.worker:
+                killed_previous_spec = self.oom_history.record_kill(process.spec_hash, process.heartbeat, now)
+            self.record_death(role, _describe_oom_kill(process), now, counts_for_spec=not killed_previous_spec)
         else:
-            self.record_death(managed, _describe_exit(exit_status, process.reason), now)
+            self.record_death(role, _describe_exit(exit_status, process.reason), now)
 
-    def record_death(self, managed: ManagedProcess, reason: str, now: float, *, counts_for_spec: bool = True) -> None:
+    def record_death(self, role: SlotRole, reason: str, now: float, *, counts_for_spec: bool = True) -> None:
         """Record and log an unexpected end of a process or a failed start.
 
-        ManagedProcess.record_death has the same arguments.
+        SlotRole.record_death has the same arguments.
         """
-        managed.record_death(reason, now, counts_for_spec=counts_for_spec)
-        self.deaths += managed is self.worker
+        role.record_death(reason, now, counts_for_spec=counts_for_spec)
+        self.deaths += role is self.worker
         self.log("error", reason)
 
     def log(self, level: str, message: str) -> None:
@@ -228,9 +228,9 @@ class Slot:
             LogLine(time=datetime.now(UTC), worker=self.name, source="worker", level=level, message=message)
         )
 
-    def status(self, managed: ManagedProcess, now: float) -> WorkerStatus:
+    def status(self, role: SlotRole, now: float) -> WorkerStatus:
         """Return the status of the worker or the successor, as `deploy/stats` shows it."""
-        status, process = _status(managed), managed.process
+        status, process = _status(role), role.process
         reported_state = process.heartbeat.state if process is not None and process.heartbeat is not None else ""
         is_waiting, is_running = reported_state == "waiting", status is Status.RUNNING
         is_quiet = is_running and process is not None and process.is_quiet and not is_waiting
@@ -239,24 +239,24 @@ class Slot:
             status=status,
             is_ready=is_running and reported_state == "ready" and not is_quiet,
             is_crash_looping=status is Status.CRASH_LOOP_BACK_OFF,
-            is_oom_killed=managed.oom_killed_at is not None and now - managed.oom_killed_at < OOM_REPORTED_FOR_S,
+            is_oom_killed=role.oom_killed_at is not None and now - role.oom_killed_at < OOM_REPORTED_FOR_S,
             restart_count=self.deaths,
             start_time=process.start_time if process is not None else self.created_at,
-            reason=QUIET_REASON if is_quiet else (process.reason if process is not None else "") or managed.reason,
-            spec_hash=managed.spec_hash or "",
-            deaths=managed.deaths,
+            reason=QUIET_REASON if is_quiet else (process.reason if process is not None else "") or role.reason,
+            spec_hash=role.spec_hash or "",
+            deaths=role.deaths,
             waits=is_waiting,
         )
 
 
-def _status(managed: ManagedProcess) -> Status:
-    if managed.process is None:
-        if managed.deaths_in_a_row >= CRASH_LOOP_DEATHS:
+def _status(role: SlotRole) -> Status:
+    if role.process is None:
+        if role.deaths_in_a_row >= CRASH_LOOP_DEATHS:
             return Status.CRASH_LOOP_BACK_OFF
-        return Status.OOM_KILLED if managed.was_oom_killed else Status.PENDING
-    if managed.process.stop_deadline is not None or not managed.runs_wanted_spec:
+        return Status.OOM_KILLED if role.was_oom_killed else Status.PENDING
+    if role.process.stop_deadline is not None or not role.runs_wanted_spec:
         return Status.TERMINATING
-    heartbeat = managed.process.heartbeat
+    heartbeat = role.process.heartbeat
     if heartbeat is not None and heartbeat.state == "crashing":
         return Status.CRASH_LOOP_BACK_OFF
     return Status.PENDING if heartbeat is None else Status.RUNNING

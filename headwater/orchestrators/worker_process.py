@@ -79,12 +79,15 @@ class WorkerProcess:
 
     @property
     def is_quiet(self) -> bool:
-        """Whether the process reported "ready" without progress for QUIET_AFTER_S seconds."""
+        """Whether no heartbeat has shown progress for QUIET_AFTER_S seconds.
+
+        Heartbeats in the state "ready" show progress by a new counter, heartbeats in other states by their arrival.
+        """
         return self.clock() - self.last_progress_at >= QUIET_AFTER_S
 
     @property
     def is_stuck(self) -> bool:
-        """Whether the process reported "ready" without progress for STUCK_AFTER_S seconds."""
+        """Whether no heartbeat has shown progress for STUCK_AFTER_S seconds."""
         return self.clock() - self.last_progress_at >= STUCK_AFTER_S
 
     def join_group(self) -> None:

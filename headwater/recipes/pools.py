@@ -202,7 +202,7 @@ def _quoted_entries(
             continue
         quote = min(candidates, key=ranks.__getitem__)
         entry = _entry(pool, tokens, quote, is_usd=False)
-        # The prices of two rarely traded tokens against each other are too noisy.
+        # The token has a better price from its pool with a stablecoin. A pool with an unusual quote token adds noise.
         if entry.token in priced and quote not in quotes:
             left_out["against an unusual quote token, of a token that has a pool with a stablecoin"] += 1
         else:

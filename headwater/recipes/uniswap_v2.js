@@ -21,13 +21,13 @@ function process(record) {
   const [token, decimals, quoteDecimals, isFirst, quote] = pool;
   const amounts = [abs(decoded[0] - decoded[2]), abs(decoded[1] - decoded[3])];
   if (amounts.some((amount) => amount < MIN_RAW_AMOUNT)) return null;
-  const [own, other] = isFirst ? amounts : amounts.reverse();
-  const paid = Number(other) / 10 ** quoteDecimals;
-  const price = paid / (Number(own) / 10 ** decimals);
+  const [tokenRaw, quoteRaw] = isFirst ? amounts : amounts.reverse();
+  const quoteAmount = Number(quoteRaw) / 10 ** quoteDecimals;
+  const price = quoteAmount / (Number(tokenRaw) / 10 ** decimals);
   return {
     chain: CHAIN,
     token_address: token,
-    ...(quote === null ? { price_usd: price, volume_usd: paid } : { price_quote: price, quote_address: quote }),
+    ...(quote === null ? { price_usd: price, volume_usd: quoteAmount } : { price_quote: price, quote_address: quote }),
     timestamp: record.block_timestamp,
     decimals,
     block_number: record.block_number,

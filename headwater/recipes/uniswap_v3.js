@@ -23,11 +23,11 @@ function process(record) {
   // The pool's price after the swap, in raw token1 per raw token0. It is more precise than the amounts of a small swap.
   const raw = (Number(root) / 2 ** 96) ** 2;
   const price = (isFirst ? raw : 1 / raw) * 10 ** (decimals - quoteDecimals);
-  const paid = abs(isFirst ? amount1 : amount0) / 10 ** quoteDecimals;
+  const quoteAmount = abs(isFirst ? amount1 : amount0) / 10 ** quoteDecimals;
   return {
     chain: CHAIN,
     token_address: token,
-    ...(quote === null ? { price_usd: price, volume_usd: paid } : { price_quote: price, quote_address: quote }),
+    ...(quote === null ? { price_usd: price, volume_usd: quoteAmount } : { price_quote: price, quote_address: quote }),
     timestamp: record.block_timestamp,
     decimals,
     block_number: record.block_number,

@@ -13,13 +13,13 @@ class Findings:
     All JSON pointers refer to the request body.
 
     Attributes:
-        values: The initial values of new sets, by the uid of the transform.
+        initial_values: The initial values of new sets, by the uid of the transform.
         new_filters: The pointers of the transforms that get a new set.
     """
 
     faults: list[Fault] = field(default_factory=list)
     warnings: list[Fault] = field(default_factory=list)
-    values: dict[str, list[str]] = field(default_factory=dict)
+    initial_values: dict[str, list[str]] = field(default_factory=dict)
     new_filters: list[str] = field(default_factory=list)
 
     def add_fault(self, pointer: str, detail: str) -> None:

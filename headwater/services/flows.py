@@ -161,9 +161,13 @@ class Flows:
     def _change(
         self, owner: str, config_id: str, if_match: IfMatch, change: Callable[[Flow], tuple[Flow, CheckedPipeline]]
     ) -> SavedFlow:
-        """Apply `change` to the newest revision and save the result.
+        """Change the newest revision and save the result.
 
-        Both are repeated after a concurrent save.
+        When another request has saved a revision meanwhile, the save raises ConcurrentUpdate, and both steps are
+        repeated.
+
+        Args:
+            change: Returns the configuration, and separately its new pipeline, which is stored with it.
         """
 
         def attempt() -> SavedFlow:
@@ -175,10 +179,7 @@ class Flows:
         return _retry_on_conflict(attempt)
 
     def _get_matching(self, owner: str, config_id: str, if_match: IfMatch) -> Flow:
-        """Return the newest revision. Raises PreconditionFailed when If-Match does not name it.
-
-        A save that is based on an older revision raises ConcurrentUpdate.
-        """
+        """Return the newest revision. Raises PreconditionFailed when If-Match does not name it."""
         stored = self._store.get(owner, config_id)
         if if_match is not None and stored.revision not in if_match:
             raise PreconditionFailed(
@@ -188,7 +189,7 @@ class Flows:
         return stored
 
     def _save(self, save: Callable[[Flow], None], flow: Flow, checked: CheckedPipeline) -> SavedFlow:
-        sets = {filter_set_id(flow.id, uid): values for uid, values in checked.values.items()}
+        sets = {filter_set_id(flow.id, uid): values for uid, values in checked.initial_values.items()}
         self._unsaved_sets.add(sets, self._now())
         try:
             for set_id, values in sets.items():
@@ -279,7 +280,8 @@ class Flows:
         try:
             _retry_on_conflict(attempt)
         except NotFound:
-            if all((flow.id, flow.owner) != (config_id, owner) for flow in self._store.deleted()):
+            is_deleted = any((flow.id, flow.owner) == (config_id, owner) for flow in self._store.deleted())
+            if not is_deleted:
                 raise
 
     def purge(self, config_id: str) -> None:

@@ -12,15 +12,15 @@ PointerOf = Callable[[int], str]
 
 
 def uid_faults(
-    sent: Sequence[NewTransform], updated: Sequence[TransformIdentity | None], pointer_of: PointerOf
+    sent: Sequence[NewTransform], matched: Sequence[TransformIdentity | None], pointer_of: PointerOf
 ) -> Iterator[Fault]:
     """Yield the faults in the uids of sent transforms.
 
     Args:
-        updated: For each sent transform, the stored transform that it updates; None for a new transform.
+        matched: For each sent transform, its stored transform from before the save; None for a new transform.
     """
-    updated_uids: set[str] = set()
-    for i, (new, stored) in enumerate(zip(sent, updated, strict=True)):
+    matched_uids: set[str] = set()
+    for i, (new, stored) in enumerate(zip(sent, matched, strict=True)):
         if stored is None:
             if new.uid is not None:
                 yield Fault(
@@ -28,7 +28,7 @@ def uid_faults(
                     "is not the uid of a transform of this configuration; omit it for a new transform",
                 )
             continue
-        if stored.uid in updated_uids:
+        if stored.uid in matched_uids:
             yield Fault(
                 f"{pointer_of(i)}/uid", "is also the uid of another transform in this list; omit it for a new transform"
             )
@@ -37,17 +37,17 @@ def uid_faults(
                 f"{pointer_of(i)}/type",
                 f"is {stored.type} for this uid and can't be changed; add a new transform without a uid",
             )
-        updated_uids.add(stored.uid)
+        matched_uids.add(stored.uid)
 
 
-def effective_name(sent: NewTransform, updated: TransformIdentity | None) -> str | None:
+def effective_name(sent: NewTransform, matched: TransformIdentity | None) -> str | None:
     """Return the name of a transform after a save; an omitted name stays as it is stored.
 
     Args:
-        updated: The stored transform that the sent transform updates; None for a new transform.
+        matched: The stored transform from before the save; None for a new transform.
     """
-    if updated is not None and "name" not in sent.model_fields_set:
-        return updated.name
+    if matched is not None and "name" not in sent.model_fields_set:
+        return matched.name
     return sent.name
 
 

@@ -132,6 +132,8 @@ def _pair_nearest(sent: Sequence[int], stored: Sequence[int]) -> list[tuple[int,
     # best[n]: the least sum of distances of the first n sent indexes, and their partners
     best: list[tuple[float, tuple[int, ...]]] = [(0, ()), *([(inf, ())] * len(sent))]
     for stored_index in stored:
+        # Every shorter pairing may be extended by this index, or skip it. The longest pairing comes first, so that no
+        # pairing is extended twice.
         for count in reversed(range(len(sent))):
             distance, partners = best[count]
             longer = distance + abs(sent[count] - stored_index), (*partners, stored_index)

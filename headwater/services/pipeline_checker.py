@@ -32,14 +32,14 @@ class CheckedPipeline:
     """A checked pipeline that can be stored. All JSON pointers refer to the request body.
 
     Attributes:
-        values: The initial values of new filters, by the uid of the transform.
+        initial_values: The initial values of new filters, by the uid of the transform.
         new_filters: The pointers of the filters that the stored revision does not have.
         removed_filters: The filters of the stored revision that `config` does not have.
     """
 
     config: PipelineConfig
     warnings: list[Fault]
-    values: dict[str, list[str]] = field(repr=False)
+    initial_values: dict[str, list[str]] = field(repr=False)
     new_filters: list[str] = field(default_factory=list)
     removed_filters: list[TransformIdentity] = field(default_factory=list)
 
@@ -87,8 +87,8 @@ class PipelineChecker:
 
     def check_transforms(self, sent: Sequence[NewTransform], stored: PipelineConfig) -> CheckedPipeline:
         """Check a request that replaces the list of transforms. JSON pointers refer to the list."""
-        findings, updated = Findings(), match_transforms(sent, stored.transform_identities, by_content=False)
-        transforms = self._changed_transforms(sent, updated, stored, "/{}".format, findings)
+        findings, matched = Findings(), match_transforms(sent, stored.transform_identities, by_content=False)
+        transforms = self._changed_transforms(sent, matched, stored, "/{}".format, findings)
         return _checked_pipeline(stored.model_copy(update={"transforms": transforms}), stored, findings)
 
     def check_transform(self, uid: str, sent: NewTransform, stored: PipelineConfig) -> CheckedPipeline:
@@ -96,8 +96,8 @@ class PipelineChecker:
 
         JSON pointers refer to the transform. Raises NotFound.
         """
-        updated = identities.find_by_uid(stored.transform_identities, uid)
-        if updated is None:
+        matched = identities.find_by_uid(stored.transform_identities, uid)
+        if matched is None:
             raise identities.transform_not_found()
         if sent.uid not in (None, uid):
             raise InvalidInput(
@@ -106,21 +106,21 @@ class PipelineChecker:
             )
         findings = Findings()
         other_names = [transform.name for transform in stored.transforms if transform.uid != uid]
-        [changed] = self._changed_transforms([sent], [updated], stored, lambda _: "", findings, other_names)
+        [changed] = self._changed_transforms([sent], [matched], stored, lambda _: "", findings, other_names)
         transforms = [changed if transform.uid == uid else transform for transform in stored.transforms]
         return _checked_pipeline(stored.model_copy(update={"transforms": transforms}), stored, findings)
 
     def _changed_transforms(
         self,
         sent: Sequence[NewTransform],
-        updated: Sequence[TransformIdentity | None],
+        matched: Sequence[TransformIdentity | None],
         stored: PipelineConfig,
         pointer_of: PointerOf,
         findings: Findings,
         other_names: Sequence[str | None] = (),
     ) -> list[Transform]:
         """Return the transforms to store for a request that changes transforms only."""
-        transforms = self._transforms.check(sent, updated, pointer_of, findings, other_names)
+        transforms = self._transforms.check(sent, matched, pointer_of, findings, other_names)
         findings.raise_faults()
         example = _example_json(_entity_of(stored.source))
         return self._transforms.compile(transforms, example, stored.transforms, pointer_of, findings)
@@ -130,12 +130,12 @@ class PipelineChecker:
         source, entity = self._check_source(sent.source, findings)
         if source is not None and sent.delivery == "exactly_once":
             self._check_exactly_once(source, findings)
-        updated = match_transforms(sent.transforms, stored.transform_identities if stored else (), by_content=True)
+        matched = match_transforms(sent.transforms, stored.transform_identities if stored else (), by_content=True)
         stored_sinks = stored.sinks if stored else ()
         sinks = [self._sink_with_uid(sink, stored_sinks) for sink in sent.sinks]
         findings.faults.extend(_sink_name_faults(sent.sinks))
         findings.faults.extend(_topic_faults(sent.sinks, stored_sinks, self._sink_limits))
-        transforms = self._transforms.check(sent.transforms, updated, pointer_of, findings)
+        transforms = self._transforms.check(sent.transforms, matched, pointer_of, findings)
         # Compiling costs a V8 process per script, so it is done only when the configuration has no other fault.
         if source is None or entity is None or findings.faults:
             raise InvalidInput("The configuration was not saved.", findings.faults)
@@ -205,7 +205,7 @@ def _checked_pipeline(config: PipelineConfig, stored: PipelineConfig | None, fin
     return CheckedPipeline(
         config=config,
         warnings=findings.warnings,
-        values=findings.values,
+        initial_values=findings.initial_values,
         new_filters=findings.new_filters,
         removed_filters=[
             transform

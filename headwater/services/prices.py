@@ -164,12 +164,19 @@ class Prices:
         archived: dict[ArchiveKey, bytes | None] = {}
         for token in tokens:
             archived |= token.archived
-        unread = [*dict.fromkeys(key for keys in needed.values() for key in keys if key not in archived)]
+        unread = [
+            *dict.fromkeys(
+                archive_key
+                for archive_keys in needed.values()
+                for archive_key in archive_keys
+                if archive_key not in archived
+            )
+        ]
         if unread:
             archived |= zip(unread, self._store.read_archived(unread), strict=True)
         stats: dict[bytes, Stats | None] = {}
         for token in tokens:
-            ticks = [ArchivedTicks(key[1], archived[key] or b"") for key in needed[token.key]]
+            ticks = [ArchivedTicks(bucket, archived[key, bucket] or b"") for key, bucket in needed[token.key]]
             stats[token.key] = evaluate(token.merged, now, ticks, filter_outliers=self._filter_outliers)
         return stats
 
@@ -218,7 +225,7 @@ def _single_band_stats(
 
     A token whose quoted ticks have an explicit address is evaluated separately.
     """
-    usd_parts = [token[:3] for token in stored.values()]
+    usd_parts = [token.parts for token in stored.values()]
     if not quoted:
         return evaluate_single_band(usd_parts, day_ago.hour, now)
     quoted_parts = [NO_PARTS] * len(usd_parts)

@@ -87,6 +87,8 @@ class QuotaEnforcingSets:
             return self._sets.add(set_id, values)
         distinct = list(dict.fromkeys(values))
         with _reservation(self._stores, set_id) as reservation:
+            # The values are first reserved as if all of them were new. Only near a quota, the new values are counted,
+            # which needs a look-up.
             if not reservation.reserve(len(distinct)):
                 reservation.require(self._sets.contains_many(set_id, distinct).count(False))
             return self._sets.add(set_id, distinct)
@@ -155,13 +157,13 @@ class _ActiveReservation:
         self._replaced_values = replaced_values
 
     def reserve(self, values: int) -> bool:
-        """Reserve a total of `values` values. Returns False when they exceed a quota."""
-        return self._put_and_check(values) is None
+        """Reserve this number of values in place of the previous number. Returns False when it exceeds a quota."""
+        return self._store_and_find_error(values) is None
 
     def require(self, values: int) -> None:
-        """Reserve a total of `values` values. Raises QuotaExceeded."""
-        if excess := self._put_and_check(values):
-            raise excess
+        """Reserve this number of values in place of the previous number. Raises QuotaExceeded."""
+        if error := self._store_and_find_error(values):
+            raise error
 
     def reserve_all(self, values: Iterable[str]) -> Iterator[str]:
         """Yield the values, and reserve each value before it is yielded. Raises QuotaExceeded."""
@@ -182,7 +184,7 @@ class _ActiveReservation:
         else:
             self._stores.reservations.put(replace(self._reservation, written=True))
 
-    def _put_and_check(self, values: int) -> QuotaExceeded | None:
+    def _store_and_find_error(self, values: int) -> QuotaExceeded | None:
         """Store the reservation with a new number of values.
 
         Returns the error when the number exceeds a quota.
@@ -195,22 +197,22 @@ class _ActiveReservation:
         other_reservations = [
             other for other in self._stores.reservations.all() if other.id != self._reservation.id and other.until > now
         ]
-        return self._excess_of_owner(other_reservations) or self._excess_of_all(other_reservations)
+        return self._owner_quota_error(other_reservations) or self._total_quota_error(other_reservations)
 
-    def _excess_of_owner(self, other_reservations: Sequence[Reservation]) -> QuotaExceeded | None:
+    def _owner_quota_error(self, other_reservations: Sequence[Reservation]) -> QuotaExceeded | None:
         owner = self._reservation.owner
         limit = self._stores.quotas.limits(owner)[SET_VALUES]
         if limit is None:
             return None
         used = self._used([other for other in other_reservations if other.owner == owner], owner)
-        wanted = used + self._reservation.values
-        if wanted <= limit:
+        needed = used + self._reservation.values
+        if needed <= limit:
             return None
-        text = f"You have {used:,} of {limit:,} {QUOTA_MEANINGS[SET_VALUES]}, and would have {wanted:,}."
+        text = f"You have {used:,} of {limit:,} {QUOTA_MEANINGS[SET_VALUES]}, and would have {needed:,}."
         advice = "Remove some that you do not need, or ask the operator for more (quota set_values)."
         return QuotaExceeded(f"Nothing was changed. {text} {advice}")
 
-    def _excess_of_all(self, other_reservations: Sequence[Reservation]) -> QuotaExceeded | None:
+    def _total_quota_error(self, other_reservations: Sequence[Reservation]) -> QuotaExceeded | None:
         limit = self._stores.quotas.total.get(SET_VALUES)
         if limit is None or self._used(other_reservations, None) + self._reservation.values <= limit:
             return None

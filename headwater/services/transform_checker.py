@@ -41,7 +41,7 @@ class TransformChecker:
     def check(
         self,
         sent: Sequence[NewTransform],
-        updated: Sequence[TransformIdentity | None],
+        matched: Sequence[TransformIdentity | None],
         pointer_of: PointerOf,
         findings: Findings,
         other_names: Sequence[str | None] = (),
@@ -51,12 +51,12 @@ class TransformChecker:
         The faults are added to `findings`.
 
         Args:
-            updated: For each sent transform, the stored transform that it updates; None for a new transform.
+            matched: For each sent transform, its stored transform from before the save; None for a new transform.
             other_names: The names of stored transforms that are not in the request.
         """
-        pairs = list(zip(sent, updated, strict=True))
+        pairs = list(zip(sent, matched, strict=True))
         names = [identities.effective_name(*pair) for pair in pairs]
-        findings.faults.extend(identities.uid_faults(sent, updated, pointer_of))
+        findings.faults.extend(identities.uid_faults(sent, matched, pointer_of))
         findings.faults.extend(identities.name_faults(names, other_names, pointer_of))
         return [self._check_one(pointer_of(i), *pair, names[i], findings) for i, pair in enumerate(pairs)]
 
@@ -85,26 +85,26 @@ class TransformChecker:
         return [result.config for result in compiled]
 
     def _check_one(
-        self, pointer: str, sent: NewTransform, updated: TransformIdentity | None, name: str | None, findings: Findings
+        self, pointer: str, sent: NewTransform, matched: TransformIdentity | None, name: str | None, findings: Findings
     ) -> Transform:
-        uid = updated.uid if updated else self._new_id()
+        uid = matched.uid if matched else self._new_id()
         findings.faults.extend(with_prefix(pointer, [*self._types[sent.type].check(sent)]))
         if sent.owns_set:
-            _check_initial_values(pointer, uid, sent, updated, findings)
+            _check_initial_values(pointer, uid, sent, matched, findings)
         model = TRANSFORM_MODELS[sent.type]
         members = sent.model_dump(include=model.model_fields.keys() - {"uid", "name"})
         return model(uid=uid, name=name, **members)
 
 
 def _check_initial_values(
-    pointer: str, uid: str, sent: NewTransform, updated: TransformIdentity | None, findings: Findings
+    pointer: str, uid: str, sent: NewTransform, matched: TransformIdentity | None, findings: Findings
 ) -> None:
     """Add the initial values of a new transform's set to `findings`, after a check.
 
     The set of a stored transform keeps its values; initial values for it get a warning.
     """
     values, values_pointer = sent.initial_values, f"{pointer}/set_values"
-    if updated is None:
+    if matched is None:
         findings.new_filters.append(pointer)
         _add_values(values_pointer, uid, values or [], findings)
     elif values is not None:
@@ -122,7 +122,7 @@ def _add_values(pointer: str, uid: str, values: list[str], findings: Findings) -
     if not values:
         return
     try:
-        findings.values[uid] = normalise_all(values)
+        findings.initial_values[uid] = normalise_all(values)
     except InvalidInput as error:
         for fault in error.faults:
             findings.add_fault(pointer + fault.pointer.removeprefix("/values"), fault.detail)

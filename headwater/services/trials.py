@@ -104,7 +104,7 @@ class Trials:
         return Trial(checked.warnings, records)
 
     def _build(self, checked: CheckedPipeline, context: TransformContext) -> list[Transform]:
-        values = {filter_set_id(context.config_id, uid): values for uid, values in checked.values.items()}
+        values = {filter_set_id(context.config_id, uid): values for uid, values in checked.initial_values.items()}
         trial_context = replace(context, sets=TrialSets(values, context.sets))
         return build_transforms(checked.config.transforms, self._transform_types, trial_context)
 
@@ -133,7 +133,15 @@ class Trials:
 
 
 def _batch_of(sample: bytes, offset: int, now: Clock) -> RecordBatch:
-    return RecordBatch.of(_TOPIC, [sample], [None], [int(now().timestamp() * 1000)], [0], [offset], [0])
+    return RecordBatch.of(
+        _TOPIC,
+        values=[sample],
+        keys=[None],
+        timestamps=[int(now().timestamp() * 1000)],
+        partitions=[0],
+        offsets=[offset],
+        indexes=[0],
+    )
 
 
 def _count_kept(config: TransformConfig, batch: RecordBatch, outputs: RecordBatch) -> int:
@@ -150,7 +158,7 @@ def _count_kept(config: TransformConfig, batch: RecordBatch, outputs: RecordBatc
 def _to_json(batch: RecordBatch) -> list[bytes]:
     """Return the records of a batch as JSON.
 
-    Between two scripts, a batch has its records in another form.
+    Between two scripts, the records have marks of BigInt values (sandbox/bigint_marks.py), which are removed here.
     """
     return [_require_json(remove_marks(value or b"") if batch.for_script else value) for value in batch.values]
 

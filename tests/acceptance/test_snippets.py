@@ -107,7 +107,7 @@ class Output:
         assert len(printed) == LIMIT
         committed = committed_offsets(installation, self.group)
         unprinted = [record for record in self.records if record.value not in printed]
-        assert all(record.offset >= committed.get(record.partition, 0) for record in unprinted)
+        assert [r for r in unprinted if r.offset < committed.get(r.partition, 0)] == [], committed
 
     def run_with_a_pause(self, installation: Installation, *command: str | Path) -> None:
         """Run a program, and read its output only after its group has removed the program."""

@@ -24,6 +24,11 @@ class StoredToken(NamedTuple):
     quoted_state: bytes | None = None
     quoted_tail: bytes | None = None
 
+    @property
+    def parts(self) -> tuple[bytes | None, bytes | None, bytes | None]:
+        """The state, the tail and the archived ticks of the token's USD ticks."""
+        return self.state, self.tail, self.ticks
+
 
 @dataclass(frozen=True, slots=True)
 class PriceWrite:

@@ -19,7 +19,7 @@ from headwater.children import spawn
 from headwater.model.worker_protocol import LEAVE
 from headwater.orchestrators.memory_usage import OomKillDetector
 from headwater.orchestrators.process import ProcessOrchestrator
-from headwater.orchestrators.slot import ManagedProcess, Slot
+from headwater.orchestrators.slot import Slot, SlotRole
 from headwater.orchestrators.worker_process import WorkerProcess
 from tests.contract.test_orchestrator import worker_set
 
@@ -75,7 +75,7 @@ def test_a_teardown_during_a_hand_over_lets_the_worker_leave_its_group(orchestra
         clock=time.monotonic,
         oom_kills=OomKillDetector(time.monotonic, lambda: 0),
     )
-    worker = ManagedProcess(spec_hash="second", process=process)
+    worker = SlotRole(spec_hash="second", process=process)
     with worker_end, contextlib.closing(process):
         orchestrator._stop_if_unwanted(Slot("d-0"), worker, 0.0)
         with pytest.raises(BlockingIOError):

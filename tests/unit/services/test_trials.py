@@ -46,4 +46,4 @@ def test_records_after_the_time_limit_are_reported() -> None:
         ("unfinished", 1),
         ("unfinished", 0),
     ]
-    assert all(f"{TIME_LIMIT_S:.0f} s" in record.unfinished for record in records[1:])
+    assert all(f"{TIME_LIMIT_S:.0f} s" in record.unfinished_reason for record in records[1:])
