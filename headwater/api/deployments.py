@@ -190,7 +190,7 @@ def _unknown_status(worker: WorkerStatus) -> WorkerStatus:
 
 
 def _body(deployment: Deployment, kafka: KafkaEndpoint) -> DeploymentBody:
-    if not deployment.has_secrets:
+    if not deployment.has_readable_passwords:
         raise StoredDataUnreadable(deployment.unreadable_reason)
     status, config = _status(deployment), deployment.effective_revision.config
     return DeploymentBody(

@@ -338,7 +338,7 @@ class Controller:
         self._report_workers()
         observations, self._unstored_observations = self._unstored_observations, []
         try:
-            self._deployments.observe(observations)
+            self._deployments.write_observations(observations)
         except Unavailable:
             self._unstored_observations = observations
             raise

@@ -154,7 +154,7 @@ class Deployment:
         return self.observed_generation >= self.generation
 
     @property
-    def has_secrets(self) -> bool:
+    def has_readable_passwords(self) -> bool:
         """Whether the passwords are available.
 
         After the teardown, or when the passwords can't be decrypted, they are not available.

@@ -92,7 +92,9 @@ class Flow:
 
     Attributes:
         external_id: The owner's id of the configuration. It is unique among the owner's configurations.
-        other_fields_reason: Which fields beside `pipeline_config` can't be read, and what to do; empty when all can.
+        tags_error: Why the stored tags can't be read, and what to do; empty when they can be read.
+        decryption_error: Why the passwords of the active deployment can't be decrypted, and what to do; empty when they
+            can be decrypted, and when no deployment is active.
     """
 
     id: str
@@ -105,12 +107,13 @@ class Flow:
     created_at: datetime
     updated_at: datetime
     external_id: str | None = None
-    other_fields_reason: str = ""
+    tags_error: str = ""
+    decryption_error: str = ""
 
     @property
     def unreadable_reason(self) -> str:
         """Why this version can't read the configuration, and what to do; empty when it can."""
-        return self.pipeline_config.unreadable_reason or self.other_fields_reason
+        return self.pipeline_config.unreadable_reason or self.tags_error or self.decryption_error
 
     def require_readable(self) -> None:
         """Raise StoredDataUnreadable when the configuration can't be read."""

@@ -125,7 +125,8 @@ class Flows:
                 description=sent.description,
                 tags=tuple(sent.tags),
                 external_id=external_id,
-                other_fields_reason="",
+                tags_error="",
+                decryption_error="",
             )
             return changed, checked
 

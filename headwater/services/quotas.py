@@ -122,7 +122,7 @@ class QuotaEnforcingSets:
 
     def _has_limit(self) -> bool:
         quotas = self._stores.quotas
-        return SET_VALUES in quotas.total or quotas.limits(current_actor().owner)[SET_VALUES] is not None
+        return SET_VALUES in quotas.total_limits or quotas.limits(current_actor().owner)[SET_VALUES] is not None
 
 
 @contextmanager
@@ -213,7 +213,7 @@ class _ActiveReservation:
         return QuotaExceeded(f"Nothing was changed. {text} {advice}")
 
     def _total_quota_error(self, other_reservations: Sequence[Reservation]) -> QuotaExceeded | None:
-        limit = self._stores.quotas.total.get(SET_VALUES)
+        limit = self._stores.quotas.total_limits.get(SET_VALUES)
         if limit is None or self._used(other_reservations, None) + self._reservation.values <= limit:
             return None
         return QuotaExceeded(

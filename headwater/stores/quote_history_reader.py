@@ -32,8 +32,8 @@ class QuoteHistoryReader:
 
         Args:
             store: The price store.
-            unsettled: The ticks for which prices are needed, by the key of their token or of the token's quoted ticks:
-                both keys name the chain of the quote token.
+            unsettled: The ticks for which prices are needed, by a key of their token: the key of its state or of its
+                quoted ticks. Only the chain in the key is used, which is also the chain of the quote token.
             now: The present time in ms since the epoch.
         """
         times = _times(unsettled)

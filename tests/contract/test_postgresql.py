@@ -76,7 +76,9 @@ class TestWriters:
         self, shared_postgres: PostgresServer, database: Database, other: psycopg.Connection
     ) -> None:
         database.flows.create(a_flow())
-        database.deployments.observe([seen(database.deployments.request_deploy(OWNER, "f1", a_deployment()))])
+        database.deployments.write_observations(
+            [seen(database.deployments.request_deploy(OWNER, "f1", a_deployment()))]
+        )
         database.flows.save(next_revision(a_flow(), pipeline_config=a_config(parallelism=2)))
         with ThreadPoolExecutor(2) as pool, other.transaction():
             other.execute("SELECT * FROM doorbell FOR UPDATE")
@@ -94,7 +96,7 @@ class TestWriters:
                 config_id = f"f-{number}-{turn}"
                 database.flows.create(a_flow(config_id))
                 deployment = database.deployments.request_deploy(OWNER, config_id, a_deployment(f"d-{number}-{turn}"))
-                database.deployments.observe([seen(deployment)])
+                database.deployments.write_observations([seen(deployment)])
                 database.keys.create(a_key(f"k-{number}-{turn}"))
 
         with ThreadPoolExecutor(20) as pool:
@@ -249,7 +251,7 @@ class TestRules:
     def test_a_workers_last_log_lines_may_contain_nul(self, database: Database) -> None:
         database.flows.create(a_flow())
         deployment = database.deployments.request_deploy(OWNER, "f1", a_deployment())
-        database.deployments.observe([seen(deployment, Phase.FAILED, reason="it said \0")])
+        database.deployments.write_observations([seen(deployment, Phase.FAILED, reason="it said \0")])
         found = database.deployments.active("f1")
         assert found is not None
         assert found.reason == "it said \N{SYMBOL FOR NULL}"

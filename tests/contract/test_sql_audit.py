@@ -53,7 +53,7 @@ class TestRecorded:
     def test_a_deployment(self, stores: SqlStores) -> None:
         stores.flows.create(a_flow())
         running = stores.deployments.request_deploy(OWNER, "f1", a_deployment())
-        stores.deployments.observe([seen(running)])
+        stores.deployments.write_observations([seen(running)])
         stores.deployments.request_deploy(OWNER, "f1", a_deployment("d2"))
         stores.flows.save(next_revision(a_flow()))
         stores.deployments.request_deploy(OWNER, "f1", a_deployment("d3"))

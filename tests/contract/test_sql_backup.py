@@ -55,7 +55,7 @@ def fill(stores: Database) -> None:
     stores.deployments.write_logs({running_one.id: [a_line(1), a_line(2)]})
     stores.flows.create(a_flow("f2"))
     gone = stores.deployments.request_deploy(OWNER, "f2", replace(running_one, id="d2"))
-    stores.deployments.observe([seen(gone, Phase.ABSENT)])
+    stores.deployments.write_observations([seen(gone, Phase.ABSENT)])
     stores.keys.create(a_key(expires_at=at(5)))
     stores.datasets.create(a_dataset())
     stores.idempotency.claim("c", "h", at(0), at(1))

@@ -101,7 +101,7 @@ class TestRequestDeploy:
         save(stores, a_config(parallelism=2))
         current = deploy(stores)
         back = seen(current, condition=Condition.ROLLED_BACK, observed_revision=1, reason="it died")
-        stores.deployments.observe([back])
+        stores.deployments.write_observations([back])
         again = deploy(stores)
         assert (again.generation, again.desired_revision, again.observed_revision) == (3, 2, 1)
         assert (again.condition, again.reason) == (Condition.ROLLING_OUT, "")
@@ -116,7 +116,7 @@ class TestRequestDeploy:
         deploy(stores)
         current = stores.deployments.request_teardown("f1")
         assert current is not None
-        stores.deployments.observe([seen(current, Phase.ABSENT)])
+        stores.deployments.write_observations([seen(current, Phase.ABSENT)])
         assert deploy(stores, "d2") == a_deployment("d2")
         assert list(stores.deployments.ended_among(["d2", "d1"])) == ["d1"]
 
@@ -143,7 +143,7 @@ class TestCredentials:
         assert asked == replace(before, reader_password="new", credentials_version=2)
         assert stores.deployments.active("f1") == asked
         assert stores.change_counter.value() == 2
-        stores.deployments.observe([seen(asked, observed_credentials_version=2)])
+        stores.deployments.write_observations([seen(asked, observed_credentials_version=2)])
         progress = stores.deployments.progress(["f1", "unknown"])
         assert set(progress) == {"f1"}
         assert (progress["f1"].credentials_version, progress["f1"].observed_credentials_version) == (2, 2)
@@ -172,7 +172,7 @@ class TestLogs:
     def test_logs_are_deleted_with_the_deployment(self, stores: SqlStores) -> None:
         first = deploy(stores)
         stores.deployments.write_logs({"d1": [a_line()]})
-        stores.deployments.observe([seen(first, Phase.ABSENT)])
+        stores.deployments.write_observations([seen(first, Phase.ABSENT)])
         stores.deployments.write_logs({"d1": [a_line()]})
         assert list(stores.deployments.read_logs("d1", 3)) == []
 
@@ -234,14 +234,14 @@ class TestObserve:
         save(stores, a_config(parallelism=2))
         deploy(stores)
         after = running(stores)
-        stores.deployments.observe([seen(first, Phase.FAILED)])
+        stores.deployments.write_observations([seen(first, Phase.FAILED)])
         assert stores.deployments.active("f1") == after
 
     def test_an_observation_of_an_outdated_generation(self, stores: SqlStores) -> None:
         first = deploy(stores)
         save(stores, a_config(parallelism=2))
         deploy(stores)
-        stores.deployments.observe([seen(first)])
+        stores.deployments.write_observations([seen(first)])
         after = stores.deployments.active("f1")
         assert after is not None
         assert (after.phase, after.observed_revision, after.condition) == (Phase.RUNNING, 1, Condition.ROLLING_OUT)
@@ -253,22 +253,22 @@ class TestObserve:
         other = stores.deployments.request_deploy(OWNER, "f2", a_deployment("d2"))
         failed = seen(other, Phase.FAILED, reason="no topic")
         unknown = seen(a_deployment("unknown"))
-        stores.deployments.observe([seen(first, Phase.FAILED), unknown, failed, seen(first)])
+        stores.deployments.write_observations([seen(first, Phase.FAILED), unknown, failed, seen(first)])
         phases = {d.id: (d.phase, d.reason) for d in stores.deployments.list_active()}
         assert phases == {"d1": (Phase.RUNNING, ""), "d2": (Phase.FAILED, "no topic")}
 
     def test_absent_ends_a_deployment_permanently(self, stores: SqlStores) -> None:
         first = deploy(stores)
         stores.deployments.report_workers({"d1": [worker("d1-0")]})
-        stores.deployments.observe([seen(first, Phase.ABSENT)])
-        stores.deployments.observe([seen(first)])
+        stores.deployments.write_observations([seen(first, Phase.ABSENT)])
+        stores.deployments.write_observations([seen(first)])
         stores.deployments.report_workers({"d1": [worker("d1-0")]})
         assert stores.deployments.active("f1") is None
         assert list(stores.deployments.list_active()) == []
         assert list(stores.deployments.ended_among(["d1"])) == ["d1"]
 
     def test_nothing_to_write(self, stores: SqlStores) -> None:
-        stores.deployments.observe([])
+        stores.deployments.write_observations([])
         stores.deployments.report_workers({})
         assert list(stores.deployments.ended_among([])) == []
 
@@ -294,7 +294,7 @@ class TestUndeployedAmong:
     def test_flows_that_had_deployments(self, stores: SqlStores) -> None:
         stores.flows.create(a_flow("f2"))
         stores.flows.create(a_flow("f3"))
-        stores.deployments.observe([seen(deploy(stores), Phase.ABSENT)])
+        stores.deployments.write_observations([seen(deploy(stores), Phase.ABSENT)])
         stores.deployments.request_deploy(OWNER, "f2", a_deployment("d2"))
         assert list(stores.deployments.undeployed_among(["f1", "f2", "f3", "unknown"])) == ["f1"]
         deploy(stores, "d3")
@@ -332,7 +332,7 @@ class TestObsoleteTopics:
         save(stores, a_config(sinks=[{"uid": "s2", "type": "kafka", "name": "old"}]))
         again = deploy(stores)
         assert stores.deployments.obsolete_topics(self.TOPICS) == frozenset()
-        stores.deployments.observe([seen(again, Phase.ABSENT)])
+        stores.deployments.write_observations([seen(again, Phase.ABSENT)])
         save(stores, a_config(sinks=[{"uid": "s3", "type": "kafka", "name": "foreign"}]))
         assert stores.deployments.obsolete_topics(self.TOPICS) == {"flow.f1.out", "flow.f1.dlq", "flow.f1.old"}
 
@@ -341,7 +341,7 @@ class TestObsoleteTopics:
         assert stores.deployments.obsolete_topics(self.TOPICS) == {"flow.f8.any"}
 
     def test_the_dead_letter_topic_of_a_deleted_configuration(self, stores: SqlStores) -> None:
-        stores.deployments.observe([seen(deploy(stores), Phase.ABSENT)])
+        stores.deployments.write_observations([seen(deploy(stores), Phase.ABSENT)])
         stores.flows.delete(OWNER, "f1")
         stores.flows.purge("f1")
         assert stores.deployments.obsolete_topics(self.TOPICS) == {"flow.f1.dlq"}
@@ -357,7 +357,7 @@ class TestDeleteEnded:
         for number in range(1, 4):
             ending = stores.deployments.request_teardown(f"g{number}")
             assert ending is not None
-            stores.deployments.observe([seen(ending, Phase.ABSENT)])
+            stores.deployments.write_observations([seen(ending, Phase.ABSENT)])
         every = [f"e{number}" for number in range(1, 5)]
         now = datetime.now(UTC)
         assert stores.deployments.delete_ended(now - timedelta(days=1), []) == 0
@@ -373,7 +373,7 @@ class TestVersions:
         created = deploy(stores)
         assert stores.deployments.active_versions() == [DeploymentVersion.of(created)]
         steps: list[Callable[[], object]] = [
-            lambda: stores.deployments.observe([seen(created)]),
+            lambda: stores.deployments.write_observations([seen(created)]),
             lambda: stores.deployments.request_credential_rotation(OWNER, "f1", "other"),
             lambda: save(stores, SOLANA),
             lambda: deploy(stores),
@@ -387,7 +387,7 @@ class TestVersions:
             assert [DeploymentVersion.of(deployment) for deployment in after[0]] == after[1]
 
     def test_an_ended_deployment_has_none(self, stores: SqlStores) -> None:
-        stores.deployments.observe([seen(deploy(stores), Phase.ABSENT)])
+        stores.deployments.write_observations([seen(deploy(stores), Phase.ABSENT)])
         assert stores.deployments.active_versions() == []
 
 
@@ -405,6 +405,6 @@ class TestUnfinished:
         assert [d.id for d in stores.deployments.list_active()] == ["d3", "d2", "d1"]
 
     def test_ended_among_many_ids(self, stores: SqlStores) -> None:
-        stores.deployments.observe([seen(deploy(stores), Phase.ABSENT)])
+        stores.deployments.write_observations([seen(deploy(stores), Phase.ABSENT)])
         ids = [f"unknown-{number}" for number in range(25_000)]
         assert list(stores.deployments.ended_among([*ids, "d1", "d1"])) == ["d1"]

@@ -14,7 +14,7 @@ A, B = Candidate("a"), Candidate("b")
 
 Write = Callable[[SqlStores], object]
 WRITES: dict[str, Write] = {
-    "observe": lambda stores: stores.deployments.observe([seen(a_deployment())]),
+    "observe": lambda stores: stores.deployments.write_observations([seen(a_deployment())]),
     "report_workers": lambda stores: stores.deployments.report_workers({"d1": ()}),
     "write_logs": lambda stores: stores.deployments.write_logs({"d1": [a_line()]}),
     "purge": lambda stores: stores.flows.purge("f1"),

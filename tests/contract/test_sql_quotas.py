@@ -96,7 +96,7 @@ class TestUsage:
         stores.datasets.create(a_dataset())
         stores.flows.delete(OWNER, "f1")
         assert stores.quotas.usage(OWNER)["workers"] == 1
-        stores.deployments.observe([seen(deployment, Phase.ABSENT, observed_generation=9)])
+        stores.deployments.write_observations([seen(deployment, Phase.ABSENT, observed_generation=9)])
         stores.flows.purge("f1")
         stores.datasets.set_state("s1", "deleting")
         assert set(stores.quotas.usage(OWNER).values()) == {0}

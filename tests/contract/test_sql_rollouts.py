@@ -27,7 +27,7 @@ def rolled_back(stores: SqlStores) -> None:
     """Roll back from the newest revision to the first one."""
     active = stores.deployments.active("f1")
     assert active is not None
-    stores.deployments.observe([seen(active, observed_revision=1, condition=Condition.ROLLED_BACK)])
+    stores.deployments.write_observations([seen(active, observed_revision=1, condition=Condition.ROLLED_BACK)])
 
 
 class TestRollback:
@@ -35,7 +35,7 @@ class TestRollback:
         """Return the active deployment, which is ready but not stable yet."""
         active = stores.deployments.active("f1")
         assert active is not None
-        stores.deployments.observe([seen(active, condition=Condition.ROLLING_OUT)])
+        stores.deployments.write_observations([seen(active, condition=Condition.ROLLING_OUT)])
         after = stores.deployments.active("f1")
         assert after is not None
         return after
@@ -70,7 +70,7 @@ class TestRollback:
         deploy(stores)
         stable = running(stores)
         assert (stable.rollback_revision, [other.number for other in stable.previous_revisions]) == (2, [1])
-        stores.deployments.observe([seen(stable, retired=True)])
+        stores.deployments.write_observations([seen(stable, retired=True)])
         after = stores.deployments.active("f1")
         assert after is not None
         assert (after.rollback_revision, after.previous_revisions) == (2, ())
@@ -82,7 +82,7 @@ class TestRollback:
         second = deploy(stores)
         save(stores, a_config(parallelism=3))
         third = deploy(stores)
-        stores.deployments.observe([seen(second, retired=True)])
+        stores.deployments.write_observations([seen(second, retired=True)])
         after = stores.deployments.active("f1")
         assert after is not None
         assert (after.observed_revision, after.rollback_revision, after.previous_revisions) == (

@@ -40,7 +40,7 @@ def deployed(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
         database.flows.create(a_flow(f"f{number}", created_s=number))
         new = a_deployment(f"d{number}", config_id=f"f{number}", created_at=at(number))
         made = database.deployments.request_deploy(OWNER, f"f{number}", new)
-    database.deployments.observe([seen(made, Phase.ABSENT)])
+    database.deployments.write_observations([seen(made, Phase.ABSENT)])
     database.close()
 
 

@@ -129,7 +129,7 @@ class Twins(RuleBasedStateMachine):
         current = known.get(name, a_deployment(name))
         revision = max(1, current.desired_revision - behind)
         news = Observation(name, phase, revision, current.generation - behind, condition, "why")
-        self.both(lambda stores: stores.deployments.observe([news]))
+        self.both(lambda stores: stores.deployments.write_observations([news]))
 
     @rule(newest=st.integers(0, 2), restarts=st.integers(0, 3))
     def report(self, newest: int, restarts: int) -> None:

@@ -69,7 +69,7 @@ def two(database: Database) -> Database:
         deployment = database.deployments.request_deploy(
             OWNER, f"f{number}", a_deployment(f"d{number}", config_id=f"f{number}", created_at=at(number))
         )
-        database.deployments.observe([seen(deployment)])
+        database.deployments.write_observations([seen(deployment)])
     return database
 
 
@@ -101,10 +101,10 @@ class TestSecrets:
             two.deployments.request_credential_rotation(OWNER, "f1", "new")
 
     def test_a_save_generates_new_passwords(self, two: Database) -> None:
-        two.flows.save(next_revision(two.flows.get(OWNER, "f1"), other_fields_reason=""))
+        two.flows.save(next_revision(two.flows.get(OWNER, "f1"), decryption_error=""))
         renewed = two.deployments.active("f1")
         assert renewed is not None
-        assert (renewed.unreadable_reason, renewed.has_secrets) == ("", True)
+        assert (renewed.unreadable_reason, renewed.has_readable_passwords) == ("", True)
         assert renewed.reader_password != renewed.worker_password
         assert (renewed.credentials_version, renewed.generation, renewed.desired_revision) == (2, 2, 1)
         assert renewed.condition is Condition.ROLLING_OUT
@@ -114,7 +114,7 @@ class TestSecrets:
         two.flows.delete(OWNER, "f1")
         [_, gone] = two.deployments.list_active()
         assert (gone.id, gone.desired) == ("d1", DesiredPhase.ABSENT)
-        two.deployments.observe([seen(gone, Phase.ABSENT)])
+        two.deployments.write_observations([seen(gone, Phase.ABSENT)])
         two.flows.purge("f1")
         assert [d.id for d in two.deployments.list_active()] == ["d2"]
         assert list(two.flows.deleted()) == []
@@ -167,7 +167,7 @@ class TestPipelines:
         damage("UPDATE flow_revisions SET config = 'damaged' WHERE flow_id = 'f1'")
         asked = two.deployments.request_teardown("f1")
         assert asked is not None
-        two.deployments.observe([seen(asked, Phase.ABSENT)])
+        two.deployments.write_observations([seen(asked, Phase.ABSENT)])
         assert two.deployments.active("f1") is None
 
 

@@ -47,7 +47,7 @@ def _write(database: Database, name: str) -> None:
         config_id = f"f-{name}-{number}"
         database.flows.create(a_flow(config_id))
         deployment = database.deployments.request_deploy(OWNER, config_id, a_deployment(f"d-{name}-{number}"))
-        database.deployments.observe([seen(deployment)])
+        database.deployments.write_observations([seen(deployment)])
         database.keys.create(a_key(f"k-{name}-{number}"))
         assert database.flows.get(OWNER, config_id).id == config_id
 
@@ -174,7 +174,7 @@ class TestSecrets:
     def test_an_ended_deployment_has_no_passwords(self, database: Database, other: sqlite3.Connection) -> None:
         database.flows.create(a_flow())
         deployment = database.deployments.request_deploy(OWNER, "f1", a_deployment())
-        database.deployments.observe([seen(deployment, Phase.ABSENT)])
+        database.deployments.write_observations([seen(deployment, Phase.ABSENT)])
         row = other.execute("SELECT phase, reader_password, worker_password FROM deployments").fetchone()
         assert row == ("absent", None, None)
 
@@ -192,7 +192,7 @@ class TestSecrets:
         other.execute("UPDATE deployments SET reader_password = worker_password")
         moved = database.deployments.active("f1")
         assert moved is not None
-        assert (moved.reader_password, moved.worker_password, moved.has_secrets) == ("", "", False)
+        assert (moved.reader_password, moved.worker_password, moved.has_readable_passwords) == ("", "", False)
         assert "can't be decrypted" in moved.unreadable_reason
 
     def test_key_digests_keep_their_bytes(self, database: Database) -> None:

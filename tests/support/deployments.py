@@ -23,7 +23,7 @@ def running(stores: SqlStores) -> Deployment:
 def observed(stores: SqlStores, phase: Phase) -> Deployment:
     active = stores.deployments.active("f1")
     assert active is not None
-    stores.deployments.observe([seen(active, phase)])
+    stores.deployments.write_observations([seen(active, phase)])
     after = stores.deployments.active("f1")
     assert after is not None
     return after

@@ -12,7 +12,8 @@ from headwater.model.pagination import ListPosition
 class FlowStore(Protocol):
     """The configurations of all owners.
 
-    A configuration that this version can't read is returned like any other; its `unreadable_reason` says why.
+    A Flow is one revision of a configuration, together with the configuration's id, name and tags.
+            A configuration that this version can't read is returned like any other; its `unreadable_reason` says why.
     """
 
     def create(self, flow: Flow) -> None:
@@ -75,7 +76,6 @@ class RemovedFilter:
     """A filter that no stored revision contains, and whose values are kept for some time."""
 
     config_id: str
-    owner: str
     uid: str
     removed_at: datetime
 
@@ -103,9 +103,9 @@ class RevisionStore(Protocol):
         """
 
     def removed_filters(
-        self, *, owner: str | None = None, config_id: str | None = None, before: datetime | None = None
+        self, *, config_id: str | None = None, before: datetime | None = None
     ) -> Sequence[RemovedFilter]:
-        """Return the removed filters of an owner or a configuration, oldest first.
+        """Return the removed filters, of all configurations or of one, oldest first.
 
         With `before`, return only filters that were removed before this time. The removed filters of a deleted
         configuration are kept until `purge`.

@@ -81,8 +81,8 @@ class DeploymentStore(Protocol):
     def obsolete_topics(self, topics: Mapping[str, Collection[str]]) -> frozenset[str]:
         """Return the topics that ended deployments wrote.
 
-        Deployments whose revisions are not stored are ignored. If a configuration was recorded as ended, all its given
-        topics are returned. If it has an active deployment, no topic of it is returned.
+        Of a revision that is no longer stored, only the dead-letter topic is known. If a configuration was recorded as
+        ended, all its given topics are returned. If it has an active deployment, no topic of it is returned.
 
         Args:
             topics: The names of topics by the id of the configuration that they belong to.
@@ -97,15 +97,16 @@ class DeploymentStore(Protocol):
         """
 
     def record_as_ended(self, ids: Collection[str], at: datetime) -> None:
-        """Record ids of deployments and configurations that are not in this database as ended.
+        """Record deployments and configurations that are not in this database as ended.
 
-        Afterwards the controller may remove their resources.
+        Their ids are known only from resources on the broker, for example because the database was restored from an
+        older backup. Afterwards the controller may remove these resources.
         """
 
-    def observe(self, observed: Sequence[Observation]) -> None:
+    def write_observations(self, observations: Sequence[Observation]) -> None:
         """Write the observed states.
 
-        Phase ABSENT ends a deployment and deletes its secrets and log lines.
+        Phase ABSENT ends a deployment and deletes its passwords and log lines.
         """
 
     def report_workers(self, workers: dict[str, Sequence[WorkerStatus]]) -> None:

@@ -14,7 +14,7 @@ class QuotaStore(Protocol):
     """
 
     @property
-    def total(self) -> Mapping[QuotaName, int]:
+    def total_limits(self) -> Mapping[QuotaName, int]:
         """Return the limits for all owners together."""
 
     def limits(self, owner: str) -> Limits:

@@ -25,7 +25,7 @@ KEYS_PER_ROUND_TRIP: Final = 500
 MAX_ATTEMPTS: Final = 20
 _SET_KINDS: Final = ("fs", "ds")
 _OTHER_KEYS: Final = ("{px*", "{dm:*", "{dn:*", "{headwater}:*")
-"""Patterns of the keys of prices, metrics, dataset names, and the list of replaced sets."""
+"""Patterns of the keys of prices, metrics, dataset names, and the list of the sets to sweep."""
 _NOT_DUMPED: Final = ("{rl:*", reservations.KEY)
 """Patterns of the keys of rate limits and quota reservations, which belong to requests in progress."""
 

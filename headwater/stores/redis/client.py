@@ -79,7 +79,7 @@ class Client:
     def pipeline(self, commands: Sequence[Command]) -> list[Any]:
         """Send several commands in one round trip and return their replies.
 
-        All keys must share one hash tag. This does not use the pipeline of redis-py, which takes twice the time.
+        All keys must share one hash tag. This does not use the pipeline of redis-py, which takes three times as long.
         """
         return self._send(commands[0][1], commands)
 

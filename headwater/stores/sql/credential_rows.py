@@ -62,13 +62,13 @@ class CredentialRows:
         try:
             self.decrypt(row, row.deployment_id)
         except DecryptionFailed:
-            return store_errors.UNREADABLE_SECRETS
+            return store_errors.UNREADABLE_PASSWORDS
         return ""
 
     def check_key(self, connection: Connection) -> None:
-        """Check that the secret key decrypts the stored secrets, and store a proof of the key.
+        """Check that the secret key decrypts the stored passwords, and store a proof of the key.
 
-        Raises DecryptionFailed, a SetupError, when the key decrypts no secret. Single passwords that were encrypted
+        Raises DecryptionFailed, a SetupError, when the key decrypts no password. Single passwords that were encrypted
         with another key are ignored: their deployments are reported as unreadable.
         """
         proof = connection.scalar(select(secret_key_proof.c.encrypted))

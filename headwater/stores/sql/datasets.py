@@ -40,7 +40,7 @@ class SqlDatasets:
             with self._connections.writing() as connection:
                 row = connection.execute(select(datasets).where(has_id).with_for_update()).one_or_none()
                 connection.execute(update(datasets).where(has_id).values(state=state))
-                if row is not None and state == "deleting" != row.state:
+                if row is not None and state == "deleting" and row.state != "deleting":
                     record(connection, audit_changes.dataset_deleted(_dataset(row)))
         except IntegrityError as error:
             raise store_errors.dataset_name_taken(self._select(has_id)[0].name) from error

@@ -96,7 +96,7 @@ _SELECT_STORED_REVISIONS = (
 _SELECT_VERSIONS = select(*(deployments.c[name] for name in DeploymentVersion._fields)).where(ACTIVE)
 
 _ATTRIBUTES = {column.name: column.key for column in deployments.c}
-"""The name of the attribute, by the name that a column has in the database and in its rows."""
+"""By the name of a column in the database: the name of the attribute of Deployment that has its value."""
 
 
 class DeploymentMapper:
@@ -147,7 +147,7 @@ class DeploymentMapper:
     def written_topics(self, connection: Connection, config_ids: Sequence[str]) -> set[str]:
         """Return the topics that deployments of these configurations write.
 
-        Revisions that are not stored are ignored.
+        Of a revision that is no longer stored, only the dead-letter topic is known.
         """
         rows = connection.execute(_SELECT_STORED_REVISIONS.where(deployments.c.config_id.in_(config_ids)))
         configs = {(row.config_id, row.config) for row in rows}
@@ -174,7 +174,7 @@ class DeploymentMapper:
             self._insert_revision(connection, changed)
         increment(connection)
 
-    def write_secrets(self, connection: Connection, changed: Deployment) -> None:
+    def write_passwords(self, connection: Connection, changed: Deployment) -> None:
         """Write changed passwords, and increment the change counter."""
         values = {**self.credentials.encrypt(changed), "credentials_version": changed.credentials_version}
         connection.execute(update(deployments).where(deployments.c.id == changed.id).values(**values))
@@ -183,11 +183,11 @@ class DeploymentMapper:
     def write_observed(self, connection: Connection, changed: Deployment) -> None:
         """Write a changed observed state.
 
-        When the deployment has ended, its secrets, its workers' states and its log lines are deleted.
+        When the deployment has ended, its passwords, its workers' states and its log lines are deleted.
         """
         update_row = update(deployments).where(deployments.c.id == changed.id)
         connection.execute(update_row.values(**_observed_columns(changed)))
-        if not changed.previous_revisions:
+        if not changed.previous_revisions:  # the rollout is complete: no previous revision has resources any more
             connection.execute(_retire_all_but_desired(changed))
         if changed.phase is Phase.ABSENT:
             connection.execute(update_row.values({**dict.fromkeys(FIELDS), "ended_at": datetime.now(UTC)}))
@@ -233,7 +233,7 @@ class DeploymentMapper:
             decryption_error = ""
         except DecryptionFailed:
             values |= dict.fromkeys(FIELDS, "")
-            decryption_error = store_errors.UNREADABLE_SECRETS
+            decryption_error = store_errors.UNREADABLE_PASSWORDS
         return Deployment(**values, unreadable_reason=decryption_error or state_error or config.unreadable_reason)
 
 

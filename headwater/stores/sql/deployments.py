@@ -62,7 +62,7 @@ class SqlDeployments:
             self._flow_mapper.get(connection, owner, config_id, lock=True)
             current = _required(self._mapper.lock_active(connection, config_id))
             changed = rollout.rotate_reader_password(current, reader_password)
-            self._mapper.write_secrets(connection, changed)
+            self._mapper.write_passwords(connection, changed)
             record(connection, audit_changes.rotated(changed))
             return changed
 
@@ -128,12 +128,12 @@ class SqlDeployments:
                 connection.execute(insert(ended_ids).values(id=new_id, recorded_at=at))
                 record(connection, audit_changes.recorded_as_ended(new_id))
 
-    def observe(self, observed: Sequence[Observation]) -> None:
+    def write_observations(self, observations: Sequence[Observation]) -> None:
         with self._connections.writing() as connection:
-            for ids in id_chunks([observation.deployment_id for observation in observed]):
+            for ids in id_chunks([observation.deployment_id for observation in observations]):
                 for current in self._mapper.list_active(connection, deployments.c.id.in_(ids), lock=True):
-                    observations = (observation for observation in observed if observation.deployment_id == current.id)
-                    self._mapper.write_observed(connection, reduce(rollout.apply_observation, observations, current))
+                    of_current = [item for item in observations if item.deployment_id == current.id]
+                    self._mapper.write_observed(connection, reduce(rollout.apply_observation, of_current, current))
 
     def report_workers(self, workers: dict[str, Sequence[WorkerStatus]]) -> None:
         with self._connections.writing() as connection:

@@ -62,5 +62,6 @@ class FlowMapper:
             created_at=row.created_at,
             updated_at=row.updated_at,
             external_id=row.external_id,
-            other_fields_reason=self._credentials.decryption_error(row) if has_tags else store_errors.UNREADABLE_TAGS,
+            tags_error="" if has_tags else store_errors.UNREADABLE_TAGS,
+            decryption_error=self._credentials.decryption_error(row),
         )

@@ -64,17 +64,17 @@ class SqlFlows:
             connection.execute(saved)
             _insert_revision(connection, flow, flow.revision, usage)
             record(connection, audit_changes.saved(stored, flow))
-            if stored.other_fields_reason:
+            if stored.decryption_error:
                 self._renew_credentials(connection, flow.id)
 
     def _renew_credentials(self, connection: Connection, config_id: str) -> None:
         """Give an active deployment new passwords if its passwords can't be decrypted."""
         active = self._deployment_mapper.lock_active(connection, config_id)
-        if active is not None and active.desired is DesiredPhase.RUNNING and not active.has_secrets:
+        if active is not None and active.desired is DesiredPhase.RUNNING and not active.has_readable_passwords:
             renewed = rollout.replace_unreadable_passwords(
                 active, *(secrets.token_urlsafe(PASSWORD_BYTES) for _ in range(2))
             )
-            self._deployment_mapper.write_secrets(connection, renewed)
+            self._deployment_mapper.write_passwords(connection, renewed)
             self._deployment_mapper.write_desired(connection, renewed)
             record(connection, audit_changes.rotated(renewed))
 

@@ -63,7 +63,7 @@ class SqlQuotas:
     def __init__(self, connections: Connections, checker: QuotaChecker, defaults: QuotaDefaults) -> None:
         self._connections = connections
         self._checker = checker
-        self.total = defaults.total
+        self.total_limits = defaults.total
 
     def limits(self, owner: str) -> Limits:
         with self._connections.reading() as connection:

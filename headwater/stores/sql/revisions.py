@@ -48,16 +48,10 @@ class SqlRevisions:
                 _record_removed(connection, config_id, uids, now)
 
     def removed_filters(
-        self, *, owner: str | None = None, config_id: str | None = None, before: datetime | None = None
+        self, *, config_id: str | None = None, before: datetime | None = None
     ) -> Sequence[RemovedFilter]:
         table = removed_filters
-        filters = (
-            select(table.c.config_id, flows.c.owner, table.c.uid, table.c.removed_at)
-            .join(flows, flows.c.id == table.c.config_id)
-            .order_by(table.c.removed_at, table.c.config_id, table.c.uid)
-        )
-        if owner is not None:
-            filters = filters.where(flows.c.owner == owner)
+        filters = select(table).order_by(table.c.removed_at, table.c.config_id, table.c.uid)
         if config_id is not None:
             filters = filters.where(table.c.config_id == config_id)
         if before is not None:

@@ -4,7 +4,7 @@ from headwater.errors import ConcurrentUpdate, Conflict, NotFound, QuotaExceeded
 from headwater.model.quota import QUOTA_MEANINGS, Excess
 
 UNREADABLE_TAGS = "The stored tags can't be read. Save the configuration again with PUT, or delete it."
-UNREADABLE_SECRETS = (
+UNREADABLE_PASSWORDS = (
     "The credentials of the deployment can't be decrypted: they were encrypted with another secret key. Restore that "
     "key, save the configuration again with PUT, which gives the deployment new credentials, or tear the deployment "
     "down."

@@ -153,7 +153,7 @@ class Controller:
         self.list_active = store.list_active
         self.ended_among = store.ended_among
         self.delete_ended = store.delete_ended
-        self.observe = store.observe
+        self.write_observations = store.write_observations
         self.report_workers = store.report_workers
         self.request_credential_rotation = store.request_credential_rotation
         self.undeployed_among = store.undeployed_among
@@ -175,7 +175,7 @@ class Controller:
             return deployment
         if deployment.is_reconciled and deployment.observed_credentials_version == deployment.credentials_version:
             return deployment
-        self._store.observe([self._act(deployment)])
+        self._store.write_observations([self._act(deployment)])
         return self._store.active(config_id)
 
     def _act(self, deployment: Deployment) -> Observation:

@@ -146,7 +146,7 @@ class TestDeploy:
             again = alice.start("POST", path)
             time.sleep(1.5)
             gone = Observation(deployment.id, Phase.ABSENT, None, deployment.generation + 1, Condition.STABLE)
-            headwater.database.deployments.observe([gone])
+            headwater.database.deployments.write_observations([gone])
             alice.problem(again.result(), 503, "deploy-pending")
             assert time.monotonic() - began < 4
             assert alice.get(path).json()["status"] == "deploying"

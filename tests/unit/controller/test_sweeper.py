@@ -90,7 +90,7 @@ class TestEndedDeployments:
         world.database.deployments.request_deploy(OWNER, "f1", a_deployment())
         ending = world.database.deployments.request_teardown("f1")
         assert ending is not None
-        world.database.deployments.observe([seen(ending, Phase.ABSENT)])
+        world.database.deployments.write_observations([seen(ending, Phase.ABSENT)])
         now = datetime.now(UTC)
         for days, left in ((89, ["d1"]), (91, [])):
             world.now = now + timedelta(days=days)

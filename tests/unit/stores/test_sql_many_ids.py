@@ -64,7 +64,7 @@ def test_observations_of_unknown_deployments_are_ignored(database: Database) -> 
     [deployment] = database.deployments.list_active()
     observation = seen(deployment, Phase.RUNNING)
     unknown = [replace(observation, deployment_id=deployment_id) for deployment_id in MANY_IDS]
-    database.deployments.observe([*unknown, observation])
+    database.deployments.write_observations([*unknown, observation])
     [deployment] = database.deployments.list_active()
     assert deployment.phase is Phase.RUNNING
 

@@ -34,8 +34,8 @@ if changed == 0 then return {0, tonumber(metadata[2]), tonumber(metadata[3])} en
 local count = redis.call('HINCRBY', KEYS[1], 'count', add and changed or -changed)
 local version = redis.call('HINCRBY', KEYS[1], 'ver', 1)
 redis.call('HSET', KEYS[1], 'stamp', ARGV[4])
--- The log keeps one entry per 6,250 values, so that readers can catch up: entries of 250 values, as uploads write them,
--- contain 4 % of the values then. 32,000 entries are at most 64 MB.
+-- The log keeps count / 6,250 entries. An upload writes entries of 250 values, so the log covers the last 4 % of the
+-- set's values; a reader that is further behind reads the whole set again. 32,000 entries are at most 64 MB.
 local keep = math.min(32000, math.max(4000, math.ceil(count / 6250)))
 redis.call('XADD', KEYS[3], 'MAXLEN', '~', keep, version .. '-0', ARGV[2], ARGV[5], 's', ARGV[4])
 return {changed, version, count}

@@ -23,8 +23,9 @@ hash_key  the key of the hash that distributes the values
 enc       the version of the encoding of values
 kind      the type of the buckets: "set" or "hash"
 
-One more key, in a slot of its own, is `{headwater}:replaced`: a sorted set of `kind:id`, with the time of the last
-replacement of each set as score. It lists the sets whose leftovers a sweep has to look for.
+One more key, in a slot of its own, is `{headwater}:replaced`: a sorted set of the names `kind:id` of the sets that were
+replaced or dropped, with the time of the last replacement or drop as score. A sweep looks for the leftovers of these
+sets.
 
 Generation numbers start at a random number and grow by random steps. So neither a set that is removed and created
 again, nor a server that lost writes, uses the buckets of an old generation.
@@ -49,7 +50,8 @@ ENCODING = 1
 LISTPACK_SETS_SINCE = (7, 2)
 """From this version of Redis on, small sets take as little memory as small hashes."""
 
-REPLACED = "{headwater}:replaced"
+SETS_TO_SWEEP = "{headwater}:replaced"
+"""The key of the list of the sets that were replaced or dropped."""
 
 BucketKind = Literal["set", "hash"]
 
@@ -112,14 +114,14 @@ class SetGeneration:
         """The key of a bucket without the number of the bucket, which follows."""
         return f"{self.tag}:{self.number}:b:"
 
-    def buckets(self, numbers: Iterable[int]) -> list[str]:
-        """Return the keys of buckets."""
+    def bucket_keys(self, numbers: Iterable[int]) -> list[str]:
+        """Return the keys of the buckets with these numbers."""
         prefix = self.bucket_prefix
         return [f"{prefix}{number}" for number in numbers]
 
-    def bucket_keys(self, hashes: Uint64Array) -> list[str]:
+    def bucket_keys_of_values(self, hashes: Uint64Array) -> list[str]:
         """Return the key of the bucket of each value. hashes: The hashes of the values."""
-        return self.buckets(self.bucket_numbers(hashes).tolist())
+        return self.bucket_keys(self.bucket_numbers(hashes).tolist())
 
     def bucket_numbers(self, hashes: Uint64Array) -> npt.NDArray[np.intp]:
         """Return the number of the bucket of each value, which is the upper bits of its hash.
@@ -162,10 +164,10 @@ class SetKeys:
     """The keys that all generations of a set share.
 
     Attributes:
-        member: The name of the set in REPLACED: its kind and id.
+        name: The name of the set in SETS_TO_SWEEP: its kind and id.
     """
 
-    member: str
+    name: str
 
     @classmethod
     def of(cls, set_id: SetId) -> "SetKeys":
@@ -175,7 +177,7 @@ class SetKeys:
     @property
     def tag(self) -> str:
         """The hash tag with which all keys of the set begin."""
-        return f"{{{self.member}}}"
+        return f"{{{self.name}}}"
 
     @property
     def metadata(self) -> str:

@@ -76,7 +76,7 @@ class _Filter:
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     @property
-    def position(self) -> tuple[int, bytes]:
+    def log_position(self) -> tuple[int, bytes]:
         """The version and the stamp up to which the filter has all values."""
         with self.lock:
             return self.version, self.stamp
@@ -222,21 +222,21 @@ class RedisSetLookup:
         """
         groups = encoded_values.encode(values)
         hashes = _hashes(groups, len(values), current.generation.hash_key)
-        position = current.position
+        log_position = current.log_position
         candidates = current.bloom.may_contain(hashes)
         for _ in range(_MAX_ROUND_TRIPS):
             if np.count_nonzero(candidates) > VALUES_PER_LOOKUP:
                 return None
             rows, encoded = _select(groups, candidates)
             distinct, first_indexes, indexes = _distinct(encoded)
-            reply = self._look_up(set_id, current, position, distinct, hashes[rows[first_indexes]])
+            reply = self._look_up(set_id, current, log_position, distinct, hashes[rows[first_indexes]])
             if reply is None or not reply.log_is_complete:
                 state.drop_filter()
                 return None
             current.advance(reply.log_version, reply.log_stamp, reply.added)
             if reply.log_version != reply.version:
                 return None
-            position = reply.log_version, reply.log_stamp
+            log_position = reply.log_version, reply.log_stamp
             new_candidates = current.bloom.may_contain(hashes) & ~candidates if reply.added else _NO_CANDIDATES
             if not new_candidates.any():
                 self._schedule_rebuild(set_id, state, current)
@@ -250,44 +250,44 @@ class RedisSetLookup:
         self,
         set_id: SetId,
         current: _Filter,
-        position: tuple[int, bytes],
+        log_position: tuple[int, bytes],
         encoded: Sequence[bytes],
         hashes: Uint64Array,
     ) -> _Reply | None:
-        """Look up values on the server, and read the values that were added since `position`.
+        """Look up values on the server, and read the values that were added since `log_position`.
 
         Returns None when the filter's generation is no longer current.
         """
         keys, generation = SetKeys.of(set_id), current.generation
-        buckets = generation.bucket_keys(hashes)
+        bucket_keys = generation.bucket_keys_of_values(hashes)
         if current.is_set_unchanged:
-            are_members = self._look_up_unchanged(keys, generation, position, buckets, encoded)
+            are_members = self._look_up_unchanged(keys, generation, log_position, bucket_keys, encoded)
             if are_members is not None:
-                return _Reply(position[0], are_members, True, *position, [])
-        args: list[Argument] = [generation.number, generation.kind, *position, LOG_ENTRIES_PER_LOOKUP, *encoded]
-        raw_reply = self._client.run(_LOOK_UP, [keys.metadata, keys.log, *buckets], args)
+                return _Reply(log_position[0], are_members, True, *log_position, [])
+        args: list[Argument] = [generation.number, generation.kind, *log_position, LOG_ENTRIES_PER_LOOKUP, *encoded]
+        raw_reply = self._client.run(_LOOK_UP, [keys.metadata, keys.log, *bucket_keys], args)
         reply = _Reply.of(raw_reply) if raw_reply is not None else None
-        current.is_set_unchanged = reply is not None and (reply.version, reply.log_stamp) == position
+        current.is_set_unchanged = reply is not None and (reply.version, reply.log_stamp) == log_position
         return reply
 
     def _look_up_unchanged(
         self,
         keys: SetKeys,
         generation: SetGeneration,
-        position: tuple[int, bytes],
-        buckets: Sequence[str],
+        log_position: tuple[int, bytes],
+        bucket_keys: Sequence[str],
         encoded: Sequence[bytes],
     ) -> bytes | None:
-        """Look up values in a set that has not changed since `position`.
+        """Look up values in a set that has not changed since `log_position`.
 
-        Returns None when the set has changed. This costs the server a fraction of the script. Versions only increase:
-        if the set has the version of `position` after the lookups, it did not change during the lookups.
+        Returns None when the set has changed. This costs the server a fraction of what the script costs. Versions only increase:
+        if the set has the version of `log_position` after the lookups, it did not change during the lookups.
         """
         command = generation.contains_command
-        lookups = [(command, bucket, value) for bucket, value in zip(buckets, encoded, strict=True)]
-        read_position = ("HMGET", keys.metadata, "gen", "ver", "stamp")
-        *are_members, (gen, version, stamp) = self._client.pipeline([*lookups, read_position])
-        if gen is None or (int(gen), int(version), stamp or b"") != (generation.number, *position):
+        lookups = [(command, key, value) for key, value in zip(bucket_keys, encoded, strict=True)]
+        read_log_position = ("HMGET", keys.metadata, "gen", "ver", "stamp")
+        *are_members, (gen, version, stamp) = self._client.pipeline([*lookups, read_log_position])
+        if gen is None or (int(gen), int(version), stamp or b"") != (generation.number, *log_position):
             return None
         return bytes(are_members)
 
@@ -392,10 +392,10 @@ class RedisSetLookup:
         """
         numbers = generation.nonempty(self._client.call("GET", generation.nonempty_bitmap) or b"", 0)
         per_read = max(1, int(VALUES_PER_READ / max(1.0, count / (1 << generation.bits))))
-        while buckets := generation.buckets(islice(numbers, per_read)):
+        while bucket_keys := generation.bucket_keys(islice(numbers, per_read)):
             read_began_at = self._clock()
             *lists, gen = self._client.pipeline(
-                [*((generation.list_command, key) for key in buckets), ("HGET", keys.metadata, "gen")]
+                [*((generation.list_command, key) for key in bucket_keys), ("HGET", keys.metadata, "gen")]
             )
             if gen is None or int(gen) != generation.number:
                 return False
@@ -415,7 +415,7 @@ class RedisSetLookup:
         Return False when the log is not complete.
         """
         while True:
-            reply = self._look_up(set_id, current, current.position, (), _NO_HASHES)
+            reply = self._look_up(set_id, current, current.log_position, (), _NO_HASHES)
             if reply is None or not reply.log_is_complete or self._closed.is_set():
                 return False
             current.advance(reply.log_version, reply.log_stamp, reply.added)

@@ -23,7 +23,7 @@ from headwater.stores.redis.client import Client, Script
 from headwater.stores.redis.connection import Argument, EncodedCommands, encode_commands
 from headwater.stores.redis.sets import bucket_filling
 from headwater.stores.redis.sets.encoded_values import EncodedValues, encode
-from headwater.stores.redis.sets.layout import REPLACED, SetGeneration, SetKeys, new_stamp
+from headwater.stores.redis.sets.layout import SETS_TO_SWEEP, SetGeneration, SetKeys, new_stamp
 
 VALUES_PER_FILL = 500_000
 """How many values are encoded at once, which takes about 100 MB. With more values, commands are fewer and longer."""
@@ -41,7 +41,7 @@ _HEARTBEAT = Script.load("record_heartbeat")
 _ACTIVATE = Script.load("activate_generation")
 _MARK_DEAD = Script.load("mark_generation_dead")
 _DROP = Script.load("drop_set")
-_REMOVE_FROM_REPLACED = Script.load("remove_from_replaced")
+_REMOVE_SWEPT = Script.load("remove_swept_set")
 
 log = structlog.get_logger(__name__)
 
@@ -72,7 +72,7 @@ class Replacement:
             raise
 
     def _begin(self) -> SetGeneration:
-        self._client.call("ZADD", REPLACED, self._now(), self._keys.member)
+        self._client.call("ZADD", SETS_TO_SWEEP, self._now(), self._keys.name)
         step = 1 + secrets.randbits(GENERATION_STEP_BITS)
         gen = self._client.run(
             _BEGIN, [self._keys.metadata, self._keys.staging], [self._generation.hash_key, self._now(), step]
@@ -88,8 +88,9 @@ class Replacement:
         while batches := _encode_next(rest):
             if not self._client.run(_HEARTBEAT, [self._keys.staging], [staged.number, self._now()]):
                 raise UploadAborted
-            _, *added = self._client.stream(staged.nonempty_bitmap, self._commands(staged, batches))
-            count += sum(map(sum, added))
+            replies = self._client.stream(staged.nonempty_bitmap, self._commands(staged, batches))
+            _reply_of_bitmap, *new_values_by_part = replies
+            count += sum(map(sum, new_values_by_part))
         return count
 
     def _commands(self, staged: SetGeneration, batches: list[EncodedValues]) -> Iterator[EncodedCommands]:
@@ -137,10 +138,10 @@ def drop(client: Client, keys: SetKeys, now: float) -> None:
         now: Seconds since the epoch.
     """
     began = int(now)
-    client.call("ZADD", REPLACED, began, keys.member)
+    client.call("ZADD", SETS_TO_SWEEP, began, keys.name)
     client.run(_DROP, [keys.metadata, keys.log, keys.staging], [])
     sweep(client, keys, now + ABANDONED_AFTER_S)  # all generations, because no heartbeat is later
-    _remove_from_replaced(client, keys, began)
+    _remove_swept(client, keys, began)
 
 
 def sweep_all(client: Client, seen_before: float) -> None:
@@ -148,20 +149,20 @@ def sweep_all(client: Client, seen_before: float) -> None:
 
     `seen_before` is in seconds since the epoch.
     """
-    replaced = iter(client.call("ZRANGE", REPLACED, "-inf", int(seen_before), "BYSCORE", "WITHSCORES"))
-    for member, began in zip(replaced, replaced, strict=True):
-        keys = SetKeys(member.decode())
+    names_and_times = iter(client.call("ZRANGE", SETS_TO_SWEEP, "-inf", int(seen_before), "BYSCORE", "WITHSCORES"))
+    for name, began in zip(names_and_times, names_and_times, strict=True):
+        keys = SetKeys(name.decode())
         sweep(client, keys, seen_before)
-        _remove_from_replaced(client, keys, began)
+        _remove_swept(client, keys, began)
 
 
-def _remove_from_replaced(client: Client, keys: SetKeys, began: Argument) -> None:
-    """Remove a set from the list of replaced sets.
+def _remove_swept(client: Client, keys: SetKeys, began: Argument) -> None:
+    """Remove a set from the list of the sets to sweep.
 
     The set stays in the list when it has leftovers or another replacement has begun.
     """
     if not client.call("EXISTS", keys.staging):
-        client.run(_REMOVE_FROM_REPLACED, [REPLACED], [keys.member, began])
+        client.run(_REMOVE_SWEPT, [SETS_TO_SWEEP], [keys.name, began])
 
 
 def sweep(client: Client, keys: SetKeys, seen_before: float) -> None:
@@ -183,13 +184,13 @@ def _delete_generation(client: Client, keys: SetKeys, dead: SetGeneration) -> No
     _delete_buckets(client, keys, dead, dead.nonempty(bitmap, 0))
 
 
-def _delete_buckets(client: Client, keys: SetKeys, dead: SetGeneration, buckets: Iterable[int]) -> None:
-    """Delete buckets of a generation, the bitmap, and the entry in `staging`.
+def _delete_buckets(client: Client, keys: SetKeys, dead: SetGeneration, numbers: Iterable[int]) -> None:
+    """Delete the buckets with these numbers, the bitmap of the generation, and its entry in `staging`.
 
     The buckets are deleted by several commands, each of which blocks the server for a few ms.
     """
-    for numbers in chunks(buckets, KEYS_PER_UNLINK):
-        client.call("UNLINK", *dead.buckets(numbers))
+    for chunk in chunks(numbers, KEYS_PER_UNLINK):
+        client.call("UNLINK", *dead.bucket_keys(chunk))
     client.pipeline([("UNLINK", dead.nonempty_bitmap), ("HDEL", keys.staging, dead.number)])
 
 

@@ -222,8 +222,10 @@ class RedisSetStore:
 
         Returns None when the generation is no longer current.
         """
-        buckets = generation.bucket_keys(encoded_values.hashes(encoded, generation.hash_key))
-        reply = self._client.run(_CONTAINS, [keys.metadata, *buckets], [generation.number, generation.kind, *encoded])
+        bucket_keys = generation.bucket_keys_of_values(encoded_values.hashes(encoded, generation.hash_key))
+        reply = self._client.run(
+            _CONTAINS, [keys.metadata, *bucket_keys], [generation.number, generation.kind, *encoded]
+        )
         return (reply[0], reply[1]) if reply is not None else None
 
     def _page(self, generation: SetGeneration, keys: SetKeys, low: int, count: int) -> ValuePage | None:
@@ -239,18 +241,18 @@ class RedisSetStore:
             return None
         numbers = generation.nonempty(bitmap, first)
         per_call = _buckets_to_read(generation, int(total), count)
-        values, needed = generation.sort([]), 0
-        while buckets := generation.buckets(islice(numbers, per_call)):
+        values, enough = generation.sort([]), 0
+        while len(values) <= enough and (bucket_keys := generation.bucket_keys(islice(numbers, per_call))):
             # The generation is read last: buckets are deleted only after another generation became the current one.
             *lists, current = self._client.pipeline(
-                [*((generation.list_command, key) for key in buckets), ("HGET", keys.metadata, "gen")]
+                [*((generation.list_command, key) for key in bucket_keys), ("HGET", keys.metadata, "gen")]
             )
             if current is None or int(current) != generation.number:
                 return None
-            needed = needed or count + len(lists[0])  # some values of the first bucket may be below `low`
+            if not values:
+                enough = count + len(lists[0])  # some values of the first bucket may be below `low`
+            # One value more than `enough` shows whether another page follows.
             values += generation.sort(list(chain.from_iterable(lists)))
-            if len(values) > needed:
-                break
         start = int(np.searchsorted(values.positions, np.uint64(low)))
         return _page_of(values[start:], count, int(total))
 
@@ -271,7 +273,7 @@ def _write_arguments(
     ]
     for number, (start, end) in zip(distinct_numbers, pairwise(edges), strict=True):
         args += [number, end - start, *ordered.encoded[start:end]]
-    return [keys.metadata, generation.nonempty_bitmap, keys.log, *generation.buckets(distinct_numbers)], args
+    return [keys.metadata, generation.nonempty_bitmap, keys.log, *generation.bucket_keys(distinct_numbers)], args
 
 
 def _buckets_to_read(generation: SetGeneration, total: int, count: int) -> int:
