@@ -7,7 +7,7 @@ They hold sets, dataset names, prices, metrics, token buckets and quota reservat
 {px:P}, {px}             prices of partition P, and of all partitions; see prices.py
 {dm:ID}                  metrics of a deployment
 {rl:NAME}                a token bucket (rate limit)
-{headwater}:replaced     the list of replaced sets; see sets/layout.py
+{headwater}:replaced     the list of the sets to sweep; see sets/layout.py
 headwater:drafts         the list of unsaved sets
 headwater:reservations   quota reservations
 """

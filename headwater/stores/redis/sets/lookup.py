@@ -280,8 +280,8 @@ class RedisSetLookup:
     ) -> bytes | None:
         """Look up values in a set that has not changed since `log_position`.
 
-        Returns None when the set has changed. This costs the server a fraction of what the script costs. Versions only increase:
-        if the set has the version of `log_position` after the lookups, it did not change during the lookups.
+        Returns None when the set has changed. This costs the server a fraction of what the script costs. Versions only
+        increase: if the set has the version of `log_position` after the lookups, it did not change during the lookups.
         """
         command = generation.contains_command
         lookups = [(command, key, value) for key, value in zip(bucket_keys, encoded, strict=True)]
