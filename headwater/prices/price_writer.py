@@ -38,8 +38,9 @@ MAX_CACHED_TOKENS = 1_000_000
 class PriceWriter:
     """Collects ticks in memory, and writes them to the price store.
 
-    A few ticks of a token are only appended to its tail. They are folded into its state together with the tail, when
-    the tail is long, when they are many, or when one of their prices lies outside the accepted bands of the token, so
+    The store has for each token a state and a tail: encoded ticks that are not folded into the state yet. A few new
+    ticks of a token are only appended to its tail. The tail and the new ticks are folded into the state when the tail
+    is long, when the new ticks are many, or when one of their prices lies outside the accepted bands of the token, so
     that outliers are detected early. A band contains the prices between two powers of two (model/price/band.py).
     Quoted ticks, whose prices are in another token, are handled by quoted_ticks.py.
 
@@ -51,7 +52,8 @@ class PriceWriter:
     Attributes:
         ticks: How many ticks were received.
         outliers: How many of the folded ticks have a price outside the accepted bands (stats.accepted_bands).
-        unpriced: How many quoted ticks were left out because there is no price of their quote token.
+        unpriced: How many quoted ticks were left out because they are too old, or because their quote token has no
+            price.
         ticks_in_memory: How many ticks were received since the last write.
     """
 
@@ -61,7 +63,7 @@ class PriceWriter:
         self._owner = owner
         self._now = now
         self._ticks: dict[int, defaultdict[bytes, list[bytes]]] = {}
-        """By partition and token: the ticks in memory."""
+        """By partition and key (of the ticks of a token, or of its quoted ticks): the ticks in memory."""
         self._long_tails: defaultdict[int, set[bytes]] = defaultdict(set)
         """By partition: the tokens whose tail must be folded with the next write."""
         self._quoted_ticks: dict[int, QuotedTicks] = {}
@@ -83,7 +85,7 @@ class PriceWriter:
         self.forget(partitions)
         stored = dict(self._store.acquire_partitions(self._owner, topic_id, partitions))
         for partition in partitions:
-            self._quoted_ticks_of(partition)
+            self._quoted_ticks_of(partition)  # reads the unsettled keys now, so that a failure ends the assignment
         self._written_positions.update(stored)
         return stored
 
@@ -132,7 +134,7 @@ class PriceWriter:
         self._store_new_chains(ticks)
         quoted_ticks = self._quoted_ticks_of(partition)
         quoted_write = quoted_ticks.prepare({key: ticks[key] for key in ticks if is_quoted(key)}, due, now)
-        tails, to_fold = self._split(partition, {token: ticks[token] for token in ticks if not is_quoted(token)})
+        tails, to_fold = self._split(partition, {key: ticks[key] for key in ticks if not is_quoted(key)})
         folded = self._fold(partition, to_fold, now)
         states = folded | quoted_write.settled_states
         write = PriceWrite(
@@ -217,7 +219,7 @@ class PriceWriter:
         }
 
     def _count_outliers(self, token: bytes, state: TokenState) -> None:
-        """Count and log the new ticks outside the accepted bands, and cache these bands."""
+        """Count and log the new ticks outside the accepted bands, and cache the accepted bands."""
         accepted = accepted_bands(state)
         for number, band in state.bands.items():
             if band.added and number not in accepted:

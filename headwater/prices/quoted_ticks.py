@@ -1,7 +1,8 @@
 """Stores quoted ticks, and settles them some minutes after their arrival.
 
-The price of a quoted tick is in units of another token. To settle a quoted tick is to convert its price to USD with the
-USD price of the quote token.
+The price of a quoted tick is in units of another token, its quote token. All keys in this module are keys of a token's
+quoted ticks (`model.price.tick.key_of_quoted_ticks`); each of these ticks names its quote token. To settle a quoted
+tick is to convert its price to USD with the USD price of the quote token.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -109,14 +110,15 @@ class QuotedTicks:
 
         Raises RedisUnavailable.
         """
-        write = QuotedWrite()
+        write, new_ticks = QuotedWrite(), dict[bytes, bytes]()
         for key, values in ticks.items():
             recent = [value for value in values if time_of(value) >= now - MAX_AGE_MS]
             write.unpriced += len(values) - len(recent)
             if recent:
-                write.tails[key] = encode_entries(recent, now)
+                new_ticks[key] = encode_entries(recent, now)
         if due:
-            self._settle(due, write, now)
+            self._settle(due, new_ticks, write, now)
+        write.tails = {key: encoded for key, encoded in new_ticks.items() if key not in write.settled}
         return write
 
     def on_written(self, write: QuotedWrite, tail_sizes: Mapping[bytes, int], now: int) -> None:
@@ -135,11 +137,11 @@ class QuotedTicks:
             else:
                 self._oldest_arrivals[key] = arrival
 
-    def _settle(self, due: Sequence[bytes], write: QuotedWrite, now: int) -> None:
-        """Settle the stored ticks of keys, and the new ticks that the write would append."""
+    def _settle(self, due: Sequence[bytes], new_ticks: Mapping[bytes, bytes], write: QuotedWrite, now: int) -> None:
+        """Settle the stored ticks of keys together with their new ticks."""
         stored = self._store.read(self._partition, due)
         states = {
-            key: QuotedState.decode(state, (tail or b"") + write.tails.pop(key, b""))
+            key: QuotedState.decode(state, (tail or b"") + new_ticks.get(key, b""))
             for key, (state, tail) in zip(due, stored, strict=True)
         }
         unsettled = {key: read_unsettled(state.unsettled) for key, state in states.items()}

@@ -71,7 +71,8 @@ class PriceDelivery:
     def backpressure(self) -> Backpressure:
         """Bound the ticks in memory, unless a write has failed.
 
-        The next commit after `commit_interval_s` repeats a failed write.
+        A capacity of 0 makes a commit due immediately. After a failed write, the capacity is unlimited until the next
+        regular commit repeats the write; until then `PriceWriter.add` bounds the ticks in memory.
         """
         return Backpressure(UNLIMITED if self._has_failed else max(0, FLUSH_AT_TICKS - self._writer.ticks_in_memory))
 

@@ -122,6 +122,7 @@ class KafkaSource:
         self._assigned: set[int] = set()
         self._is_paused = False
         self._paused_partitions: set[int] = set()
+        """The assigned partitions that librdkafka has paused."""
         self._not_in_client: set[int] = set()
         """The assigned partitions that librdkafka does not have yet, because `restrict_to` excluded them until now."""
         self._restricted_to: Collection[int] | None = None
@@ -141,7 +142,7 @@ class KafkaSource:
         self._failed_commits: Positions = {}
         """The positions whose commit has failed; the next commit contains them."""
 
-    # The consumer group
+    # Joining and reading
 
     def join(self, listener: RebalanceListener) -> None:
         self._listener = listener
@@ -150,6 +151,62 @@ class KafkaSource:
     def _subscribe(self) -> None:
         self._unassigned_since = time.monotonic()
         self._consumer.subscribe()
+
+    def poll(self, max_records: int, timeout_s: float) -> RecordBatch:
+        deadline = time.monotonic() + timeout_s
+        while True:
+            self._handle_rebalances()
+            self._do_housekeeping()
+            left_s = max(0.0, min(HOUSEKEEPING_INTERVAL_S, deadline - time.monotonic()))
+            fetched = self._consumer.fetch(max_records, MAX_BATCH_BYTES, left_s)
+            self._rebalances += self._consumer.take_rebalances()
+            self._partition_errors += fetched.errors
+            batch = self._to_batch(fetched)
+            if batch or batch.offsets_after_control_records or time.monotonic() >= deadline:
+                return batch
+
+    def _to_batch(self, fetched: FetchedColumns) -> RecordBatch:
+        """Return the fetched records, and move the positions behind them."""
+        batch = RecordBatch(
+            self._topic,
+            fetched.values,
+            fetched.keys,
+            fetched.timestamps,
+            fetched.partitions,
+            fetched.offsets,
+            Int64Column("q", bytes(8 * len(fetched.offsets))),
+        )
+        if batch:
+            self._epochs.add(fetched)
+        batch, end_offsets = self._before_damage(batch, fetched)
+        last_offsets = batch.last_offsets()
+        self._positions.update({partition: offset + 1 for partition, offset in last_offsets.items()})
+        self._mark_readable(last_offsets.keys() | end_offsets.keys())
+        self._stalls.on_polled(has_records=bool(last_offsets))
+        # Control records have offsets, too: after the end of a transaction, the end offset of the partition is larger
+        # than the position behind its last record.
+        batch.offsets_after_control_records = {
+            p: end for p, end in end_offsets.items() if end > self._positions.get(p, end)
+        }
+        self._positions.update(batch.offsets_after_control_records)
+        return batch
+
+    @staticmethod
+    def _before_damage(batch: RecordBatch, fetched: FetchedColumns) -> tuple[RecordBatch, Positions]:
+        """Return the records before damaged batches, and the ends of undamaged partitions.
+
+        librdkafka reports a record batch that it can't read, and continues with the records after the batch.
+        """
+        damage = {each.partition: each.offset for each in reversed(fetched.errors) if each.code in _DAMAGED}
+        if not damage:
+            return batch, fetched.end_offsets
+        positions = zip(batch.partitions, batch.offsets, strict=True)
+        undamaged = batch.select(
+            partition not in damage or offset < damage[partition] for partition, offset in positions
+        )
+        return undamaged, {partition: end for partition, end in fetched.end_offsets.items() if partition not in damage}
+
+    # The consumer group
 
     def _handle_rebalances(self) -> None:
         """Handle the rebalances that happened during the last fetch.
@@ -173,35 +230,9 @@ class KafkaSource:
             self._positions[start.partition] = start.offset
             self._epochs.set_start(start)
         if partitions:
-            self._apply_pauses(partitions)
+            self._update_client(partitions)
         if self._listener is not None:
             self._listener.on_assigned(partitions)
-
-    def _apply_pauses(self, partitions: Iterable[int]) -> None:
-        """Let librdkafka read the partitions that may be read now, and pause the rest of them.
-
-        Assigns the partitions that librdkafka does not have yet.
-        """
-        unpaused = {partition for partition in partitions if not self._must_pause(partition)}
-        paused = {*partitions} - unpaused
-        to_assign = unpaused & self._not_in_client
-        to_resume = (unpaused & self._paused_partitions) - to_assign
-        to_pause = paused - self._paused_partitions - self._not_in_client
-        self._not_in_client -= to_assign
-        self._paused_partitions = (self._paused_partitions - unpaused) | paused
-        if to_assign:
-            self._consumer.assign(self._positions_with_epochs(to_assign))
-        if to_pause:
-            self._consumer.pause(to_pause)
-        if to_resume:
-            self._consumer.resume(self._positions_with_epochs(to_resume))
-
-    def _must_pause(self, partition: int) -> bool:
-        is_unreadable = partition in self._unreadable and partition not in self._retrying
-        return self._is_paused or is_unreadable or self._is_excluded(partition)
-
-    def _is_excluded(self, partition: int) -> bool:
-        return self._restricted_to is not None and partition not in self._restricted_to
 
     def _handle_revocation(self, partitions: list[int], *, lost: bool) -> None:
         if lost:
@@ -209,7 +240,7 @@ class KafkaSource:
         if self._listener is not None:
             (self._listener.on_lost if lost else self._listener.on_revoked)(partitions)
         revoked_in_client = set(partitions) - self._not_in_client
-        if paused := self._paused_partitions & revoked_in_client:
+        if paused := self._paused_partitions.intersection(partitions):
             self._consumer.clear_pause(paused)
         self._remove(partitions)
         self._consumer.unassign(revoked_in_client)
@@ -333,62 +364,6 @@ class KafkaSource:
         except KafkaException as error:
             raise broker_unavailable_error(error, self._access) from error
 
-    # Reading
-
-    def poll(self, max_records: int, timeout_s: float) -> RecordBatch:
-        deadline = time.monotonic() + timeout_s
-        while True:
-            self._handle_rebalances()
-            self._do_housekeeping()
-            left_s = max(0.0, min(HOUSEKEEPING_INTERVAL_S, deadline - time.monotonic()))
-            fetched = self._consumer.fetch(max_records, MAX_BATCH_BYTES, left_s)
-            self._rebalances += self._consumer.take_rebalances()
-            self._partition_errors += fetched.errors
-            batch = self._to_batch(fetched)
-            if batch or batch.offsets_after_control_records or time.monotonic() >= deadline:
-                return batch
-
-    def _to_batch(self, fetched: FetchedColumns) -> RecordBatch:
-        """Return the fetched records, and move the positions behind them."""
-        batch = RecordBatch(
-            self._topic,
-            fetched.values,
-            fetched.keys,
-            fetched.timestamps,
-            fetched.partitions,
-            fetched.offsets,
-            Int64Column("q", bytes(8 * len(fetched.offsets))),
-        )
-        if batch:
-            self._epochs.add(fetched)
-        batch, end_offsets = self._before_damage(batch, fetched)
-        last_offsets = batch.last_offsets()
-        self._positions.update({partition: offset + 1 for partition, offset in last_offsets.items()})
-        self._mark_readable(last_offsets.keys() | end_offsets.keys())
-        self._stalls.on_polled(has_records=bool(last_offsets))
-        # Control records have offsets, too: after the end of a transaction, the end offset of the partition is larger
-        # than the position behind its last record.
-        batch.offsets_after_control_records = {
-            p: end for p, end in end_offsets.items() if end > self._positions.get(p, end)
-        }
-        self._positions.update(batch.offsets_after_control_records)
-        return batch
-
-    @staticmethod
-    def _before_damage(batch: RecordBatch, fetched: FetchedColumns) -> tuple[RecordBatch, Positions]:
-        """Return the records before damaged batches, and the ends of undamaged partitions.
-
-        librdkafka reports a record batch that it can't read, and continues with the records after the batch.
-        """
-        damage = {each.partition: each.offset for each in reversed(fetched.errors) if each.code in _DAMAGED}
-        if not damage:
-            return batch, fetched.end_offsets
-        positions = zip(batch.partitions, batch.offsets, strict=True)
-        undamaged = batch.select(
-            partition not in damage or offset < damage[partition] for partition, offset in positions
-        )
-        return undamaged, {partition: end for partition, end in fetched.end_offsets.items() if partition not in damage}
-
     # Housekeeping
 
     def _do_housekeeping(self) -> None:
@@ -430,7 +405,7 @@ class KafkaSource:
             reason = broker_unavailable_error(KafkaError(error.code), self._access).detail
         self._unreadable[error.partition] = reason
         self._retrying.discard(error.partition)
-        self._apply_pauses([error.partition])
+        self._update_client([error.partition])
         if self._unreadable.keys() >= self._assigned:
             raise BrokerUnavailable(reason)
 
@@ -472,7 +447,9 @@ class KafkaSource:
             self._replace_consumer("Kafka is reachable, but the consumer gets no partitions")
 
     def _check_stalls(self) -> None:
-        not_read = self._paused_partitions | self._unreadable.keys() | self._out_of_range.partitions
+        not_read = (
+            self._paused_partitions | self._not_in_client | self._unreadable.keys() | self._out_of_range.partitions
+        )
         stalled = self._stalls.check({partition: self._positions[partition] for partition in self._assigned - not_read})
         if stalled is not None:
             self._restart_stalled(stalled)
@@ -487,28 +464,15 @@ class KafkaSource:
     def _refetch(self, partitions: Iterable[int]) -> None:
         """Fetch partitions again from their positions."""
         self._consumer.reassign(self._positions_with_epochs(partitions))
-        self._apply_pauses(partitions)
-
-    def _positions_with_epochs(self, partitions: Iterable[int]) -> list[PartitionOffset]:
-        return [self._with_epoch(partition, self._positions[partition]) for partition in partitions]
-
-    def _with_epoch(self, partition: int, position: int) -> PartitionOffset:
-        return PartitionOffset(partition, position, self._epochs.epoch_before(partition, position))
-
-    def _seek(self, offsets: Collection[PartitionOffset]) -> None:
-        self._consumer.seek([offset for offset in offsets if offset.partition not in self._not_in_client])
-        for offset in offsets:
-            self._positions[offset.partition] = offset.offset
-            self._epochs.set_start(offset)
-        self._apply_pauses([offset.partition for offset in offsets])
+        self._update_client(partitions)
 
     # Gaps. librdkafka stops reading a partition whose position is out of range.
 
     def _skip_gaps(self) -> None:
         """Move partitions that are out of range to their first offset.
 
-        `unreadable` reports a partition whose leader does not answer until a later attempt. The remaining partitions
-        are moved in the next round, because a request without an answer has already taken seconds.
+        A partition whose leader does not answer is in `unreadable` until a later attempt succeeds. The remaining
+        partitions are moved in the next round, because a request without an answer has already taken seconds.
         """
         leaderless = self._monitor.state.leaderless if self._monitor.state is not None else frozenset()
         for error in self._out_of_range.due(leaderless):
@@ -574,7 +538,7 @@ class KafkaSource:
 
     def restrict_to(self, partitions: Collection[int] | None) -> None:
         self._restricted_to = partitions
-        self._apply_pauses(self._assigned)
+        self._update_client(self._assigned)
 
     def pause(self) -> None:
         self._set_paused(True)
@@ -584,7 +548,47 @@ class KafkaSource:
 
     def _set_paused(self, is_paused: bool) -> None:
         self._is_paused = is_paused
-        self._apply_pauses(self._assigned)
+        self._update_client(self._assigned)
+
+    # The partitions of the client
+
+    def _update_client(self, partitions: Iterable[int]) -> None:
+        """Let librdkafka read those of the partitions that may be read now, and pause the rest.
+
+        A readable partition that librdkafka does not have yet is assigned, and a paused one is resumed.
+        """
+        readable = {partition for partition in partitions if self._may_read(partition)}
+        to_assign = readable & self._not_in_client
+        to_resume = readable & self._paused_partitions
+        to_pause = {*partitions} - readable - self._paused_partitions - self._not_in_client
+        self._not_in_client -= to_assign
+        self._paused_partitions = (self._paused_partitions - to_resume) | to_pause
+        if to_assign:
+            self._consumer.assign(self._positions_with_epochs(to_assign))
+        if to_pause:
+            self._consumer.pause(to_pause)
+        if to_resume:
+            self._consumer.resume(self._positions_with_epochs(to_resume))
+
+    def _may_read(self, partition: int) -> bool:
+        is_unreadable = partition in self._unreadable and partition not in self._retrying
+        return not (self._is_paused or is_unreadable or self._is_excluded(partition))
+
+    def _is_excluded(self, partition: int) -> bool:
+        return self._restricted_to is not None and partition not in self._restricted_to
+
+    def _positions_with_epochs(self, partitions: Iterable[int]) -> list[PartitionOffset]:
+        return [self._with_epoch(partition, self._positions[partition]) for partition in partitions]
+
+    def _with_epoch(self, partition: int, position: int) -> PartitionOffset:
+        return PartitionOffset(partition, position, self._epochs.epoch_before(partition, position))
+
+    def _seek(self, offsets: Collection[PartitionOffset]) -> None:
+        self._consumer.seek([offset for offset in offsets if offset.partition not in self._not_in_client])
+        for offset in offsets:
+            self._positions[offset.partition] = offset.offset
+            self._epochs.set_start(offset)
+        self._update_client([offset.partition for offset in offsets])
 
     # Committed positions
 

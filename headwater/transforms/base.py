@@ -42,7 +42,7 @@ class PendingBatch(Protocol):
     """
 
     def done(self) -> bool:
-        """Return whether `result` will not block.
+        """Return whether `result` will not wait for another thread or the process with V8.
 
         Also advances the work as far as possible without blocking.
         """
@@ -60,7 +60,7 @@ class PendingBatch(Protocol):
 
 
 class DeferredBatch:
-    """A PendingBatch of a transform that needs no other process.
+    """A PendingBatch whose `result` computes on the caller's thread, and may wait for the set store.
 
     Args:
         compute: Computes the result of the transform. It is called by each call of `result`, because it may raise

@@ -2,8 +2,9 @@
 
 See bloblang/parser.py. The result of an expression for one record:
 
-* A missing member, a member of a value that is not an object, and an index outside of an array are null. If several
-  members of an object have the same name, the last one counts.
+* A missing member, a member of a value that is not an object, and an index in a path (`.5`) outside of the array are
+  null. If several members of an object have the same name, the last one counts.
+* `[5]` and `.index(5)` outside of the array are errors.
 * A method of a value that does not have this method, such as `.lowercase()` of a number or null, is an error. An error
   inside of an array or `map_each()` makes the whole result an error. Null, `deleted()` and errors never match a set,
   and do not make the record fail. `|` and `.or()` replace them by the next value.

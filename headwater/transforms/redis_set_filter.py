@@ -88,15 +88,11 @@ class _LookupValues:
 
     def rows_that_pass(self, contains: Contains) -> list[bool]:
         """Return for each row whether any of its values is a member of the set."""
-        single = self._values if all(self._values) else [*filter(None, self._values)]
-        multiple = [*{*chain.from_iterable(self._values_by_row.values())}]
-        looked_up = [*single, *multiple] if multiple else single
-        are_members = contains(looked_up) if looked_up else []
-        if looked_up is self._values:
-            return are_members
-        is_member = iter(are_members)
-        passes = [value != "" and next(is_member) for value in self._values]
-        members = {*compress(multiple, is_member)}
+        if all(self._values) and not self._values_by_row:  # the usual case: each row has exactly one value
+            return contains(self._values) if self._values else []
+        looked_up = [*dict.fromkeys(filter(None, chain(self._values, *self._values_by_row.values())))]
+        members = {*compress(looked_up, contains(looked_up) if looked_up else [])}
+        passes = [value in members for value in self._values]
         for row, values in self._values_by_row.items():
             passes[row] = not members.isdisjoint(values)
         return passes

@@ -49,7 +49,7 @@ _EVERY = "*"
 
 
 def path_of_record(part: Node | Step) -> Path | None:
-    """Return the path with which a chain begins after the record; None for another part."""
+    """Return the first path of a chain that starts at the record (`this.a.b`), and None for any other part."""
     match part:
         case MethodChain(Variable(0), (Path() as path, *_)):
             return path
@@ -228,7 +228,8 @@ def _compile_method_step(apply: Callable[[Value], Value]) -> CompiledStep:
 def _compile_map_each(query: CompiledQuery, work: int) -> CompiledStep:
     """Compile `.map_each( )`.
 
-    In an object, the elements are objects with the members `key` and `value`.
+    For each member of an object, the query gets an object with the members `key` and `value`, and its result replaces
+    the value.
 
     Args:
         query: The query of an element.

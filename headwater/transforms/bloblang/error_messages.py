@@ -20,31 +20,33 @@ NOT_A_STRING = (
     "The only literals are strings in double quotes; a number, true or false in a record is compared by its JSON text."
 )
 QUOTES = 'Strings, and names with other characters than letters, digits and `_`, are in double quotes: this."odd name".'
-NO_IMPORTS = "Imports and named maps are not supported: write the fields in the expression, or use a v8 transform."
+UNEXPECTED_IMPORT = (
+    "Imports and named maps are not supported: write the fields in the expression, or use a v8 transform."
+)
 ONE_ASSIGNMENT = (
     "An expression is one query: select several values with an array, as in `root = [this.<field>, this.<other>]`."
 )
 OBJECTS = "An object is in no set: select its values with an array, as in `[this.<field>, this.<other>]`."
 ONLY_THE_RECORD = f"Expected `.` and a field: `this` alone is the whole record, which is in no set. Use {FORM}."
 SQUARE_BRACKETS_AFTER_RECORD = 'Expected `.` and a field: a member of the record is `this.<field>`, or this."odd name".'
-NO_ASSIGNMENT = f"Expected `=`: the value is assigned to root as a whole, with {FORM}."
-NO_METHOD_OF_RECORD = "Expected a field before the method, as in `this.<field>.{method}()`."
-NO_CLOSING = "Expected `)`."
-NO_CLOSING_OF_ARRAY = "Expected `,` or `]` in the array."
-NO_ELEMENT = (
+EXPECTED_ASSIGNMENT = f"Expected `=`: the value is assigned to root as a whole, with {FORM}."
+EXPECTED_FIELD_BEFORE_METHOD = "Expected a field before the method, as in `this.<field>.{method}()`."
+EXPECTED_CLOSING = "Expected `)`."
+EXPECTED_CLOSING_OF_ARRAY = "Expected `,` or `]` in the array."
+EXPECTED_INDEX = (
     "Square brackets after a value contain one whole number, as in `this.<field>[0]`. For a range write "
     '`.slice(0, 2)`, for a name `."odd name"`, and for every element `."*"`.'
 )
-NO_BLANKS_AT_ARROW = "Write blanks around `->`, as in `map_each(item -> item.<field>)`."
+EXPECTED_BLANKS_AT_ARROW = "Write blanks around `->`, as in `map_each(item -> item.<field>)`."
 BAD_NAME_OF_ELEMENT = (
     "`{name}` can't name an element here: use another name before `->`, as in `map_each(item -> item.<field>)`."
 )
-NO_ARROW = "A name before `->` is only allowed in map_each(), as in `map_each(item -> item.<field>)`."
+UNEXPECTED_ARROW = "A name before `->` is only allowed in map_each(), as in `map_each(item -> item.<field>)`."
 MESSAGE_OF_ERROR = (
     "Inside catch(), `this` is the error's message and not the record: use `.or(this.<field>)` or "
     "`| this.<field>` for another value in place of an error."
 )
-NO_FIELD = 'Expected a field name, an array index, a "quoted name" or a method after the dot.'
+EXPECTED_FIELD = 'Expected a field name, an array index, a "quoted name" or a method after the dot.'
 EVERY_ELEMENT = 'Quote the star that means every element: this.<field>."*".<field>.'
 AMPERSANDS = f"There is no `&&` here. {CONDITIONS}"
 DEFAULTS = "There is no `{operator}` here. A single `|` takes the first value that is not null."
@@ -110,7 +112,7 @@ _STATEMENTS = {
     "match": CONDITIONS,
     "let": VARIABLES,
     "meta": "A filter passes records on as they are, and sets no headers: " + FORM + ".",
-    **dict.fromkeys(("import", "from", "map"), NO_IMPORTS),
+    **dict.fromkeys(("import", "from", "map"), UNEXPECTED_IMPORT),
 }
 _SYMBOLS = (
     ("||", DEFAULTS.format(operator="||")),
@@ -118,7 +120,7 @@ _SYMBOLS = (
     ("&&", AMPERSANDS),
     ("=>", ARROW),
     (("==", "!=", ">=", "<=", ">", "<"), COMPARISONS),
-    ("->", NO_ARROW),
+    ("->", UNEXPECTED_ARROW),
     ("-", f"{ARITHMETIC} {QUOTES}"),
     (("+", "*", "/", "%"), ARITHMETIC),
     ("!", CONDITIONS),
@@ -131,15 +133,6 @@ _SYMBOLS = (
 _OPERATORS = {"or": DEFAULTS.format(operator="or"), "and": CONDITIONS, "in": COMPARISONS}
 _WORD = re.compile(r"[A-Za-z0-9_]*", re.ASCII)
 _ASSIGNMENT = re.compile(r"([A-Za-z0-9_]+)(?:\.[A-Za-z0-9_.]+)?[ \t]*=(?![=>])", re.ASCII)
-_RESERVED = re.compile(r"(?:true|false|null|[0-9]).*|this|root|if|match", re.ASCII)
-
-
-def is_reserved(name: str) -> bool:
-    """Return whether a bare name has another meaning.
-
-    Bloblang reads `true`, `null` or a digit as a literal.
-    """
-    return _RESERVED.fullmatch(name) is not None
 
 
 def statement_error(expression: str, at: int) -> str:
@@ -162,7 +155,7 @@ def source_error(expression: str, at: int, in_catch: bool) -> str:
         known = _FUNCTIONS.get(word, "Select a field, or compute the value in a v8 transform before the filter.")
         return f"There is no function {word}() here, only deleted(). {known}"
     if word and re.match(r"[ \t]*->", after):
-        return NO_ARROW
+        return UNEXPECTED_ARROW
     if word in _WORDS:
         return _WORDS[word]
     if word.isdecimal() or re.match(r"-[ \t]*[0-9]", expression[at:]):
@@ -181,7 +174,7 @@ def field_error(expression: str, at: int) -> str:
         return EVERY_ELEMENT
     if expression.startswith("'", at):
         return QUOTES
-    return NO_ELEMENT if expression.startswith("[", at) else NO_FIELD
+    return EXPECTED_INDEX if expression.startswith("[", at) else EXPECTED_FIELD
 
 
 def method_error(name: str) -> str:

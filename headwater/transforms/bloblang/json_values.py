@@ -33,7 +33,7 @@ decode_array = msgspec.json.Decoder(list[Raw]).decode
 string_or_null = msgspec.json.Decoder(str | None).decode
 _ENCODE = msgspec.json.Encoder().encode
 _ENCODE_SORTED = msgspec.json.Encoder(order="sorted").encode
-_WITH_NUMBERS = json.JSONDecoder(parse_int=Raw, parse_float=Raw).decode
+_DECODE_KEEPING_NUMBER_TEXT = json.JSONDecoder(parse_int=Raw, parse_float=Raw).decode
 _FIRST_VALUE = json.JSONDecoder().raw_decode
 _QUOTE, _BRACE, _BRACKET = b'"{['
 _ESCAPED_BY_GO = re.compile("[<>&\u2028\u2029]")
@@ -128,7 +128,10 @@ def to_string(value: Value) -> Value:
 def _json(value: Value) -> Value:
     if not _consume_budget_deep(value):
         return FAILED
-    text = _ENCODE_SORTED(_WITH_NUMBERS(_ENCODE(value).decode()))
+    decoded = _DECODE_KEEPING_NUMBER_TEXT(
+        _ENCODE(value).decode()
+    )  # to plain objects, so that nested names are sorted, too
+    text = _ENCODE_SORTED(decoded)
     return _ESCAPED_BY_GO.sub(lambda letter: f"\\u{ord(letter[0]):04x}", text.decode())
 
 

@@ -60,6 +60,7 @@ _QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
 _TRIPLE_QUOTED = re.compile(r'"""(.*?)"""', re.DOTALL)
 _NUMBER = re.compile(r"-?[0-9]+", re.ASCII)
 _ARROW = re.compile(r"([A-Za-z0-9_]+)([ \t]*)->([ \t]*)", re.ASCII)
+_RESERVED = re.compile(r"(?:true|false|null|[0-9]).*|this|root|if|match", re.ASCII)
 _LARGEST_NUMBER = 2**63 - 1
 
 
@@ -134,7 +135,7 @@ class _Parser:
     def _skip_assignment(self) -> None:
         self._match(_BLANKS)
         if not self._skip_if_next("="):
-            self._fail(error_messages.NO_ASSIGNMENT)
+            self._fail(error_messages.EXPECTED_ASSIGNMENT)
         self._match(_SPACE)
 
     def _parse_query(self, scope: _Scope) -> Node:
@@ -176,7 +177,7 @@ class _Parser:
 
     def _parse_source(self, scope: _Scope) -> tuple[Node, list[Step]]:
         if self._expression.startswith("(", self._at):
-            with self._brackets(")", error_messages.NO_CLOSING):
+            with self._brackets(")", error_messages.EXPECTED_CLOSING):
                 return _steps_of(self._parse_query(scope))
         if self._expression.startswith("[", self._at):
             return self._parse_array(scope), []
@@ -187,11 +188,9 @@ class _Parser:
         if word == "deleted" and self._expression.startswith("(", self._at):
             self._parse_arguments("deleted", ())
             return Deleted(), []
-        self._at, end = start, self._at
-        source = None if self._expression.startswith("(", end) else self._resolve_name(word, scope)
+        source = None if self._expression.startswith("(", self._at) else self._resolve_name(word, scope)
         if source is None:
-            self._fail(error_messages.source_error(self._expression, start, scope.this is None))
-        self._at = end
+            self._fail(error_messages.source_error(self._expression, start, scope.this is None), at=start)
         return source
 
     def _resolve_name(self, word: str, scope: _Scope) -> tuple[Node, list[Step]] | None:
@@ -205,7 +204,7 @@ class _Parser:
             return None
         if word == "this":
             return Variable(scope.this), []
-        if word and scope.allows_bare_names and not error_messages.is_reserved(word):
+        if word and scope.allows_bare_names and not _is_reserved(word):
             return Variable(scope.this), [Path((word,))]
         return None
 
@@ -216,12 +215,12 @@ class _Parser:
         """
         if not isinstance(source, Variable) or steps or not self._expression.startswith("(", self._at):
             return None
-        with self._brackets(")", error_messages.NO_CLOSING):
+        with self._brackets(")", error_messages.EXPECTED_CLOSING):
             return self._parse_query(replace(scope, this=source.scope_number, allows_bare_names=True))
 
     def _parse_array(self, scope: _Scope) -> Array:
         items: list[Node] = []
-        with self._brackets("]", error_messages.NO_CLOSING_OF_ARRAY):
+        with self._brackets("]", error_messages.EXPECTED_CLOSING_OF_ARRAY):
             while not self._expression.startswith("]", self._at):
                 items.append(self._parse_query(scope))
                 self._match(_SPACE)
@@ -231,8 +230,8 @@ class _Parser:
         return Array(tuple(items))
 
     def _parse_element(self) -> Element:
-        with self._brackets("]", error_messages.NO_ELEMENT):
-            return Element(self._parse_whole_number(error_messages.NO_ELEMENT))
+        with self._brackets("]", error_messages.EXPECTED_INDEX):
+            return Element(self._parse_whole_number(error_messages.EXPECTED_INDEX))
 
     def _parse_step(self, steps: list[Step], scope: _Scope, is_record: bool) -> None:
         """Parse what follows a dot, which is a method, a query in parentheses, or a member.
@@ -240,7 +239,7 @@ class _Parser:
         A member extends a path before it.
         """
         if self._expression.startswith("(", self._at):
-            with self._brackets(")", error_messages.NO_CLOSING):
+            with self._brackets(")", error_messages.EXPECTED_CLOSING):
                 steps.append(MapQuery(self._parse_query(scope.for_inner_query())))
             return
         start = self._at
@@ -253,13 +252,10 @@ class _Parser:
                 self._fail(error_messages.field_error(self._expression, start))
             _join(steps, [word])
             return
-        end = self._at
-        self._at = start
         if word not in METHODS:
-            self._fail(error_messages.method_error(word))
+            self._fail(error_messages.method_error(word), at=start)
         if is_record and word not in ALLOWED_ON_RECORD:
-            self._fail(error_messages.NO_METHOD_OF_RECORD.format(method=word))
-        self._at = end
+            self._fail(error_messages.EXPECTED_FIELD_BEFORE_METHOD.format(method=word), at=start)
         self._parse_method(word, steps, scope)
 
     def _parse_method(self, name: str, steps: list[Step], scope: _Scope) -> None:
@@ -277,8 +273,7 @@ class _Parser:
                 start = self._at
                 arguments = self._parse_arguments(name, METHODS[name].parameters)
                 if message := METHODS[name].argument_error(*arguments):
-                    self._at = start
-                    self._fail(message)
+                    self._fail(message, at=start)
                 steps.append(Method(name, arguments))
 
     def _parse_argument_query(self, name: str, scope: _Scope) -> Node:
@@ -301,8 +296,8 @@ class _Parser:
             return scope.for_inner_query()
         name, before, after = match.groups()
         if not (before and after):
-            self._fail(error_messages.NO_BLANKS_AT_ARROW)
-        if name in scope.names or name == "_" or error_messages.is_reserved(name):
+            self._fail(error_messages.EXPECTED_BLANKS_AT_ARROW)
+        if name in scope.names or name == "_" or _is_reserved(name):
             self._fail(error_messages.BAD_NAME_OF_ELEMENT.format(name=name))
         self._at = match.end()
         return scope.with_name(name)
@@ -335,8 +330,7 @@ class _Parser:
         start = self._at
         digits = self._match(_NUMBER)
         if not digits or abs(int(digits)) > _LARGEST_NUMBER:
-            self._at = start
-            self._fail(message)
+            self._fail(message, at=start)
         return int(digits)
 
     def _parse_literal(self) -> str:
@@ -357,8 +351,7 @@ class _Parser:
             text: str = json.loads(literal)
             text.encode()
         except ValueError:
-            self._at = start
-            self._fail("The quoted string is not a valid JSON string: check its escapes.")
+            self._fail("The quoted string is not a valid JSON string: check its escapes.", at=start)
         return text
 
     @contextmanager
@@ -392,8 +385,17 @@ class _Parser:
         self._at += is_next
         return is_next
 
-    def _fail(self, message: str) -> NoReturn:
-        raise InvalidExpression(message, self._at + 1)
+    def _fail(self, message: str, *, at: int | None = None) -> NoReturn:
+        """Raise InvalidExpression for the character at `at`, or at the present place."""
+        raise InvalidExpression(message, 1 + (self._at if at is None else at))
+
+
+def _is_reserved(name: str) -> bool:
+    """Return whether a bare name has another meaning.
+
+    Bloblang reads `true`, `null` or a digit as a literal.
+    """
+    return _RESERVED.fullmatch(name) is not None
 
 
 def _steps_of(node: Node) -> tuple[Node, list[Step]]:
