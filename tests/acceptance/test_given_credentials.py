@@ -120,6 +120,7 @@ def test_the_sweeper_removes_only_leftovers_of_recorded_teardowns(given: OnGiven
         assert client.delete(f"{FLOW}/{deployment.id}").status_code == 200
 
 
+@pytest.mark.long
 def test_the_error_for_managed_credentials_names_the_setting(tmp_path: Path, kafka: KafkaServer) -> None:
     for installation in run_installation(tmp_path, kafka):
         with installation.client() as client:

@@ -234,6 +234,7 @@ def test_a_stream_of_another_cluster(secured_kafka: SecuredKafka, bound: Install
             assert records_of(consumer, len(RECORDS)) == RECORDS
 
 
+@pytest.mark.long
 def test_inconsistent_settings_are_rejected_at_start(bound: Installation) -> None:
     """The error says which setting is missing, or which one is not allowed."""
     place = {"HEADWATER_KAFKA_BOOTSTRAP_SERVERS": "kafka.example:9092", "HEADWATER_REDIS_URL": "redis://127.0.0.1:1"}

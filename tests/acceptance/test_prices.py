@@ -146,6 +146,7 @@ def test_statistics_of_recorded_trades_at_random_times(
 
 
 @pytest.mark.parametrize("kills", [3, pytest.param(12, marks=pytest.mark.slow)])
+@pytest.mark.long
 def test_a_killed_worker_loses_nothing(installation: Installation, client: httpx2.Client, kills: int) -> None:
     """Ticks are fed while the worker is killed repeatedly."""
     moments, fed, killed = Moments(10, seed=kills), threading.Event(), set[int]()

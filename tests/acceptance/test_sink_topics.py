@@ -52,6 +52,7 @@ def on_partition(records: Iterable[ReadRecord], count: int) -> bool:
     return all(read.partition == read.source[0] % count for read in records)
 
 
+@pytest.mark.long
 def test_partitions_grow_and_never_shrink(installation: Installation, client: httpx2.Client) -> None:
     with deployed(client, pipeline(ENTITY, sinks=[sink(partitions=2)])) as deployment:
         topic = deployment.sink["topic"]
@@ -80,6 +81,7 @@ def test_partitions_grow_and_never_shrink(installation: Installation, client: ht
         assert on_partition([read for read in both if read.json()["n"] >= 40], 3)
 
 
+@pytest.mark.long
 def test_a_deploy_with_fewer_partitions_than_the_topic_has_fails(
     installation: Installation, client: httpx2.Client
 ) -> None:

@@ -163,6 +163,7 @@ class TestIsolation:
         others = self.committed()[1:] == [RECORDS] * (PARTITIONS - 1)
         return worker.spec_hash == spec_hash and worker.is_ready and left_out and others
 
+    @pytest.mark.long
     def test_the_partition_of_a_record_that_needs_too_much_memory_is_excluded(
         self, isolating: ProcessOrchestrator
     ) -> None:

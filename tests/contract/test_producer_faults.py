@@ -13,6 +13,7 @@ RECORDS, PER_CALL, PARTITIONS = 12_000, 200, 3
 NOW = 1_700_000_000_000
 
 
+@pytest.mark.long
 def test_each_record_is_written_once_while_connections_break(kafka: KafkaServer) -> None:
     topic = kafka.create_topic(kafka.unique("cut"), PARTITIONS)
     producer = IdempotentKafkaProducer(kafka.access, [topic])

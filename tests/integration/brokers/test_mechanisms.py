@@ -192,6 +192,7 @@ class TestTokens:
         secured_kafka.oidc.lifetime_s = 3600
 
     @pytest.mark.usefixtures("short_lived")
+    @pytest.mark.long
     def test_of_oidc_are_renewed(self, secured_kafka: SecuredKafka) -> None:
         access = secured_kafka.access("oauth")
         errors = ClientErrors(access)
@@ -207,6 +208,7 @@ class TestTokens:
         finally:
             consumer.close()
 
+    @pytest.mark.long
     def test_of_aws_are_renewed_before_they_end(self, monkeypatch: pytest.MonkeyPatch) -> None:
         from aws_msk_iam_sasl_signer import MSKAuthTokenProvider
 
@@ -229,6 +231,7 @@ class TestTokens:
             assert new != old
             assert signed_at < ends
 
+    @pytest.mark.long
     def test_of_aws_without_credentials(self, monkeypatch: pytest.MonkeyPatch) -> None:
         for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE"):
             monkeypatch.delenv(name, raising=False)

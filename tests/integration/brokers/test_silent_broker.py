@@ -18,6 +18,7 @@ RETURNS_WITHIN_S = 60.0
 
 
 @pytest.mark.timeout(2 * RETURNS_WITHIN_S)
+@pytest.mark.long
 def test_commit_and_close_return(own_kafka: OwnKafka, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kafka_source, "COMMIT_TIMEOUT_S", 1.0)
     kafka = own_kafka.server

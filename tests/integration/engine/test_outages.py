@@ -92,6 +92,7 @@ def test_records_wait_while_the_set_store_is_unavailable(
     check_copy(pipeline, [r for r in records if r["n"] % 3], repeats=False)
 
 
+@pytest.mark.long
 def test_scripts_and_dead_letters(kafka: KafkaServer, tmp_path: Path) -> None:
     script = """
     function process(record) {

@@ -85,6 +85,7 @@ def outputs(kafka: KafkaServer, topic: str) -> list[int]:
     return [*dict.fromkeys(int(message.value() or b"") for message in kafka.read_all(topic))]
 
 
+@pytest.mark.long
 def test_a_worker_reads_again_with_a_new_producer(link: Link) -> None:
     kafka = link.kafka
     source, sink = (kafka.create_topic(kafka.unique(name)) for name in ("in", "out"))

@@ -278,6 +278,7 @@ LONG = {
 
 
 @pytest.mark.parametrize("text", LONG.values(), ids=LONG.keys())
+@pytest.mark.long
 def test_long_scripts_are_analysed_in_time(text: str) -> None:
     began_s = time.monotonic()
     assert len(validate_script(text, EXAMPLE).warnings) <= MAX_WARNINGS
@@ -375,6 +376,7 @@ PIECES = st.sampled_from(
 
 @given(st.sampled_from([*MODULES, *COMMON_JS, *TYPESCRIPT]), st.data())
 @settings(max_examples=examples(60))
+@pytest.mark.long
 def test_sources_with_errors_are_rejected_or_keep_their_lines(text: str, data: st.DataObject) -> None:
     start = data.draw(st.integers(0, len(text)))
     end = data.draw(st.integers(start, min(len(text), start + 10)))
