@@ -4,6 +4,8 @@ import itertools
 import random
 import time
 
+import pytest
+
 from headwater.sinks.idempotent_producer import IdempotentKafkaProducer
 from headwater.sinks.outputs import OutputBatch
 from tests.support.connections import breaking
