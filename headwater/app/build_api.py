@@ -30,7 +30,7 @@ from headwater.model.access import KafkaAccess
 from headwater.model.binding import Bindings
 from headwater.model.price.tick import TICKS_TOPIC
 from headwater.model.sink import SinkLimits
-from headwater.sandbox import validate_script, validation_sandbox
+from headwater.sandbox import short_lived_sandbox, validate_script
 from headwater.services.audit import AuditedSets
 from headwater.services.datasets import Datasets
 from headwater.services.deployment_metrics import DeploymentMetrics
@@ -114,7 +114,7 @@ def _services(endpoints: Endpoints, database: Database, client: Client) -> Servi
 
     @contextmanager
     def open_context(owner: str) -> Iterator[TransformContext]:
-        with validation_sandbox(jit=settings.v8_jit) as sandbox:
+        with short_lived_sandbox(jit=settings.v8_jit) as sandbox:
             yield TransformContext("", owner, sets, names, settings.v8_jit, lambda _: None, sandbox)
 
     return Services(

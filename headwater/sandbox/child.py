@@ -125,7 +125,7 @@ class SandboxedChild:
         LOAD_CPU_S of CPU time; then the failure is "Timeout". Raises ChildExited.
         """
         cpu_before_s = self.cpu_s()
-        self.send(Kind.LOAD, struct.pack("<H?", realm_number, script.keeps_state) + script.text.encode())
+        self.send(Kind.LOAD, struct.pack("<H?", realm_number, script.must_block) + script.text.encode())
         try:
             frame = self._await_answer(cpu_before_s)
             failure = None if frame.kind == Kind.LOADED else parse_error(frame.payload)
@@ -234,7 +234,7 @@ class SandboxedChild:
 def _spawn(command: DenoCommand, child_end: socket.socket, launcher_end: socket.socket) -> children.Child:
     descriptor = launcher_end.fileno()
     mode = "jit" if command.jit else "jitless"
-    maps = "maps" if command.validates else "no-maps"
+    maps = "maps" if command.for_validation else "no-maps"
     launcher = [sys.executable, "-I", "-S", "-c", _RUN_LAUNCHER, str(Path(__file__).parent)]
     return children.spawn(
         [*launcher, str(descriptor), str(command.data_bytes), mode, maps, *command.argv],

@@ -45,18 +45,18 @@ class DenoCommand:
         data_bytes: The limit RLIMIT_DATA. With the JIT, V8 reserves 512 MB of address space for code, which counts
             against this limit.
         jit: Whether V8 compiles scripts to machine code.
-        validates: Whether the child validates scripts before they are saved. Such a child strips TypeScript types and
-            refuses a script whose top level reads the time or a random number.
+        for_validation: Whether the child validates scripts before they are saved. Such a child strips TypeScript types,
+            and refuses a script whose top level reads the time or a random number.
     """
 
     argv: tuple[str, ...]
     data_bytes: int
     jit: bool
-    validates: bool = False
+    for_validation: bool = False
 
 
 @cache
-def deno_command(*, jit: bool, validates: bool = False) -> DenoCommand:
+def deno_command(*, jit: bool, for_validation: bool = False) -> DenoCommand:
     """Return the command that runs Deno with the harness as its main module.
 
     Raises SandboxFailed when the deno wheel contains no executable.
@@ -67,13 +67,13 @@ def deno_command(*, jit: bool, validates: bool = False) -> DenoCommand:
         raise SandboxFailed("The deno program is missing: install the pinned `deno` wheel again.") from error
     v8_flags = _V8_FLAGS if jit else f"{_V8_FLAGS},--jitless"
     data_mb = 800 if jit else 320
-    argv = (str(Path(binary).resolve()), *_FLAGS, f"--v8-flags={v8_flags}", _main_module(validates=validates))
-    return DenoCommand(argv, data_mb << 20, jit, validates)
+    argv = (str(Path(binary).resolve()), *_FLAGS, f"--v8-flags={v8_flags}", _main_module(for_validation=for_validation))
+    return DenoCommand(argv, data_mb << 20, jit, for_validation)
 
 
-def _main_module(*, validates: bool) -> str:
+def _main_module(*, for_validation: bool) -> str:
     """Return the harness as a data: URL, so that Deno needs no access to Headwater's files."""
-    stripper = _IMPORT_STRIPPER if validates else _NO_STRIPPER
+    stripper = _IMPORT_STRIPPER if for_validation else _NO_STRIPPER
     sources = json.dumps({name: _code(name) for name in _SOURCES})
     text = f"{stripper}\nconst SOURCES = {sources};\n" + _code("main")
     return "data:application/javascript;base64," + base64.b64encode(text.encode()).decode()

@@ -32,7 +32,7 @@ class Kind(enum.IntEnum):
     QUESTIONS = 2  # child: [dataset name, [value, …], …] as JSON
     RESULTS = 3  # child: a line per record; SUMMARY follows
     ANSWERS = 4  # parent, to QUESTIONS: a line per dataset name, "?" for an unknown name or a digit per value
-    LOAD = 5  # parent: realm number (u16), whether the script keeps state (u8), source text
+    LOAD = 5  # parent: realm number (u16), whether the script must block on each answer (u8), source text
     LOADED = 6  # child: the script is ready
     TRACE = 7  # child: the index in its segment of the record that the child processes now
     LOAD_FAILED = 8  # child: why the script can't be loaded, as an error line

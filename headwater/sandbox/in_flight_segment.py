@@ -11,16 +11,17 @@ from headwater.sandbox.script_batch import DRY_RUN_FLAG, ScriptBatch, Segment
 class InFlightSegment:
     """A segment that was sent to the child and is not finished.
 
-    The child runs the segment until it has a question or the results. After the answer it continues with a further run.
+    A pass of the child runs the records of the segment until it has questions or the results. After the answers, a
+    further pass follows.
 
     Attributes:
         script_batch: The batch of the segment.
         segment: The segment.
-        limit_ms: The time after which V8 interrupts a run.
+        limit_ms: The time after which V8 interrupts a pass.
         has_dry_run: Whether the child begins with a dry run of the segment.
-        run_began_s: The clock when the last run could begin, moved by the time for which the script was blocked, so
-            that this time does not count.
-        cpu_before_s: The child's CPU time at the beginning of the last run.
+        pass_began_s: The clock when the last pass began, plus the time for which the script has been blocked since: the
+            time limit does not count that time.
+        cpu_before_s: The child's CPU time at the beginning of the last pass.
         traced: The index in the segment of the running record, from the last TRACE frame.
         results: The payload of RESULTS, until SUMMARY arrives.
         question_frames: The number of QUESTIONS frames, which the child sends between passes.
@@ -36,7 +37,7 @@ class InFlightSegment:
     limit_ms: int
     _: KW_ONLY
     has_dry_run: bool = False
-    run_began_s: float = 0.0
+    pass_began_s: float = 0.0
     cpu_before_s: float = 0.0
     traced: int | None = None
     results: bytes = b""
@@ -54,7 +55,7 @@ class InFlightSegment:
 
     @property
     def limit_s(self) -> float:
-        """The time after which V8 interrupts a run, in seconds."""
+        """The time after which V8 interrupts a pass, in seconds."""
         return self.limit_ms / 1000
 
     def binary_header(self, realm_number: int) -> bytes:

@@ -35,7 +35,8 @@ def to_lines(values: BytesColumn) -> ConvertedLines:
     A raw newline is white space in JSON and ends a line here, so it becomes a space; inside a string it is an error.
     """
     scan = native.find_long_integers(values.buffer)
-    has_a_line_per_record = scan.newlines == len(values) and values.min_size >= 0
+    has_tombstones = values.min_size < 0  # the size of None is -1
+    has_a_line_per_record = scan.newlines == len(values) and not has_tombstones
     if has_a_line_per_record and (scan.is_ascii or _is_utf8(values.buffer)):
         return ConvertedLines(values, {}, _by_row(scan))
     lines, failures = [], {}

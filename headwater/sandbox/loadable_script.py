@@ -1,4 +1,4 @@
-"""A script as a child loads it: its source text, and whether it may keep state."""
+"""A script as a child loads it: its source text, and whether it must block on each answer."""
 
 from typing import NamedTuple, Self
 
@@ -7,15 +7,18 @@ from headwater.sandbox.analysis.tree import parse
 
 
 class LoadableScript(NamedTuple):
-    """The source text of a script, and whether the script may keep state.
+    """A script, and how it runs.
 
-    `analysis/state.py` decides whether it may.
-
-    A script that keeps state processes each record once, in order, and waits for each answer of `flow.contains`.
+    Attributes:
+        text: The source text.
+        must_block: Whether the script can call `flow.contains` and may keep state (see `analysis/state.py`). Such a
+            script processes each record once, in order, and blocks until each answer of `flow.contains` is known. All
+            other scripts may process a record more than once, also scripts that keep state but can't call `flow`: their
+            top-level variables are only a cache.
     """
 
     text: str
-    keeps_state: bool = False
+    must_block: bool = False
 
     @classmethod
     def of(cls, text: str) -> Self:

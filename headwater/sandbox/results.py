@@ -81,7 +81,9 @@ def parse_results(payload: bytes, summary: bytes, sent_count: int) -> Results:
     indexes_fit = all(0 <= index < count for index in slow_indexes + unfinished_indexes)
     fits = 0 <= count <= sent_count and log_count == b"%d" % len(log_lines) and indexes_fit
     # Each pair of frames must make progress, so that a hostile child can't keep the parent in an endless loop.
-    if not fits or (count == sent_count if interrupted else count == 0 < sent_count):
+    interrupted_nothing = interrupted and count == sent_count
+    made_no_progress = not interrupted and count == 0 and sent_count > 0
+    if not fits or interrupted_nothing or made_no_progress:
         raise ProtocolError("the results don't fit the records of their segment")
     try:
         split = split_lines(payload, count, b"!", OUTPUT_SEPARATOR)

@@ -125,7 +125,7 @@ class Sandbox:
         With `feeds_script`, the outputs go to another script, so BigInts are marked (see bigint_marks.py).
         """
         script_batch = ScriptBatch(
-            batch, script_number, feeds_script=feeds_script, keeps_state=self._scripts[script_number].keeps_state
+            batch, script_number, feeds_script=feeds_script, must_block=self._scripts[script_number].must_block
         )
         self._batches.append(script_batch)
         self.step()
@@ -167,7 +167,7 @@ class Sandbox:
             wait([self._blocked_on_answer.lookup], min(timeout_s, _INTERRUPT_POLL_S))
         elif self._running:
             running = self._running[0]
-            left_s = running.run_began_s + running.limit_s + KILL_GRACE_S - self._clock()
+            left_s = running.pass_began_s + running.limit_s + KILL_GRACE_S - self._clock()
             self._child.wait(min(timeout_s, max(_MIN_WAIT_S, left_s)))
         elif self._awaiting_lookup and self._awaiting_lookup[0].lookup is not None:
             wait([self._awaiting_lookup[0].lookup], timeout_s)
@@ -253,7 +253,7 @@ class Sandbox:
         Raises ChildExited.
         """
         script_number = script_batch.script_number
-        if not script_batch.keeps_state or segment.mode is not Mode.WHOLE:
+        if not script_batch.must_block or segment.mode is not Mode.WHOLE:
             return False
         if not self._dry_runs.count_segment(script_number, len(segment.rows)):
             return False
@@ -302,7 +302,7 @@ class Sandbox:
         interrupted_at_s = self._interrupted_at_s.get(script_batch.script_number, float("-inf"))
         if (
             segment.mode is Mode.WHOLE
-            and script_batch.keeps_state
+            and script_batch.must_block
             and self._clock() - interrupted_at_s > STATEFUL_PENALTY_S
         ):
             return STATEFUL_SEGMENT_LIMIT_MS
@@ -327,7 +327,7 @@ class Sandbox:
 
         Returns False for a segment whose script blocks on answers.
         """
-        return segment.mode is Mode.WHOLE and not script_batch.keeps_state
+        return segment.mode is Mode.WHOLE and not script_batch.must_block
 
     def _send(
         self, child: SandboxedChild, in_flight: InFlightSegment, kind: Kind, *payload: bytes | memoryview
@@ -341,7 +341,7 @@ class Sandbox:
     def _start_clocks(self, child: SandboxedChild) -> None:
         """Start the clocks of the first segment in the queue, which the child begins to run."""
         if self._running:
-            self._running[0].run_began_s, self._running[0].cpu_before_s = self._clock(), child.cpu_s()
+            self._running[0].pass_began_s, self._running[0].cpu_before_s = self._clock(), child.cpu_s()
 
     def _receive_frame(self, child: SandboxedChild) -> bool:
         if not self._running:
@@ -428,7 +428,7 @@ class Sandbox:
                 return False
             in_flight.script_batch.cache_answer(in_flight.sync_question, answer)
         self._blocked_on_answer = None
-        in_flight.run_began_s += self._clock() - in_flight.blocked_at_s
+        in_flight.pass_began_s += self._clock() - in_flight.blocked_at_s
         child.send(Kind.SYNC_ANSWER, answer)
         return True
 
@@ -462,7 +462,7 @@ class Sandbox:
         if self._blocked_on_answer is not None:
             return False
         limit_s = in_flight.limit_s
-        elapsed_s = self._clock() - in_flight.run_began_s
+        elapsed_s = self._clock() - in_flight.pass_began_s
         if elapsed_s < limit_s + KILL_GRACE_S:
             return False
         cpu_s = child.cpu_s() - in_flight.cpu_before_s
@@ -564,7 +564,7 @@ class Sandbox:
             raise SandboxFailed(f"A script that was accepted before is refused: {invalid_script(failure).detail}")
 
     def _reset_realm(self, child: SandboxedChild, script_number: int) -> None:
-        """Reset a script after an interruption, because its variables may be inconsistent.
+        """Reset a script whose variables may be inconsistent, because a record was interrupted.
 
         Replaces the child instead when it uses too much memory.
         """

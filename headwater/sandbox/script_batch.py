@@ -84,7 +84,7 @@ class Segment:
         rows: The numbers of the rows.
         mode: How the rows run.
         lone_runs: The number of times that the record ran alone so far.
-        over_limit: The number of these runs that used too much CPU time.
+        runs_over_limit: The number of these runs that used too much CPU time.
         deaths: The number of child deaths that count against the record.
         oom_kills: The number of child deaths by a SIGKILL that the parent did not send.
         is_first_run: Whether no run of the record has completed yet. Log lines are stored only for the first run.
@@ -93,7 +93,7 @@ class Segment:
     rows: Sequence[int]
     mode: Mode = Mode.WHOLE
     lone_runs: int = 0
-    over_limit: int = 0
+    runs_over_limit: int = 0
     deaths: int = 0
     oom_kills: int = 0
     is_first_run: bool = True
@@ -105,17 +105,19 @@ class Segment:
             return MEASUREMENT_LIMIT_MS
         if self.mode is not Mode.ALONE:
             return SEGMENT_LIMIT_MS
-        return LONE_RUN_LIMITS_MS[min(self.lone_runs - self.over_limit, len(LONE_RUN_LIMITS_MS) - 1)]
+        return LONE_RUN_LIMITS_MS[min(self.lone_runs - self.runs_over_limit, len(LONE_RUN_LIMITS_MS) - 1)]
 
-    def for_retry(self, *, over_limit: int = 0, deaths: int = 0, oom_kills: int = 0) -> "Segment":
-        """Return the segment for another lone run of the same record, with these counts added."""
+    def for_retry(
+        self, *, count_over_limit: bool = False, count_death: bool = False, count_oom_kill: bool = False
+    ) -> "Segment":
+        """Return the segment for another lone run of the same record. Each flag adds 1 to the count of that name."""
         return replace(
             self,
             mode=Mode.MEASURED if self.mode is Mode.MEASURED else Mode.ALONE,
             lone_runs=self.lone_runs + 1,
-            over_limit=self.over_limit + over_limit,
-            deaths=self.deaths + deaths,
-            oom_kills=self.oom_kills + oom_kills,
+            runs_over_limit=self.runs_over_limit + count_over_limit,
+            deaths=self.deaths + count_death,
+            oom_kills=self.oom_kills + count_oom_kill,
         )
 
 
@@ -143,7 +145,8 @@ class ScriptBatch:
         batch: The records.
         script_number: The script's number.
         feeds_script: Whether the outputs go to another script.
-        keeps_state: Whether the script may keep state between records. Then each record runs at most once per realm.
+        must_block: Whether the script blocks on each answer (see LoadableScript). Then each record runs at most once
+            per realm.
         failures: By row, why its record failed.
         logs: The lines that the script printed.
         cached_answers: The payloads of SYNC_ANSWER frames, by the payload of the SYNC_QUESTION frame. The script may
@@ -157,7 +160,7 @@ class ScriptBatch:
     script_number: int
     feeds_script: bool = False
     _: KW_ONLY
-    keeps_state: bool = False
+    must_block: bool = False
     failures: dict[int, ScriptFailure] = field(default_factory=dict)
     logs: list[str] = field(default_factory=list)
     cached_answers: dict[bytes, bytes] = field(default_factory=dict)
@@ -231,18 +234,18 @@ class ScriptBatch:
     def apply_results(self, segment: Segment, results: Results, cpu_s: float) -> bool:
         """Apply the results of a segment. `cpu_s` is the CPU time of its last pass.
 
-        Returns True when the script must be reloaded, because it was interrupted while it processed a record, or
-        because a record failed.
+        Returns True when the script must be reloaded: after an interruption of a script that must block, whose
+        variables may then be inconsistent, and after a record failed with a timeout.
         """
         if segment.mode.is_lone:
             return self._evaluate_lone_run(segment, results, cpu_s)
         rows = segment.rows
         self._store(rows[: results.record_count], results)
         self.logs += results.logs
-        # A stateful script ran each record once. So a record can have exceeded the limit only if the CPU time of the
-        # whole segment did.
-        slow_indexes = results.slow_indexes if not self.keeps_state or cpu_s > CPU_LIMIT_S else []
-        mode = Mode.MEASURED if self.keeps_state else Mode.ALONE
+        # A script that must block ran each record once. So a record can have exceeded the limit only if the CPU time of
+        # the whole segment did.
+        slow_indexes = results.slow_indexes if not self.must_block or cpu_s > CPU_LIMIT_S else []
+        mode = Mode.MEASURED if self.must_block else Mode.ALONE
         next_segments = [Segment([rows[index]], mode, is_first_run=False) for index in slow_indexes]
         next_segments += [Segment([rows[index]], Mode.ALONE) for index in results.unfinished_indexes]
         rest = rows[results.record_count :]
@@ -251,7 +254,7 @@ class ScriptBatch:
         else:
             next_segments.append(Segment(rest, segment.mode))
         self._push_front(next_segments)
-        return self.keeps_state and results.interrupted
+        return self.must_block and results.interrupted
 
     def apply_death(self, segment: Segment, death: ChildDeath, traced: int | None) -> None:
         """Apply the death of the child during a segment.
@@ -275,20 +278,26 @@ class ScriptBatch:
             )
 
     def _evaluate_lone_run(self, segment: Segment, results: Results, cpu_s: float) -> bool:
+        """Store the result of a lone run, or run the record again, or let the record fail.
+
+        Returns True when the script must be reloaded, as `apply_results` says.
+        """
         if not results.interrupted and cpu_s <= CPU_LIMIT_S:
             if segment.mode is Mode.ALONE:
                 self._store(segment.rows, results)
             if segment.is_first_run:
                 self.logs += results.logs
             return False
-        retry = segment.for_retry(over_limit=int(cpu_s > CPU_LIMIT_S))
-        if self.keeps_state and segment.mode is Mode.ALONE and not results.interrupted:
+        retry = segment.for_retry(count_over_limit=cpu_s > CPU_LIMIT_S)
+        if self.must_block and segment.mode is Mode.ALONE and not results.interrupted:
             return self._measure_in_dry_run_realm(segment, retry, results)
-        if retry.over_limit < _MAX_RUNS_OVER_LIMIT:
-            self._push_front([retry])
-        else:
+        has_failed = retry.runs_over_limit >= _MAX_RUNS_OVER_LIMIT
+        if has_failed:
             self._fail_with_timeout(retry)
-        return segment.mode is Mode.ALONE and (self.keeps_state or retry.over_limit >= _MAX_RUNS_OVER_LIMIT)
+        else:
+            self._push_front([retry])
+        # A MEASURED record ran in the realm for dry runs, whose state does not count.
+        return segment.mode is Mode.ALONE and (self.must_block or has_failed)
 
     def _measure_in_dry_run_realm(self, segment: Segment, retry: Segment, results: Results) -> bool:
         """Keep the result of a slow run, and measure the record in the realm for dry runs.
@@ -298,11 +307,11 @@ class ScriptBatch:
         self._store(segment.rows, results)
         if segment.is_first_run:
             self.logs += results.logs
-        self._push_front([replace(retry, mode=Mode.MEASURED, over_limit=0, is_first_run=False)])
+        self._push_front([replace(retry, mode=Mode.MEASURED, runs_over_limit=0, is_first_run=False)])
         return False
 
     def _evaluate_death(self, segment: Segment, death: ChildDeath) -> None:
-        retry = segment.for_retry(deaths=int(_counts_against_record(death)), oom_kills=int(_is_oom_kill(death)))
+        retry = segment.for_retry(count_death=_counts_against_record(death), count_oom_kill=_is_oom_kill(death))
         if death.violated_protocol:
             failure = ScriptFailure("SandboxCrash", "the script broke its sandbox", attempts=retry.lone_runs + 1)
             self._fail(retry.rows[0], failure)

@@ -12,7 +12,7 @@ from headwater.model.binding import Bindings
 from headwater.model.flow import NewPipelineConfig
 from headwater.model.transforms.v8 import CheckedScript
 from headwater.model.trial import TrialRecord
-from headwater.sandbox.validation.validate import validation_sandbox
+from headwater.sandbox.validation.validate import short_lived_sandbox
 from headwater.services.ids import new_id
 from headwater.services.pipeline_checker import PipelineChecker
 from headwater.services.trials import Trials
@@ -27,7 +27,7 @@ WIDE = b"{%b}" % b",".join(b'"k%d":%d' % (n, n) for n in range(30))
 
 @contextmanager
 def resources(_owner: str) -> Iterator[TransformContext]:
-    with validation_sandbox() as sandbox:
+    with short_lived_sandbox() as sandbox:
         yield TransformContext("", "ann", MemorySetStore(), MemoryDatasetNames(), jit=False, log=print, sandbox=sandbox)
 
 

@@ -74,10 +74,9 @@ class ReachabilityEvaluator:
                 sides = (node.child_by_field_name(name) for name in ("left", "right"))
                 return join([self.evaluate(side, at_load) for side in sides])
             case "assignment_expression" | "augmented_assignment_expression":
-                sides = (node.child_by_field_name(name) for name in ("left", "right"))
-                return join(
-                    [self.evaluate(side, at_load) for side in sides if side is not None and not _is_pattern(side)]
-                )
+                left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
+                sides = [right] if left is None or _is_pattern_or_member(left) else [left, right]
+                return join([self.evaluate(side, at_load) for side in sides])
             case "regex":
                 return self._reach_of_regex(node, at_load)
             case "class":
@@ -153,6 +152,7 @@ class ReachabilityEvaluator:
         constructor, arguments = node.child_by_field_name("constructor"), self._reach_of_arguments(node, at_load)
         path = self._facts.path(constructor)
         if path in known_builtins.COLLECTIONS and not at_load:
+            # `new Set(list)` copies the members of its argument, but `new Array(list)` holds the argument itself.
             is_copy = path != "Array" and not arguments.member().deep
             return NOTHING if is_copy or not arguments.deep else Reachability(1, arguments.in_surviving_object().deep)
         if arguments.deep and (not at_load or path == "WeakMap"):
@@ -348,7 +348,7 @@ class ReachabilityEvaluator:
         )
 
 
-def _is_pattern(node: Node) -> bool:
+def _is_pattern_or_member(node: Node) -> bool:
     return node.type in ("object_pattern", "array_pattern") or node.type in MEMBERS
 
 

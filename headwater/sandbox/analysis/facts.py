@@ -145,13 +145,18 @@ class Facts:
         return text.strip("\"'")
 
     def _name_of_target(self, place: Node, right: Node | None) -> str:
+        """Return the name of the member to which an assignment writes.
+
+        Returns "" for a variable, and for a computed name under which certainly no function is stored. Raises
+        MayKeepState for another computed name.
+        """
         if place.type != "subscript_expression":
             return self.field_text(place, "property")
         index = place.child_by_field_name("index")
         if index is not None and index.type == "string":
             return self.text_of(index).strip("\"'")
-        is_assigned = place.parent is not None and place.parent.child_by_field_name("right") == right
-        if right is None or not is_assigned or self._may_be_function(right):
+        is_whole_target = place.parent is not None and place.parent.child_by_field_name("right") == right
+        if right is None or not is_whole_target or self._may_be_function(right):
             raise MayKeepState
         return ""
 

@@ -1,7 +1,7 @@
 """Decides whether a script may keep state that the processing of a later record observes.
 
 Only scripts that may call `flow.contains` are analysed. A script without state may be called twice for a record, first
-with assumed answers; a stateful script must only get true answers. The analysis is conservative: a script counts as
+with assumed answers; a stateful script must get only true answers. The analysis is conservative: a script counts as
 stateful unless its text shows that nothing can survive. A value that reaches an object of the top level may only be
 read, tested, returned, stored in a new object, and passed to the script's own functions. The values of names and the
 results of functions are computed by a fixed-point iteration over the script.
@@ -102,7 +102,7 @@ class _Analysis:
                 if function is None and self._runs_immediately(node):
                     self._load_time_functions.add(node.id)
                 elif function is not None and at_load:
-                    raise MayKeepState
+                    raise MayKeepState  # a closure that a load-time function creates may hold state
                 creates_closures_or_instances |= function is not None and not self._runs_immediately(node)
                 runs_implicitly |= _runs_implicitly(node)
             elif kind in ("return_statement", "this"):

@@ -134,8 +134,8 @@ function newRealm() {
   for (const addition of ADDITIONS) evaluate(addition, context)(handles);
   const core = evaluate(RECORDS, context)(handles);
   core.connect(readPart, (start, lines) => writeText(results, writeText(results, start, lines), '\n'), askAndBlock);
-  // keepsState: the script may keep state between records.
-  return { context, core, entry: evaluate(ENTRY, context), keepsState: false };
+  // mustBlock: whether `flow.contains` blocks until it has the true answer, because the script may keep state.
+  return { context, core, entry: evaluate(ENTRY, context), mustBlock: false };
 }
 
 const errorLine = (name, message, line = 0, column = 0) => `!${stringify(name)},${stringify(message)},${line},${column}`;
@@ -191,11 +191,11 @@ function runTopLevel(realm, program) {
 }
 
 function handleLoad(length) {
-  const number = readUint16(0), keepsState = incoming[2] !== 0, { program, failure } = compileScript(readText(3, length));
+  const number = readUint16(0), mustBlock = incoming[2] !== 0, { program, failure } = compileScript(readText(3, length));
   if (failure) return sendFrame(LOAD_FAILED, failure);
   const realm = newRealm(), topLevelFailure = runTopLevel(realm, program);
   if (topLevelFailure) return sendFrame(LOAD_FAILED, topLevelFailure);
-  realm.keepsState = keepsState;
+  realm.mustBlock = mustBlock;
   realms.set(number, realm);
   sendFrame(LOADED, '');
 }
@@ -243,11 +243,11 @@ function runPass(callback) {
     return sendResults(realm.core.resultsEnd(), summary);
   }
   realm.core.suspend();
-  suspendBatch(questions, { keptResults: results.bytes.slice(0, realm.core.resultsEnd()), run: null });
+  suspendBatch(questions, { keptResults: results.bytes.slice(0, realm.core.resultsEnd()), batchArguments: null });
 }
 
 // Sends questions, and sets the current batch aside until the answers arrive. keptResults: the results so far, or null
-// after a dry run; run: the arguments of the real run that follows a dry run, or null.
+// after a dry run; batchArguments: the arguments of `beginBatch` after a dry run, or null.
 function suspendBatch(questions, state) {
   awaitingAnswers.push({ realm, limitMs, batchFrame, ...state });
   incoming = freeBuffers.pop() ?? new Bytes(INITIAL_BUFFER_BYTES);
@@ -276,9 +276,9 @@ function dryRun(dryRunRealm, { longIntegers, columns, flags }) {
 }
 
 function beginBatch({ longIntegers, columns, flags }) {
-  const isAlone = (flags & ALONE) !== 0, mustBlock = isAlone || realm.keepsState;
+  const isAlone = (flags & ALONE) !== 0, blocksForAnswers = isAlone || realm.mustBlock;
   realm.core.trace(flags & TRACED ? (row) => sendFrame(TRACE, '' + row) : null);
-  realm.core.begin(longIntegers, columns, isAlone, (flags & INPUT_FROM_SCRIPT) !== 0, (flags & FEEDS_SCRIPT) !== 0, mustBlock);
+  realm.core.begin(longIntegers, columns, isAlone, (flags & INPUT_FROM_SCRIPT) !== 0, (flags & FEEDS_SCRIPT) !== 0, blocksForAnswers);
 }
 
 function handleBatch(length) {
@@ -287,24 +287,24 @@ function handleBatch(length) {
   realm = realms.get(readUint16(0));
   limitMs = readUint16(3);
   batchFrame = { bytes: incoming, length, partStarts: [longIntegersEnd + 1] };
-  const run = { flags, columns: readText(5, columnsEnd), longIntegers: readText(columnsEnd + 1, longIntegersEnd) };
+  const batchArguments = { flags, columns: readText(5, columnsEnd), longIntegers: readText(columnsEnd + 1, longIntegersEnd) };
   if (flags & DRY_RUN) {
-    const questions = dryRun(realms.get(readUint16(0) + DRY_RUN_REALM_BIT), run);
-    if (questions) return suspendBatch(questions, { keptResults: null, run: { ...run, questions } });
+    const questions = dryRun(realms.get(readUint16(0) + DRY_RUN_REALM_BIT), batchArguments);
+    if (questions) return suspendBatch(questions, { keptResults: null, batchArguments: { ...batchArguments, questions } });
   }
-  beginBatch(run);
+  beginBatch(batchArguments);
   runPass(realm.core.pass);
 }
 
 // Continues the batch that has waited longest for its answers.
 function handleAnswers(length) {
-  const answers = readText(0, length), suspended = awaitingAnswers.shift(), { run } = suspended;
+  const answers = readText(0, length), suspended = awaitingAnswers.shift(), { batchArguments } = suspended;
   ({ realm, limitMs, batchFrame } = suspended);
   freeBuffers.push(incoming);
   incoming = batchFrame.bytes;
-  if (run !== null) {
-    beginBatch(run);
-    realm.core.preloadAnswers(run.questions, answers);
+  if (batchArguments !== null) {
+    beginBatch(batchArguments);
+    realm.core.preloadAnswers(batchArguments.questions, answers);
     return runPass(realm.core.pass);
   }
   results.bytes.set(suspended.keptResults);

@@ -247,8 +247,8 @@
     markedMemberNames[count] = count < MAX_MARKS ? namesOfBigInts(record, count) : null;
     return record;
   };
-  // After a script has created raw JSON itself, raw integers that a double can't hold are BigInts, other raw numbers are
-  // Numbers.
+  // hasRaw: whether the script itself has made raw JSON. From then on, a raw integer that a double can't hold counts as a
+  // BigInt, and any other raw number as a Number.
   let hasRaw = false;
   const markRaw = (key, value) => {
     if (typeof value === 'bigint') return markedLiteral(bigToText(value));
@@ -357,7 +357,7 @@
     }
   };
   // Assignments to instances that scripts commonly make must still work: `record.toString = …`, `error.name = …`.
-  const assignable = (object) => {
+  const makeAssignable = (object) => {
     for (let i = 0, keys = ownKeys(object); i < keys.length; i++) {
       const key = keys[i], found = descriptor(object, key), value = found.value;
       if (!hasOwn(found, 'writable') || !found.writable) continue;
@@ -375,7 +375,7 @@
     return false;
   };
   const errors = [Error, AggregateError, EvalError, RangeError, ReferenceError, SuppressedError, SyntaxError, TypeError, URIError];
-  const overridden = [ObjectPrototype, ...errors.map((error) => error.prototype)];
+  const inheritedPrototypes = [ObjectPrototype, ...errors.map((error) => error.prototype)];
   const iterators = [[][Symbol.iterator](), ''[Symbol.iterator](), new Map().keys(), new Set().keys(), ''.matchAll(/a/g),
     [].values().map((x) => x), Iterator.from({ next() {} }), new Intl.Segmenter().segment('')[Symbol.iterator]()];
   const functions = [function* () {}, async function () {}, async function* () {}];
@@ -400,7 +400,7 @@
       defineProperty(object, keys[i], { __proto__: null, configurable: false });
     }
     preventExtensions(object);
-    return create(object).none;
+    return create(object).none; // the lookup of a missing property makes V8 optimise the prototype
   };
 
   const freezeGlobal = (name) => {
@@ -413,7 +413,7 @@
   // Freezes the built-ins after the script's top level, so that no record can change what another record sees of them.
   const seal = () => {
     walkable = !hasEnumerable({});
-    for (let i = 0; i < overridden.length; i++) assignable(overridden[i]);
+    for (let i = 0; i < inheritedPrototypes.length; i++) makeAssignable(inheritedPrototypes[i]);
     freezePreservingFastElements(ObjectPrototype);
     freezePreservingFastElements(ArrayPrototype);
     for (let i = 0; i < intrinsics.length; i++) {
@@ -425,6 +425,6 @@
   return {
     __proto__: null, uncurry, isArray, parse, stringify, freeze, create, hidden, slice, indexOf, NativeString, match, restoreLongIntegers,
     stringifyMarked, stringifySlowPath, parseMarked, noteCircularReference, beginCalls, SPACES, wallClock, seal, currentCall, replace, provide,
-    intrinsic: collectIntrinsic, asNative, FROZEN,
+    collectIntrinsic, asNative, FROZEN,
   };
 })();

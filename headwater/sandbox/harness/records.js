@@ -19,7 +19,9 @@
   const byteAt = uncurry(Uint8Array.prototype.indexOf);
   const numberText = uncurry(Number.prototype.toString), bigText = uncurry(BigInt.prototype.toString);
 
-  const MAX_VALUES = 1000, MAX_UNKNOWN = 64, MAX_PASSES = 16;
+  const MAX_VALUES = 1000, MAX_PASSES = 16;
+  // A call of the script that has asked for more values than this is stopped, and runs again with the answers.
+  const MAX_ASKED_BEFORE_STOP = 64;
   // A dry run, and a run with synchronous questions, stop after the current record once this much time has passed.
   const SOFT_LIMIT_MS = 125;
   // Stored values have 1 to 1,024 characters, of at most two UTF-16 units each.
@@ -202,7 +204,7 @@
       askedCount += 1;
     }
     if (dataset.state === NOT_RESOLVED && askedCount === before) askName(dataset);
-    if (askedCount > MAX_UNKNOWN) { forcedOutput = ''; throw STOP_SIGNAL; }
+    if (askedCount > MAX_ASKED_BEFORE_STOP) { forcedOutput = ''; throw STOP_SIGNAL; }
     return false;
   };
   const flow = create(null);
@@ -226,9 +228,9 @@
     fail('InvalidOutput', 'process returned ' + what + ': return the record to keep it, null to drop it, or an array of records');
   const withArticle = (noun) => (match(/^[AEIO]/i, noun) === null ? 'a ' : 'an ') + noun;
   // A Map, an Error or a generator becomes `{}` in JSON, and a typed array an object with index keys: refuse both.
-  const requirePlain = (output, place) => {
+  const requirePlain = (output, isEmpty) => {
     const kind = slice(tagOf(output), 8, -1);
-    if (place === undefined ? kind !== 'Object' : isView(output)) refuse(withArticle(kind));
+    if (isEmpty ? kind !== 'Object' : isView(output)) refuse(withArticle(kind));
   };
   // Fails if a text is too large without its marks, each of which takes two units.
   const requireRoom = (text) => {
@@ -239,8 +241,9 @@
     if (typeof output.then === 'function') refuse('a Promise, for which nothing waits');
     const text = writeJson(output);
     if (typeof text !== 'string' || text[0] !== '{') refuse(isArray(output) ? 'an array in an array' : 'an object that is none as JSON');
-    const third = text[2];
-    if (third === undefined || third === '0') requirePlain(output, third);
+    // The text is `{}` or begins with `{"0`, as the text of a Map or of a typed array does.
+    const isEmpty = text.length === 2;
+    if (isEmpty || text[2] === '0') requirePlain(output, isEmpty);
     if (text.length > MAX_OUTPUT_UNITS) requireRoom(text);
     return feedsScript && currentCall.marks !== 0 ? slice(SPACES, 0, currentCall.marks) + text : text;
   };
@@ -253,13 +256,14 @@
       if (count > MAX_OUTPUTS) fail('InvalidOutput', 'process returned more than 1,000 records for one');
       const outputText = writeOne(output);
       size += outputText.length - (feedsScript ? 2 * currentCall.marks : 0);
+      // The spaces before marked records do not count.
       if (size > MAX_OUTPUTS_UNITS + SPACES.length * count) fail('OutputTooLarge', 'the returned records are larger than 8,000,000 bytes together');
       text += (count > 1 ? '\t' : '') + outputText;
     }
     return text;
   };
   // One long function, because without a JIT a function call costs as much as a few of its lines.
-  const run = (row) => {
+  const processRecord = (row) => {
     askedCount = 0; forcedOutput = null;
     currentCall.row = row; currentCall.seeded = false; currentCall.lines = null;
     let output = '', isRead = false;
@@ -321,7 +325,7 @@
       }
       if (row >= partEndRow) loadPartOf(row);
       if (trace !== null) trace(row);
-      const output = run(row);
+      const output = processRecord(row);
       if (isDryRun) { if (askedUnits > MAX_ASKED_UNITS) break; continue; }
       if (!blocksForAnswers && row > 0 && (outputUnits + output.length > MAX_BATCH_UNITS || askedUnits > MAX_ASKED_UNITS)) {
         rowCount = row;

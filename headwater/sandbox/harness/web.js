@@ -13,7 +13,7 @@
   const codeAt = uncurry(String.prototype.charCodeAt), isWellFormed = uncurry(String.prototype.isWellFormed);
   const toWellFormed = uncurry(String.prototype.toWellFormed), lowerCase = uncurry(String.prototype.toLowerCase);
   const { fromCharCode } = String, fromBase64 = Bytes.fromBase64, toBase64 = uncurry(Bytes.prototype.toBase64);
-  const escaped = escape, unescaped = decodeURIComponent;
+  const percentEncode = escape, decodePercent = decodeURIComponent;
 
   class DOMException extends Error {
     constructor(message, name, code) {
@@ -154,7 +154,8 @@
   const decodeUtf8 = (bytes, fatal) => {
     const binary = binaryText(bytes);
     if (match(BEYOND_ASCII, binary) === null) return binary;
-    try { return unescaped(escaped(binary)); } catch { /* not valid */ }
+    // percentEncode writes a byte as %XX, and decodePercent decodes the bytes as UTF-8, or throws.
+    try { return decodePercent(percentEncode(binary)); } catch { /* not valid */ }
     if (fatal) throw notValid('utf-8');
     return utf8WithReplacements(bytes);
   };
@@ -230,7 +231,7 @@
     try { text = typeof value === 'object' ? '#<' + tag(value) + '>' : NativeString(value); } catch { /* the message then contains the type */ }
     throw new DOMException(slice(text, 0, 100) + ' could not be cloned', 'DataCloneError', 25);
   };
-  const remembered = uncurry(NativeMap.prototype.get), remember = uncurry(NativeMap.prototype.set), isKnown = uncurry(NativeMap.prototype.has);
+  const mapGet = uncurry(NativeMap.prototype.get), mapSet = uncurry(NativeMap.prototype.set), mapHas = uncurry(NativeMap.prototype.has);
   const eachOfMap = uncurry(NativeMap.prototype.forEach), eachOfSet = uncurry(NativeSet.prototype.forEach), addTo = uncurry(NativeSet.prototype.add);
   const isEnumerable = uncurry(Object.prototype.propertyIsEnumerable), hasOwn = Object.hasOwn, timeOf = uncurry(NativeDate.prototype.getTime);
   const sourceOf = getter(NativeRegExp.prototype, 'source'), flagsOf = getter(NativeRegExp.prototype, 'flags');
@@ -265,7 +266,7 @@
   const cloneMap = (value, memory) => {
     const result = registerClone(new NativeMap(), value, memory), parts = [];
     eachOfMap(value, (member, key) => { parts[parts.length] = key; parts[parts.length] = member; });
-    for (let i = 0; i < parts.length; i += 2) remember(result, clone(parts[i], memory), clone(parts[i + 1], memory));
+    for (let i = 0; i < parts.length; i += 2) mapSet(result, clone(parts[i], memory), clone(parts[i + 1], memory));
     return result;
   };
   const cloneSet = (value, memory) => {
@@ -281,7 +282,7 @@
     return bufferOf(bytes);
   };
   const registerClone = (result, value, memory) => {
-    remember(memory, value, result);
+    mapSet(memory, value, result);
     return result;
   };
   const valueOf = { __proto__: null };
@@ -302,14 +303,14 @@
   const clone = (value, memory) => {
     if (typeof value === 'function' || typeof value === 'symbol') return refuseClone(value);
     if (typeof value !== 'object' || value === null) return value;
-    return isKnown(memory, value) ? remembered(memory, value) : cloneObject(value, memory);
+    return mapHas(memory, value) ? mapGet(memory, value) : cloneObject(value, memory);
   };
   const transferAll = (list, memory) => {
     if (list === undefined) return;
     if (!isArray(list)) throw new NativeTypeError('structuredClone: transfer takes an array');
     for (let i = 0; i < list.length; i++) {
-      if (kindOf(list[i]) !== 'ArrayBuffer' || isKnown(memory, list[i]) || isDetached(list[i])) refuseClone(list[i]);
-      remember(memory, list[i], transfer(list[i]));
+      if (kindOf(list[i]) !== 'ArrayBuffer' || mapHas(memory, list[i]) || isDetached(list[i])) refuseClone(list[i]);
+      mapSet(memory, list[i], transfer(list[i]));
     }
   };
   const { structuredClone } = {
@@ -321,5 +322,5 @@
   };
 
   for (const [name, value] of Object.entries({ atob, btoa, TextEncoder, TextDecoder, structuredClone })) provide(name, value);
-  realm.intrinsic(DOMException);
+  realm.collectIntrinsic(DOMException);
 });

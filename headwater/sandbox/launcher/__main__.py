@@ -1,10 +1,10 @@
 """Applies the restrictions in order, and then executes Deno.
 
-Arguments: the channel's descriptor, the data limit in bytes, "jit" or "jitless", "maps" or "no-maps", and the
-command line of Deno.
+Arguments: the descriptor of the launch socket, the data limit in bytes, "jit" or "jitless", "maps" or "no-maps", and
+the command line of Deno.
 
-On an error the launcher sends one message over the channel that starts with "E". Otherwise it sends "L" with the file
-descriptor of the seccomp listener.
+On an error the launcher sends one message over the launch socket that starts with "E". Otherwise it sends "L" with the
+file descriptor of the seccomp listener.
 """
 
 import contextlib
@@ -30,21 +30,21 @@ _ENVIRONMENT = {
 
 def main() -> None:
     """Restrict this process, and execute Deno in it."""
-    channel_number, data_bytes, mode, maps, *argv = sys.argv[1:]
-    channel = socket.socket(fileno=int(channel_number))
-    channel.set_inheritable(False)
+    descriptor, data_bytes, mode, maps, *argv = sys.argv[1:]
+    launch_socket = socket.socket(fileno=int(descriptor))
+    launch_socket.set_inheritable(False)
     step = "resource limits"
     try:
         _limit(int(data_bytes))
         step = "Landlock"
         landlock.restrict(Path(argv[0]), own_maps=maps == "maps")
         step = "seccomp"
-        filter_program = seccomp.program(os.getpid(), channel.fileno(), jit=mode == "jit")
+        filter_program = seccomp.program(os.getpid(), launch_socket.fileno(), jit=mode == "jit")
         listener = seccomp.install(filter_program)
     except OSError as error:
-        channel.send(f"E{step}: {error}".encode())
+        launch_socket.send(f"E{step}: {error}".encode())
         os._exit(1)
-    socket.send_fds(channel, [b"L"], [listener])
+    socket.send_fds(launch_socket, [b"L"], [listener])
     os.close(listener)
     os.execve(argv[0], argv, _ENVIRONMENT)  # noqa: S606  # this process becomes Deno, without a shell
 

@@ -127,8 +127,8 @@ def _if_first_argument_in(name: str, allowed: tuple[int, ...]) -> list[Instructi
     return if_equal(NUMBERS[name], body)
 
 
-def _refuse_executable_memory(name: str) -> list[Instruction]:
-    """Allow executable memory only while Deno starts."""
+def _notify_executable_memory(name: str) -> list[Instruction]:
+    """Ask the parent about executable memory, which it allows only while Deno starts."""
     body = [bpf.load_low(2), *bpf.if_any_bit(_PROT_EXEC, [return_action(NOTIFY)]), bpf.load_number()]
     return if_equal(NUMBERS[name], body)
 
@@ -150,19 +150,19 @@ def _mappings() -> list[Instruction]:
     return if_equal(NUMBERS["mmap"], body)
 
 
-def program(pid: int, channel: int, *, jit: bool) -> list[Instruction]:
+def program(pid: int, launch_socket: int, *, jit: bool) -> list[Instruction]:
     """Return the filter for the process `pid`.
 
-    `channel` is the descriptor over which the listener is sent; exec closes it.
+    `launch_socket` is the descriptor over which the listener is sent; exec closes it.
     """
     memory_calls = () if jit else ("mmap", "mprotect", "pkey_mprotect")
-    no_new_code = [step for name in memory_calls for step in _refuse_executable_memory(name)]
+    no_new_code = [step for name in memory_calls for step in _notify_executable_memory(name)]
     return [
         *_only_x86_64(),
         *_if_first_argument_in("clone", (_PTHREAD_CREATE_FLAGS,)),
         *_if_first_argument_in("tgkill", (pid,)),
         *_if_first_argument_in("prctl", (_PR_SET_NAME, _PR_SET_VMA)),
-        *_if_first_argument_in("sendmsg", (channel,)),
+        *_if_first_argument_in("sendmsg", (launch_socket,)),
         *no_new_code,
         *_mappings(),
         *(step for name in ALWAYS_ALLOWED for step in if_equal(NUMBERS[name], [return_action(ALLOW)])),

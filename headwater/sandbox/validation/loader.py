@@ -102,11 +102,10 @@ class _Loader:
         return self._load_generated(tree, module.to_script(tree.text))
 
     def _load_unstrippable(self, text: str, failure: ScriptFailure, invalid: InvalidScript) -> LoadedScript:
-        """Raise InvalidScript for a text that the type stripper can't parse.
+        """Load a module that the type stripper can't parse, or raise the better of the two error messages.
 
-        For a module, V8's error message is better, so the module is compiled to get it. If it compiles, it is loaded.
+        For a module, V8's error message is better, so the module is compiled to get it. Raises InvalidScript.
         """
-        unparsable = _unparsable_error(text, failure, invalid)
         if (
             failure.error == "SyntaxError"
             and len(text) <= _MAX_UNPARSABLE_UNITS
@@ -116,7 +115,7 @@ class _Loader:
                 return self._load_generated(tree, modules.Module(tree).to_script(text))
             except InvalidScript as error_of_v8:
                 raise _unparsable_error(text, failure, error_of_v8) from None
-        raise unparsable
+        raise _unparsable_error(text, failure, invalid)
 
     def _load_generated(self, tree: Script, javascript: str) -> LoadedScript:
         try:

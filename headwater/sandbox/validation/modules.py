@@ -198,6 +198,7 @@ class Module:
             self._erase(statement)
             self._exports[_DEFAULT] = text_of(value)
         elif exports_entry or ("process" in self._declared and _has_shorthand(value, "process")):
+            # A statement can't begin with `{`, so `export default { process }` becomes `0,{ process }`.
             self._edits.append((statement.start_byte, value.start_byte, "0,"))
         elif "process" in self._declared:
             raise error_at(self._script, statement, _TWO_FUNCTIONS)

@@ -32,6 +32,7 @@ def unsupported_syntax_error(text: str, message: str) -> InvalidScript | None:
     match = _MESSAGE.fullmatch(message)
     if match is None:
         return None
+    # The empty pattern of tokens matches everywhere, so that the place stays as Deno reports it.
     tokens, advice = next((form for word, form in _UNSUPPORTED_SYNTAX.items() if word in match[1]), ("", match[1]))
     line, column = _place(text, int(match[2]), int(match[3]), tokens)
     return InvalidScript(f"The script can't be loaded: line {line}, column {column}: {advice}.", line, column)

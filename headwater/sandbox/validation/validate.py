@@ -19,15 +19,15 @@ _slots = threading.BoundedSemaphore(MAX_CONCURRENT_VALIDATIONS)
 
 
 @contextmanager
-def validation_sandbox(*, jit: bool = False, validates: bool = False) -> Iterator[Sandbox]:
+def short_lived_sandbox(*, jit: bool = False, for_validation: bool = False) -> Iterator[Sandbox]:
     """Open a short-lived sandbox.
 
     Blocks while MAX_CONCURRENT_VALIDATIONS others are open. Thread-safe.
 
-    With `validates`, the child strips TypeScript types, and refuses a script whose top level reads the time or a random
-    number.
+    With `for_validation`, the child strips TypeScript types, and rejects a script whose top
+    level reads the time or a random number.
     """
-    with _slots, Sandbox(command=deno_command(jit=jit, validates=validates), spare=False) as sandbox:
+    with _slots, Sandbox(command=deno_command(jit=jit, for_validation=for_validation), spare=False) as sandbox:
         yield sandbox
 
 
@@ -38,7 +38,7 @@ def validate_script(script: str, example: str, *, jit: bool = False) -> CheckedS
     Raises InvalidScript (with line and column where they are known), SandboxFailed.
     """
     batch = RecordBatch.of("example", [example.encode()], [None], [_EXAMPLE_TIME_MS], [0], [0], [0])
-    with validation_sandbox(jit=jit, validates=True) as sandbox:
+    with short_lived_sandbox(jit=jit, for_validation=True) as sandbox:
         loaded = loader.load(sandbox, script, _empty_lookup)
         script_batch = sandbox.submit(loaded.script_number, batch)
         sandbox.wait(script_batch)

@@ -26,7 +26,7 @@ def written_object(target: Node) -> Node:
 
 
 def writes_in_functions(script: Script) -> list[Node]:
-    """Return the member expressions to which functions write that the top level does not call.
+    """Return the members that are written inside functions, except functions that the top level calls.
 
     The result is incomplete, because the text does not show all writes.
     """

@@ -56,9 +56,9 @@ def probe(tmp_path: Path) -> DenoCommand:
     return DenoCommand((compiled("probe.c", tmp_path),), DATA_BYTES, jit=False)
 
 
-@pytest.mark.parametrize("validates", [False, True])
-def test_native_code_can_do_nothing_from_any_thread(probe: DenoCommand, validates: bool) -> None:
-    child = SandboxedChild.start(replace(probe, validates=validates))
+@pytest.mark.parametrize("for_validation", [False, True])
+def test_native_code_can_do_nothing_from_any_thread(probe: DenoCommand, for_validation: bool) -> None:
+    child = SandboxedChild.start(replace(probe, for_validation=for_validation))
     child.send(Kind.BATCH, b"")
     found = answers(child)
     child.kill()

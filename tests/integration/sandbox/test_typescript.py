@@ -317,7 +317,7 @@ class TestCheckingChild:
 
     def test_workers_have_no_stripper(self) -> None:
         assert "stripTypeScriptTypes }" not in json.dumps(deno_command(jit=False).argv)
-        assert deno_command(jit=False).validates is False
+        assert deno_command(jit=False).for_validation is False
 
     @pytest.mark.parametrize(
         "body",
@@ -327,16 +327,16 @@ class TestCheckingChild:
         ],
     )
     def test_scripts_do_not_see_it(self, body: str) -> None:
-        with Sandbox(spare=False, command=deno_command(jit=False, validates=True)) as sandbox:
+        with Sandbox(spare=False, command=deno_command(jit=False, for_validation=True)) as sandbox:
             assert result(sandbox, body) == {"t": "undefined"}
 
     def test_the_checking_child_strips_types_after_its_hello(self) -> None:
-        with Sandbox(spare=False, command=deno_command(jit=False, validates=True)) as sandbox:
+        with Sandbox(spare=False, command=deno_command(jit=False, for_validation=True)) as sandbox:
             assert sandbox.strip_types("if (a) { let b: string }") == "if (a) { let b         }"
             assert sandbox.strip_types("let a = 1") == ""
 
     def test_saves_continue_after_a_source_that_kills_the_child(self) -> None:
-        with Sandbox(spare=False, command=deno_command(jit=False, validates=True)) as sandbox:
+        with Sandbox(spare=False, command=deno_command(jit=False, for_validation=True)) as sandbox:
             assert isinstance(sandbox.strip_types("let a: any = " + "[" * 100_000), ScriptFailure)
             assert sandbox.strip_types("let a: any") == "let a     "
 

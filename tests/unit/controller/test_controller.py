@@ -164,20 +164,20 @@ class TestCredentials:
 class TestDatabaseOutages:
     def test_an_observation_is_kept(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
         passwords = list[str]()
-        ensure, observe = world.broker.ensure, world.database.deployments.observe
+        ensure, observe = world.broker.ensure, world.database.deployments.write_observations
 
         def record_and_ensure(desired: DeploymentResources) -> None:
             passwords.extend(user.password for user in desired.users)
             ensure(desired)
 
         def fail_once(_: object) -> None:
-            monkeypatch.setattr(world.database.deployments, "observe", observe)
+            monkeypatch.setattr(world.database.deployments, "write_observations", observe)
             raise DatabaseUnavailable("The database is away.")
 
         world.deploy()
         world.run(ticks=100)
         monkeypatch.setattr(world.broker, "ensure", record_and_ensure)
-        monkeypatch.setattr(world.database.deployments, "observe", fail_once)
+        monkeypatch.setattr(world.database.deployments, "write_observations", fail_once)
         world.database.deployments.request_credential_rotation("owner", FLOW, "newer")
         for _ in range(4):
             with contextlib.suppress(DatabaseUnavailable):
