@@ -116,7 +116,7 @@ def _next_messages(
     consumer: Consumer,
     access: KafkaAccess,
     errors: ClientErrors,
-    unread: Iterable[TopicPartitionKey],
+    unread_partitions: Iterable[TopicPartitionKey],
     stop: Event | None,
 ) -> list[Message]:
     """Return the next messages, at least one. A message is a record or the end of a partition."""
@@ -127,7 +127,7 @@ def _next_messages(
             raise BrokerUnavailable("Reading was stopped before it reached the end.")
         if messages := consumer.consume(MAX_RECORDS_PER_POLL, POLL_S):
             return messages
-    servers, topics = access.bootstrap_servers, ", ".join(sorted({topic for topic, _ in unread}))
+    servers, topics = access.bootstrap_servers, ", ".join(sorted({topic for topic, _ in unread_partitions}))
     raise BrokerUnavailable(
         f"Kafka at {servers} returned no further records of {topics} for {NEXT_RECORD_TIMEOUT_S:g} s: it does not "
         "answer, or a transaction is open there."

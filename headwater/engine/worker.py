@@ -450,7 +450,7 @@ class Worker:
         while self._batches and self._clock() < deadline and not self._poll_rejections():
             if not self._advance_batches(wait=False):
                 break
-            while self._batches.is_first_finished:
+            while self._batches.is_first_finished and not self._poll_rejections():
                 self._deliver(self._batches.pop_first())
             if self._batches:
                 self._sleep(DRAIN_SLEEP_S)

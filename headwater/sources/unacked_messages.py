@@ -104,7 +104,7 @@ class UnackedMessages:
         self._deduplicate = deduplicate
         first = first_offset()
         self._messages: dict[int, dict[int, Message]] = {p: {} for p in PARTITIONS}
-        """By partition and offset."""
+        """The uncommitted messages by partition and offset."""
         self._ends: Positions = dict.fromkeys(PARTITIONS, first)
         """By partition, the offset that the next message gets."""
         self._positions: Positions = dict.fromkeys(PARTITIONS, first)
@@ -135,9 +135,9 @@ class UnackedMessages:
         acknowledgement was lost: then the result is False. Two messages with equal content have two ids: both become
         records, unless `deduplicate` is set.
         """
-        present = self._by_id.get(message.id)
-        if present is not None:
-            present.ack_id = message.ack_id
+        uncommitted = self._by_id.get(message.id)
+        if uncommitted is not None:
+            uncommitted.ack_id = message.ack_id
             return True
         if message.id in self._committed_ids or self._remember_value(message):
             return False

@@ -10,7 +10,7 @@ A worker acquires each assigned partition in the store, which returns the counte
 *unacquired*, and its records stay *uncounted*, because an earlier worker may have counted them. The worker keeps them,
 and counts them after it has acquired the partition. An unacquired partition is *full* when it has MAX_UNCOUNTED
 uncounted records: all its later records are new, and are counted immediately. An acquired partition is *catching up*
-while its records may be below the counted offset. These records are uncounted, too, until the next write.
+while its records may be below the counted offset: before each write, their offsets are compared with it.
 
 While the store is unavailable, the metrics of each minute are kept in memory, and the write is retried after a delay.
 An attempt may block the worker for the store's timeout. A write whose reply was lost is repeated unchanged: the store

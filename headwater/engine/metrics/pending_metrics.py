@@ -122,8 +122,8 @@ class PendingMetrics:
         batch_ends: Positions = {}
         for batch in self.uncounted:
             batch_ends |= batch.end_offsets()
-            uncounted = batch.filter(lambda partition, offset: offset >= counted_offsets.get(partition, 0))
-            self.count(uncounted.counts(), uncounted.end_offsets())
+            new_records = batch.filter(lambda partition, offset: offset >= counted_offsets.get(partition, 0))
+            self.count(new_records.counts(), new_records.end_offsets())
         self.uncounted.clear()
         return batch_ends
 
