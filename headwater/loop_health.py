@@ -37,7 +37,7 @@ class LoopHealth:
         return delay_s
 
     def on_success(self) -> None:
-        """Record an iteration without an error."""
+        """Record an iteration without an error, which resets the back-off."""
         self.error = ""
         self._backoff.reset()
 

@@ -69,6 +69,13 @@ class Supervisor:
         """Return the names of the essential processes whose last end had this exit status."""
         return [process.name for process in self._processes if process.essential and process.last_status == status]
 
+    def stop(self) -> None:
+        """Stop all processes, in the reverse order of their start."""
+        for process in reversed(self._processes):
+            if process.child is not None:
+                process.child.stop(process.grace_s)
+        self._processes.clear()
+
     def _start_child(self, process: SupervisedProcess) -> Child:
         process.child = process.start()
         process.started_at = self._clock()
@@ -100,10 +107,3 @@ class Supervisor:
         delay_s = process.backoff.next_delay_s()
         process.restart_at = self._clock() + delay_s
         log.warning(message, child=process.name, **details, delay_s=round(delay_s, 2))
-
-    def stop(self) -> None:
-        """Stop all processes, in the reverse order of their start."""
-        for process in reversed(self._processes):
-            if process.child is not None:
-                process.child.stop(process.grace_s)
-        self._processes.clear()

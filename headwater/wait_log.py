@@ -12,7 +12,10 @@ WAIT_LOG_EVERY_S = 60.0
 
 
 class WaitLog:
-    """Logs a wait when it begins, and again every WAIT_LOG_EVERY_S while it lasts."""
+    """Logs waits for one dependency, at most once per WAIT_LOG_EVERY_S.
+
+    A wait that begins sooner after a logged wait is logged when that time is over and it still lasts.
+    """
 
     def __init__(self, event: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._event = event

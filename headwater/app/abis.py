@@ -50,7 +50,8 @@ def load_abis(settings: Settings) -> Abis:
     """
     stored = _read(DataDirectory(settings.data_dir).abis)
     by_contract = {address: _events(fragments) for address, fragments in stored.contracts.items()}
-    return Abis([*_events(stored.events), *reversed(well_known()), *_events(stored.overrides)], by_contract)
+    shipped = reversed(well_known())  # in ascending priority
+    return Abis([*_events(stored.events), *shipped, *_events(stored.overrides)], by_contract)
 
 
 def import_abis(

@@ -115,7 +115,15 @@ def _services(endpoints: Endpoints, database: Database, client: Client) -> Servi
     @contextmanager
     def open_context(owner: str) -> Iterator[TransformContext]:
         with short_lived_sandbox(jit=settings.v8_jit) as sandbox:
-            yield TransformContext("", owner, sets, names, settings.v8_jit, lambda _: None, sandbox)
+            yield TransformContext(
+                config_id="",
+                owner=owner,
+                sets=sets,
+                names=names,
+                jit=settings.v8_jit,
+                log=lambda _: None,
+                sandbox=sandbox,
+            )
 
     return Services(
         keys=Keys(database.keys, utc_now, time.monotonic),

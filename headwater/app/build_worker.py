@@ -9,7 +9,6 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 import structlog
@@ -54,8 +53,8 @@ FAILED = 1
 METRICS_WRITE_TIMEOUT_S = 1.0
 """The time-out of a write of metrics, which delays the records while the store is unavailable.
 
-It is not shorter, because a busy machine responds slowly too. Counts that wait for the next write are lost when the
-worker is killed before it.
+With a shorter time-out, writes would also fail on a busy machine. The counts of a failed write wait for the next write,
+and are lost when the worker is killed before it.
 """
 TRANSACTION_HANGS = (
     f"A transaction call of the Kafka client has not returned for {HANGS_AFTER_S} s. The next worker reads the records "
@@ -191,28 +190,32 @@ def _delivery(spec: WorkerSpec, slot: int, source: Source, reporter: HeartbeatRe
     dead_letters = DeadLetters(spec.dead_letter_topic, spec.revision, source.source_ids)
     if spec.delivery == "at_least_once":
         stall_detector = StalledProducerDetector(LeaderCheck(spec.kafka, topics))
-        make_producer = partial(
-            IdempotentKafkaProducer, spec.kafka, topics, codecs=codecs, stall_detector=stall_detector
+
+        def idempotent_producer(one_record_per_batch: bool) -> IdempotentKafkaProducer:
+            return IdempotentKafkaProducer(
+                spec.kafka,
+                topics,
+                codecs=codecs,
+                stall_detector=stall_detector,
+                one_record_per_batch=one_record_per_batch,
+            )
+
+        return AtLeastOnce(sinks, dead_letters, idempotent_producer, source.source_ids)
+
+    def transactional_producer(one_record_per_batch: bool) -> TransactionalKafkaProducer:
+        return TransactionalKafkaProducer(
+            spec.kafka,
+            topics,
+            source_topic=spec.source_topic,
+            transactional_id=f"{transactional_id_prefix(spec.config_id)}{slot}",
+            codecs=codecs,
+            one_record_per_batch=one_record_per_batch,
         )
-        return AtLeastOnce(
-            sinks,
-            dead_letters,
-            lambda one_record_per_batch: make_producer(one_record_per_batch=one_record_per_batch),
-            source.source_ids,
-        )
-    transactional_id = f"{transactional_id_prefix(spec.config_id)}{slot}"
-    make_transactional = partial(
-        TransactionalKafkaProducer,
-        spec.kafka,
-        topics,
-        source_topic=spec.source_topic,
-        transactional_id=transactional_id,
-        codecs=codecs,
-    )
+
     return ExactlyOnce(
         sinks,
         dead_letters,
-        lambda one_record_per_batch: make_transactional(one_record_per_batch=one_record_per_batch),
+        transactional_producer,
         group_metadata=source.group_metadata,
         source_ids=source.source_ids,
         watching=Watchdog(HANGS_AFTER_S, lambda: _end_hung(reporter)).watching,

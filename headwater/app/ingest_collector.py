@@ -30,7 +30,7 @@ class IngestCollector(Collector):
         yield self._counter("left_out", "Records too large for a topic.", metrics.left_out)
         skipped_help = "Entries of the source that were not converted to records, by reason."
         yield self._counter_by("skipped", skipped_help, "reason", dict(metrics.skipped))
-        yield self._counter("gaps", "Places where something was missed.", metrics.gaps)
+        yield self._counter("gaps", "Gaps: ranges of the source from which events are missing.", metrics.gaps)
         for name, count in dict(metrics.counts).items():
             yield self._counter(name, COUNTS[name], count)
         yield self._lag()

@@ -47,8 +47,8 @@ def limit_malloc_arenas() -> None:
     """Limit malloc to two arenas.
 
     Call this before the first thread starts, because glibc reads the option once. With one arena per thread, a server
-    grows for hours, until each thread has served a largest request. Workers do not use this, because their threads
-    would contend for the arenas.
+    grows for hours, until every thread has once served a request of the maximum size. Workers do not use this, because
+    their threads would contend for the arenas.
     """
     if _mallopt is not None:
         _mallopt(_M_ARENA_MAX, 2)

@@ -40,25 +40,9 @@ def import_ticks(settings: Settings, records: Iterable[bytes]) -> ImportResult:
     Raises SetupError when the topic does not exist yet, and BrokerUnavailable. When reading the records raises a
     SetupError, the ticks before it are written, and the error states their number.
     """
-    access = Endpoints.from_settings(settings).admin_kafka()
-    if KafkaClusterAdmin(access, 1).partitions(TICKS_TOPIC_SPEC.name) is None:
-        raise SetupError("This installation has no prices yet: start `headwater up` or `headwater prices worker`.")
-    producer = IdempotentKafkaProducer(access, [TICKS_TOPIC_SPEC.name])
-    try:
-        producer.connect(CONNECT_WITHIN_S)
-        result, sink, read_errors = ImportResult(), PricesSink("import"), list[SetupError]()
-        for first, batch in _batches(_until_error(records, read_errors)):
-            failures = sink.send(batch, producer)
-            result.written += len(batch) - len(failures)
-            result.rejected += len(failures)
-            missing_examples = MAX_EXAMPLES - len(result.rejected_examples)
-            result.rejected_examples += [(first + failure.row, failure) for failure in failures[:missing_examples]]
-            wait_for_queue_space(producer)
-        flush_or_raise(producer, result.written)
-    finally:
-        producer.close()
-    if read_errors:
-        [error] = read_errors
+    read_errors: list[SetupError] = []
+    result = _write_ticks(settings, _until_error(records, read_errors))
+    for error in read_errors:
         raise SetupError(f"{error.detail} The {result.written} ticks before it are written.") from error
     return result
 
@@ -71,10 +55,40 @@ def _until_error(records: Iterable[bytes], errors: list[SetupError]) -> Iterator
         errors.append(error)
 
 
+def _write_ticks(settings: Settings, records: Iterable[bytes]) -> ImportResult:
+    access = Endpoints.from_settings(settings).admin_kafka()
+    if KafkaClusterAdmin(access, 1).partitions(TICKS_TOPIC_SPEC.name) is None:
+        raise SetupError("This installation has no prices yet: start `headwater up` or `headwater prices worker`.")
+    producer = IdempotentKafkaProducer(access, [TICKS_TOPIC_SPEC.name])
+    try:
+        producer.connect(CONNECT_WITHIN_S)
+        result, sink = ImportResult(), PricesSink("import")
+        for first, batch in _batches(records):
+            failures = sink.send(batch, producer)
+            result.written += len(batch) - len(failures)
+            result.rejected += len(failures)
+            missing_examples = MAX_EXAMPLES - len(result.rejected_examples)
+            result.rejected_examples += [(first + failure.row, failure) for failure in failures[:missing_examples]]
+            wait_for_queue_space(producer)
+        flush_or_raise(producer, result.written)
+    finally:
+        producer.close()
+    return result
+
+
 def _batches(records: Iterable[bytes]) -> Iterator[tuple[int, RecordBatch]]:
     """Yield batches, each with the number of its first record, counted from 1."""
     remaining, first = iter(records), 1
     while values := [*islice(remaining, PER_BATCH)]:
-        n = len(values)
-        yield first, RecordBatch.of("", [*values], [None] * n, [0] * n, [0] * n, [*range(n)], [0] * n)
-        first += n
+        count = len(values)
+        batch = RecordBatch.of(
+            topic="",
+            values=values,
+            keys=[None] * count,
+            timestamps=[0] * count,
+            partitions=[0] * count,
+            offsets=range(count),
+            indexes=[0] * count,
+        )
+        yield first, batch
+        first += count

@@ -120,8 +120,8 @@ def _listed(chain: str, addresses: Sequence[str], tokens: Mapping[str, ListedTok
     on_chain = [as_on_chain(address) for address in addresses]
     if missing := [address for address in on_chain if address not in tokens]:
         raise SetupError(
-            f"{missing[0]} is in no imported Token List of {chain}: name the token by its address, "
-            "and import a list that has it."
+            f"{missing[0]} is in no imported Token List of {chain}. Import a Token List that contains it; "
+            "tokens are named by address, not by symbol."
         )
     return on_chain
 

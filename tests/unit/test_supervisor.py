@@ -21,7 +21,7 @@ def pid_of(process: SupervisedProcess) -> int | None:
 def test_an_ended_process_is_restarted_after_its_delay() -> None:
     now = 0.0
     supervisor = Supervisor(clock=lambda: now)
-    process = SupervisedProcess("sleeper", lambda: spawn(SLEEPER), backoff=Backoff(1.0, random=lambda: 1.0))
+    process = SupervisedProcess("sleeper", lambda: spawn(SLEEPER), backoff=Backoff(1.0, jitter=lambda: 1.0))
     first = supervisor.start(process)
     first.send(signal.SIGKILL)
     first.wait(10)
@@ -43,7 +43,7 @@ def test_a_failed_start_is_retried_after_its_delay() -> None:
         return spawn(SLEEPER)
 
     supervisor = Supervisor(clock=lambda: now)
-    process = SupervisedProcess("sleeper", start, backoff=Backoff(1.0, random=lambda: 1.0))
+    process = SupervisedProcess("sleeper", start, backoff=Backoff(1.0, jitter=lambda: 1.0))
     supervisor.start(process).stop(10)
     failures += [BlockingIOError(11, "Resource temporarily unavailable"), OSError(12, "Cannot allocate memory")]
     waited_for = []
@@ -60,7 +60,7 @@ def test_a_failed_start_is_retried_after_its_delay() -> None:
 def test_only_a_process_that_has_run_for_some_time_resets_the_delay() -> None:
     now = 0.0
     supervisor = Supervisor(clock=lambda: now)
-    backoff = Backoff(1.0, random=lambda: 1.0)
+    backoff = Backoff(1.0, jitter=lambda: 1.0)
     process = SupervisedProcess("sleeper", lambda: spawn(SLEEPER), healthy_after_s=10.0, backoff=backoff)
     supervisor.start(process)
 
