@@ -105,7 +105,10 @@ class DeploymentWatcher:
             self._awaited += Counter()  # the sum of two Counters has no members whose count is 0
 
     async def _next_progress(self, config_id: str, polls_before: int) -> DeploymentProgress | None:
-        """Return the progress from the next poll that starts after poll number `polls_before`."""
+        """Wait until the next poll ends, and return its progress.
+
+        The polls with the numbers up to `polls_before` are ignored, because they have started before `wait_until`.
+        """
         while True:
             finished = self._poll_finished
             self._has_waiters.set()

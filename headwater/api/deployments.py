@@ -35,7 +35,7 @@ from headwater.model.deployment import (
     sink_topic,
 )
 from headwater.model.sink import TOPIC_FIELDS, Sink
-from headwater.services.deployments import KafkaEndpoint, is_gone, is_rotated
+from headwater.services.deployments import KafkaEndpoint, is_removed, is_rotated
 from headwater.services.snippets import TopicConnection, snippets
 from headwater.stores.protocols.deployments import MAX_LOG_LINES
 
@@ -106,7 +106,7 @@ async def teardown(config_id: str, api_key: ApiKeyDep, services: ServicesDep, wa
     stopped = await to_thread.run_sync(services.deployments.stop, api_key.owner, config_id)
     if stopped:
         pending_detail = "Teardown in progress. Repeat the request to wait for it."
-        await watcher.wait_until(config_id, partial(is_gone, stopped), services.deploy_timeout_s, pending_detail)
+        await watcher.wait_until(config_id, partial(is_removed, stopped), services.deploy_timeout_s, pending_detail)
     return Message(message=f"Pipeline {config_id} successfully torn down")
 
 

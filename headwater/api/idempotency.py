@@ -187,7 +187,7 @@ class IdempotentRequest:
             raise InvalidInput("Nothing was changed.", [Fault(f"/{IDEMPOTENCY_KEY_HEADER}", text)])
         replayed = _ReplayedResponse(send)
         if route := self._route_of_repeat(stored.status):
-            await self._app(_scope_of_get(route, scope), _receive_empty_body, replayed)
+            await self._app(_asgi_scope_of_get(route, scope), _receive_empty_body, replayed)
             return
         headers = [(name.encode(), value.encode("latin-1")) for name, value in stored.headers.items()]
         headers.append((b"content-length", str(len(stored.body)).encode()))
@@ -195,8 +195,8 @@ class IdempotentRequest:
         await replayed({"type": "http.response.body", "body": stored.body})
 
 
-def _scope_of_get(route: APIRoute, scope: Scope) -> Scope:
-    """Return the scope of a GET request to another route with the same path parameters."""
+def _asgi_scope_of_get(route: APIRoute, scope: Scope) -> Scope:
+    """Return the ASGI scope of a GET request to another route with the same path parameters."""
     path = route.path_format.format(**scope["path_params"])
     return {**scope, "method": "GET", "route": route, "path": path, "raw_path": path.encode()}
 

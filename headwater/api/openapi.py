@@ -210,8 +210,11 @@ def _add_example(operation_id: str, content: dict[str, Any]) -> None:
     schema = content["schema"]
     name = schema.get("items", schema).get("$ref", "").rpartition("/")[2]
     example = examples.BY_OPERATION.get(operation_id, examples.BY_SCHEMA.get(name))
-    if example is not None:
-        content["example"] = [example] if "items" in schema and name else example
+    if example is None:
+        return
+    # The items of replaceTransforms are a union without a name, and its example in BY_OPERATION is a list already.
+    is_array_of_named_schema = "items" in schema and name
+    content["example"] = [example] if is_array_of_named_schema else example
 
 
 def _remove_fastapi_errors(operation: dict[str, Any]) -> None:

@@ -220,7 +220,7 @@ def _allowed_methods(error: HTTPException) -> str:
 
 def _validation_problem(error: RequestValidationError) -> ProblemResponse:
     pydantic_errors = error.errors()
-    if error.body is None and any(each["loc"] == ("body",) for each in pydantic_errors):
+    if error.body is None and any(fault["loc"] == ("body",) for fault in pydantic_errors):
         detail = "The body is empty. Send JSON as the description of the endpoint shows it."
         return problem_response_of(MalformedRequest(detail))
     location, *names = pydantic_errors[0]["loc"]

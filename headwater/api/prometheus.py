@@ -6,8 +6,7 @@ in memory or in files of this directory.
 """
 
 import time
-from collections.abc import Iterator
-from functools import partial
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector, values
@@ -128,8 +127,7 @@ class _ProcessesCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         families: dict[str, Metric] = {}
         for pid in self._pids():
-            # ProcessCollector takes a function that returns the pid.
-            for metric in ProcessCollector(pid=partial(int, pid), registry=None).collect():
+            for metric in ProcessCollector(pid=_function_returning(pid), registry=None).collect():
                 family = families.setdefault(metric.name, Metric(metric.name, metric.documentation, metric.type))
                 family.samples.extend(sample._replace(labels={"pid": str(pid)}) for sample in metric.samples)
         yield from families.values()
@@ -137,3 +135,8 @@ class _ProcessesCollector(Collector):
     def _pids(self) -> list[int]:
         """Return the pids in the names of prometheus-client's files, which are `<kind>_<pid>.db`."""
         return sorted({int(file.stem.rpartition("_")[2]) for file in self._directory.glob("*_*.db")})
+
+
+def _function_returning(pid: int) -> Callable[[], int]:
+    """Return a function that returns the pid, as ProcessCollector needs it."""
+    return lambda: pid

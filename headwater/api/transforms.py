@@ -61,7 +61,7 @@ async def change(
     saved = await limiter.run(api_key.owner, save)
     await _redeploy(services, watcher, saved.flow)
     set_etag(response, saved.flow)
-    changed = next(each for each in saved.flow.pipeline_config.transforms if each.uid == transform_uid)
+    changed = next(transform for transform in saved.flow.pipeline_config.transforms if transform.uid == transform_uid)
     return saved_transform(changed, saved.warnings)
 
 

@@ -34,7 +34,9 @@ QUIET_REASON = (
 
 @dataclass(slots=True, kw_only=True)
 class SlotRole:
-    """One of the two roles in a slot, worker or successor: the spec that is wanted for it, and its processes over time.
+    """One of the two roles in a slot, worker or successor.
+
+    A role has a wanted spec, and one process after another.
 
     Attributes:
         spec_hash: The hash of the wanted spec; None when no process should run.

@@ -120,8 +120,9 @@ class DeploymentMetrics:
 
     def close(self) -> None:
         """End the threads of the optional reads."""
-        for reads in (*self._lags.values(), self._progress):
-            reads.close()
+        for lags in self._lags.values():
+            lags.close()
+        self._progress.close()
 
     def _last_progress(self, deployment_id: str) -> datetime | None:
         epoch_s = self._store.last_progress(deployment_id)

@@ -45,7 +45,7 @@ class Deployments:
     """Starts, stops and reads deployments.
 
     No method waits for the controller: callers poll `progress` and test it with `is_running`, `is_rotated` or
-    `is_gone`. All methods may raise DatabaseUnavailable.
+    `is_removed`. All methods may raise DatabaseUnavailable.
 
     Args:
         new_password: Returns a new random password.
@@ -166,7 +166,7 @@ def is_running(started: Deployment, progress: DeploymentProgress | None) -> bool
 
     Raises DeployFailed with the controller's reason, and Conflict when the deployment was torn down meanwhile.
     """
-    if is_gone(started, progress) or progress is None or progress.desired is DesiredPhase.ABSENT:
+    if is_removed(started, progress) or progress is None or progress.desired is DesiredPhase.ABSENT:
         raise Conflict("The deployment was torn down while it was being deployed. Deploy it again.")
     if progress.generation < started.generation:  # the progress is older than the request
         return False
@@ -182,13 +182,13 @@ def is_rotated(rotated: Deployment, progress: DeploymentProgress | None) -> bool
 
     Raises Conflict when the deployment was torn down meanwhile.
     """
-    if is_gone(rotated, progress) or progress is None or progress.desired is DesiredPhase.ABSENT:
+    if is_removed(rotated, progress) or progress is None or progress.desired is DesiredPhase.ABSENT:
         raise Conflict(
             "The deployment was torn down, and its credentials were removed. Deploy it again to get new ones."
         )
     return progress.observed_credentials_version >= rotated.credentials_version
 
 
-def is_gone(stopped: Deployment, progress: DeploymentProgress | None) -> bool:
+def is_removed(stopped: Deployment, progress: DeploymentProgress | None) -> bool:
     """Whether a deployment and everything that belongs to it have been removed."""
     return progress is None or progress.id != stopped.id

@@ -117,7 +117,7 @@ class QuotaEnforcingSets:
         if self._has_limit():
             reservations = self._stores.reservations.all()
             self._stores.reservations.remove(
-                [each.id for each in reservations if each.target == set_id and each.written]
+                [reservation.id for reservation in reservations if reservation.target == set_id and reservation.written]
             )
 
     def _has_limit(self) -> bool:

@@ -13,7 +13,10 @@ from headwater.api.server.refusals import BUSY, TOO_MANY_CONNECTIONS, Refusal
 
 TICK_S = 1.0
 MAX_TICKS = 2
-"""One check accounts for this many ticks at most: a check that is later was delayed by this process, not by clients."""
+"""A check charges at most this many ticks to the clients.
+
+A longer time since the last check means that this process was slow, not the clients.
+"""
 MAX_IDLE_CANDIDATES = 64
 """How many of the oldest connections are searched for an idle connection that can be closed to make room."""
 

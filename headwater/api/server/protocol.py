@@ -50,6 +50,8 @@ class LimitedProtocol(HttpToolsProtocol):
         self._ignores_input = False
         self._refusal: Refusal | None = None
         self._counted_clients: deque[str] = deque()
+        # The request that the application processes. uvicorn's `cycle` is the newest request whose head was parsed; the
+        # two differ while pipelined requests wait.
         self._running_cycle: RequestResponseCycle | None = None
         self._request_count = 0
         self._path = b"/"
@@ -249,8 +251,13 @@ class LimitedProtocol(HttpToolsProtocol):
         self.transport.close()
 
     def _can_send_refusal(self) -> bool:
+        """Whether the client takes the refusal for the response to the request that is refused.
+
+        While the application processes a request, its response comes next. So only this request can be refused, and
+        only before its response has begun.
+        """
         running = self._running_cycle
         if running is None or running.response_complete:
             return True
-        is_of_this_request = running is self.cycle and not self._in_head
-        return is_of_this_request and not running.response_started
+        refuses_running_request = running is self.cycle and not self._in_head
+        return refuses_running_request and not running.response_started

@@ -377,7 +377,7 @@ class TestStats:
         answered = threading.Event()
         alice.post(f"{FLOW}/{config_id}/deploy")
         monkeypatch.setattr(deployments, "OPTIONAL_READ_TIMEOUT_S", 2.0)
-        monkeypatch.setattr(headwater.broker, "lag", lambda _: answered.wait(20) or {})
+        monkeypatch.setattr(headwater.broker, "lag", lambda _: answered.wait(20) and {})
         monkeypatch.setattr(headwater.metrics, "last_progress", lambda _: answered.wait(20) or None)
         started_at = time.monotonic()
         try:

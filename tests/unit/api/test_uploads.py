@@ -72,4 +72,4 @@ def test_an_overtaken_upload_reports_it(headwater: Installation, alice: User, mo
     path = values_path(alice)
     monkeypatch.setattr(headwater.sets, "replace", replace)
     body = alice.problem(alice.put(path, {"values": ["a"]}), 503, "superseded")
-    assert body["detail"].endswith("the upload made no progress for an hour. Nothing was changed. Send it again.")
+    assert body["detail"].endswith("This upload changed no set. Send the upload again.")
