@@ -294,7 +294,7 @@ def _can_still_fail(desired: DesiredState) -> bool:
 
 
 def _is_on_probation(deployment: Deployment) -> bool:
-    """Whether the workers of the newest revision have been ready, and the revision is not stable yet."""
+    """Whether the newest revision has run with ready workers, but is not stable yet."""
     return deployment.is_reconciled and deployment.condition is Condition.ROLLING_OUT
 
 

@@ -95,7 +95,10 @@ class WorkerProcess:
         self._send(JOIN)
 
     def leave_group(self) -> None:
-        """Let the worker leave the consumer group when it ends, since no worker follows in its slot. Idempotent."""
+        """Let the worker leave the consumer group when it ends. Idempotent.
+
+        No worker follows in its slot, so its partitions must be reassigned.
+        """
         if not self._leaves_group:
             self._leaves_group = True
             self._send(LEAVE)

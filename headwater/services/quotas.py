@@ -157,7 +157,10 @@ class _ActiveReservation:
         self._replaced_values = replaced_values
 
     def reserve(self, values: int) -> bool:
-        """Reserve this number of values in place of the previous number. Returns False when it exceeds a quota."""
+        """Reserve this number of values in place of the previous number.
+
+        Returns False when it exceeds a quota.
+        """
         return self._store_and_find_error(values) is None
 
     def require(self, values: int) -> None:
