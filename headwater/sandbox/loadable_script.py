@@ -12,9 +12,9 @@ class LoadableScript(NamedTuple):
     Attributes:
         text: The source text.
         must_block: Whether the script can call `flow.contains` and may keep state (see `analysis/state.py`). Such a
-            script processes each record once, in order, and blocks until each answer of `flow.contains` is known. All
-            other scripts may process a record more than once, also scripts that keep state but can't call `flow`: their
-            top-level variables are only a cache.
+            script is called stateful. It processes each record once, in order, and blocks until each answer of
+            `flow.contains` is known. All other scripts may process a record more than once, also scripts that keep
+            state but can't call `flow`: their top-level variables are only a cache.
     """
 
     text: str

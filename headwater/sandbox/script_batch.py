@@ -145,8 +145,7 @@ class ScriptBatch:
         batch: The records.
         script_number: The script's number.
         feeds_script: Whether the outputs go to another script.
-        must_block: Whether the script blocks on each answer (see LoadableScript). Then each record runs at most once
-            per realm.
+        must_block: Whether the script is stateful (see LoadableScript). Then each record runs at most once per realm.
         failures: By row, why its record failed.
         logs: The lines that the script printed.
         cached_answers: The payloads of SYNC_ANSWER frames, by the payload of the SYNC_QUESTION frame. The script may
@@ -234,16 +233,16 @@ class ScriptBatch:
     def apply_results(self, segment: Segment, results: Results, cpu_s: float) -> bool:
         """Apply the results of a segment. `cpu_s` is the CPU time of its last pass.
 
-        Returns True when the script must be reloaded: after an interruption of a script that must block, whose
-        variables may then be inconsistent, and after a record failed with a timeout.
+        Returns True when the script must be reloaded: after an interruption of a stateful script, whose variables may
+        then be inconsistent, and after a record failed with a timeout.
         """
         if segment.mode.is_lone:
             return self._evaluate_lone_run(segment, results, cpu_s)
         rows = segment.rows
         self._store(rows[: results.record_count], results)
         self.logs += results.logs
-        # A script that must block ran each record once. So a record can have exceeded the limit only if the CPU time of
-        # the whole segment did.
+        # A stateful script ran each record once. So a record can have exceeded the limit only if the CPU time of the
+        # whole segment did.
         slow_indexes = results.slow_indexes if not self.must_block or cpu_s > CPU_LIMIT_S else []
         mode = Mode.MEASURED if self.must_block else Mode.ALONE
         next_segments = [Segment([rows[index]], mode, is_first_run=False) for index in slow_indexes]

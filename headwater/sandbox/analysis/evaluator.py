@@ -75,8 +75,10 @@ class ReachabilityEvaluator:
                 return join([self.evaluate(side, at_load) for side in sides])
             case "assignment_expression" | "augmented_assignment_expression":
                 left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
-                sides = [right] if left is None or _is_pattern_or_member(left) else [left, right]
-                return join([self.evaluate(side, at_load) for side in sides])
+                value = self.evaluate(right, at_load)
+                if left is None or _is_pattern_or_member(left):
+                    return value
+                return join((self.evaluate(left, at_load), value))
             case "regex":
                 return self._reach_of_regex(node, at_load)
             case "class":
@@ -152,7 +154,8 @@ class ReachabilityEvaluator:
         constructor, arguments = node.child_by_field_name("constructor"), self._reach_of_arguments(node, at_load)
         path = self._facts.path(constructor)
         if path in known_builtins.COLLECTIONS and not at_load:
-            # `new Set(list)` copies the members of its argument, but `new Array(list)` holds the argument itself.
+            # `new Set(list)` copies the members of its argument, but `new Array(list)` holds the argument itself. The
+            # collection is new, so a surviving object is one member away.
             is_copy = path != "Array" and not arguments.member().deep
             return NOTHING if is_copy or not arguments.deep else Reachability(1, arguments.in_surviving_object().deep)
         if arguments.deep and (not at_load or path == "WeakMap"):
@@ -237,7 +240,8 @@ class ReachabilityEvaluator:
 
         Into an existing object only values that reach nothing may be copied.
         """
-        target, *sources = self._facts.arguments(node) or [None]
+        arguments = self._facts.arguments(node)
+        target, sources = next(iter(arguments), None), arguments[1:]
         values = [self.evaluate(source, at_load) for source in sources]
         copied = join(
             [
@@ -300,6 +304,7 @@ class ReachabilityEvaluator:
         if name in known_builtins.RETURN_MEMBERS:
             return member
         if at_load:
+            # The result may hold members in arrays of its own, as the result of `entries()` does.
             return join((member, arguments)).in_surviving_object().in_surviving_object()
         return join((owner, arguments)).in_surviving_object() if member.deep or arguments.deep else NOTHING
 

@@ -356,7 +356,7 @@
       collectIntrinsic(inner); collectIntrinsic(get); collectIntrinsic(set);
     }
   };
-  // Assignments to instances that scripts commonly make must still work: `record.toString = …`, `error.name = …`.
+  // Without the override mistake: assignments to instances that scripts commonly make must still work: `record.toString = …`, `error.name = …`.
   const makeAssignable = (object) => {
     for (let i = 0, keys = ownKeys(object); i < keys.length; i++) {
       const key = keys[i], found = descriptor(object, key), value = found.value;

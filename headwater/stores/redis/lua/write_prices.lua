@@ -21,15 +21,15 @@ for i = 1, tokens do
     redis.call('EXPIRE', state, kept)
   end
 end
-local at = 8 + tokens
-for i = at + 1, at + ARGV[7] do redis.call('SADD', KEYS[2], ARGV[i]) end
-at = at + ARGV[7]
-for i = at + 1, at + ARGV[8] do redis.call('SREM', KEYS[2], ARGV[i]) end
-at = at + ARGV[8]
+local last_read = 8 + tokens -- the index of the last argument that was read
+for i = last_read + 1, last_read + ARGV[7] do redis.call('SADD', KEYS[2], ARGV[i]) end
+last_read = last_read + ARGV[7]
+for i = last_read + 1, last_read + ARGV[8] do redis.call('SREM', KEYS[2], ARGV[i]) end
+last_read = last_read + ARGV[8]
 for i = 3 + 2 * tokens, #KEYS do
-  redis.call('HSET', KEYS[i], ARGV[at + 1], ARGV[at + 2])
-  redis.call('EXPIREAT', KEYS[i], ARGV[at + 3])
-  at = at + 3
+  redis.call('HSET', KEYS[i], ARGV[last_read + 1], ARGV[last_read + 2])
+  redis.call('EXPIREAT', KEYS[i], ARGV[last_read + 3])
+  last_read = last_read + 3
 end
 if ARGV[3] ~= '' then redis.call('HSET', KEYS[1], 'end', ARGV[3]) end
 return sizes

@@ -4,7 +4,8 @@
 -- ARGV: generation, 'a' (add) or 'r' (remove), kind, stamp, the values' hashes, then per bucket: number, k, v1..vk
 local metadata = redis.call('HMGET', KEYS[1], 'gen', 'ver', 'count')
 if metadata[1] ~= ARGV[1] then return nil end
-local add, in_hash, changed, at = ARGV[2] == 'a', ARGV[3] == 'hash', 0, 6
+local add, in_hash, changed = ARGV[2] == 'a', ARGV[3] == 'hash', 0
+local number_index = 6 -- the index of the argument with the number of the next bucket
 
 local function add_fields(key, first, last)
   local pairs = {}
@@ -16,8 +17,8 @@ local function add_fields(key, first, last)
 end
 
 for i = 4, #KEYS do
-  local k = tonumber(ARGV[at + 1])
-  local first, last, n = at + 2, at + 1 + k, 0
+  local k = tonumber(ARGV[number_index + 1])
+  local first, last, n = number_index + 2, number_index + 1 + k, 0
   if add and in_hash then
     n = add_fields(KEYS[i], first, last)
   else
@@ -25,9 +26,9 @@ for i = 4, #KEYS do
   end
   -- The bitmap changes only when the bucket was empty before or is empty now. Reading the size is cheaper than writing.
   if n > 0 and redis.call(in_hash and 'HLEN' or 'SCARD', KEYS[i]) == (add and n or 0) then
-    redis.call('SETBIT', KEYS[2], ARGV[at], add and 1 or 0)
+    redis.call('SETBIT', KEYS[2], ARGV[number_index], add and 1 or 0)
   end
-  changed, at = changed + n, last + 1
+  changed, number_index = changed + n, last + 1
 end
 
 if changed == 0 then return {0, tonumber(metadata[2]), tonumber(metadata[3])} end
