@@ -34,7 +34,7 @@ class IngestTarget:
 
     Attributes:
         access: How to connect to Kafka.
-        topics: The topics, by stream.
+        topics: The topics, by the name of the stream without its chain.
         name: The name of the ingest.
         stop: Is set to end the waits for Kafka.
     """

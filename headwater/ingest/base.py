@@ -14,7 +14,7 @@ class StreamRecord(NamedTuple):
     """A record of a stream.
 
     Attributes:
-        stream: The entity, or `<entity>.zerolag`.
+        stream: The name of the stream without its chain: `<entity>` or `<entity>.zerolag`.
         key: The record's natural key, whose hash selects the partition.
         value: The record as JSON.
     """
@@ -49,7 +49,7 @@ class ChainReader(Protocol):
 
     @property
     def streams(self) -> Sequence[str]:
-        """The names of all streams that the records may belong to."""
+        """The streams that the records may belong to, named without their chain as in StreamRecord."""
 
     def steps(self, position: bytes | None) -> Iterator[Step | None]:
         """Yield the steps after a position, which is None at the very first start.

@@ -9,7 +9,7 @@ incomplete block is requested again, also by the other method.
 
 import re
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Final, TypeVar
 
@@ -162,7 +162,7 @@ class BlockFetcher:
             if attempt >= len(methods):
                 self._sleep(RETRY_PAUSE_S)
             self._request(collector, methods[attempt % len(methods)])
-            if attempt + 1 >= len(methods):  # before, the other method may still return the state-sync transaction
+            if attempt + 1 >= len(methods):  # only now, because each method may return the state-sync transaction
                 self._fetch_state_syncs(collector)
             collector.drop_unlinked()
             if (blocks := collector.blocks()) is not None:
@@ -184,9 +184,8 @@ class BlockFetcher:
         missing = next((outcome for outcome in outcomes.values() if isinstance(outcome, NodeMethodMissing)), None)
         if missing is not None:
             self._on_missing_method(method, missing)
-        incomplete = [number for number, outcome in outcomes.items() if collector.add(number, outcome)]
-        if incomplete:
-            self._on_incomplete(len(incomplete), incomplete[0], collector.reason(incomplete[0]))
+        reasons = {number: collector.add(number, outcome) for number, outcome in outcomes.items()}
+        self._on_incomplete({number: reason for number, reason in reasons.items() if reason})
 
     def _on_missing_method(self, method: Method, error: NodeMethodMissing) -> None:
         """Use the other method for some time. Raises the error when the node supports neither."""
@@ -199,10 +198,12 @@ class BlockFetcher:
     def _has_alternative(self, method: Method) -> bool:
         return any(other != method and self._missing_until.get(other, 0.0) <= self._clock() for other in METHODS)
 
-    def _on_incomplete(self, count: int, number: int, reason: str) -> None:
-        self.incomplete += count
-        if self._clock() >= self._warn_at:
+    def _on_incomplete(self, reasons: Mapping[int, str]) -> None:
+        """Count the incomplete blocks, and log the first one. `reasons` has the reason of each block, by number."""
+        self.incomplete += len(reasons)
+        if reasons and self._clock() >= self._warn_at:
             self._warn_at = self._clock() + WARN_EVERY_S
+            number, reason = next(iter(reasons.items()))
             event = "a node returned an incomplete block; requesting it again"
             log.warning(event, node=self.label, block=number, reason=reason)
 
@@ -273,33 +274,38 @@ class _BlockCollector:
         """Return the numbers of the blocks that are not known to be complete."""
         return [number for number in self._numbers if number not in self._complete]
 
-    def add(self, number: int, outcome: BlockOutcome) -> bool:
+    def add(self, number: int, outcome: BlockOutcome) -> str:
         """Add the outcome of a request for a block.
 
-        Returns whether a part of the block is certainly missing. Raises NodeUnavailable when the node is unavailable.
+        Returns the reason when the node has omitted a part of the block, otherwise "". Raises NodeUnavailable when the
+        node is unavailable.
         """
         if isinstance(outcome, NodeUnavailable):
             if not isinstance(outcome, NodeCallRejected | NodeBehind):
                 raise outcome
             self._errors[number] = outcome
-            return False
+            return ""
         try:
             response = merged(self._responses.get(number), outcome)
             incompleteness = find_incompleteness(response, self._sprint)
         except ValueError as error:  # invalid hex
             self._errors[number] = _unexpected_response(str(error))
-            return False
+            return ""
         self._responses[number] = response
         if incompleteness is None:
             self._complete[number] = complete_block(response, self._sprint)
-        return incompleteness is not None and incompleteness.is_certain and not self._lacks_only_other_method(response)
+            return ""
+        if incompleteness.is_acceptable or self._lacks_only_other_method(response):
+            return ""
+        return self.reason(number)
 
     def _lacks_only_other_method(self, response: BlockResponse) -> bool:
         """Return whether only the response of the other method is missing.
 
         This is normal for the first block of a sprint.
         """
-        return find_incompleteness(response, None) is None and len(response.methods) < len(METHODS)
+        is_complete_without_state_sync = find_incompleteness(response, sprint=None) is None
+        return is_complete_without_state_sync and len(response.methods) < len(METHODS)
 
     def reason(self, number: int) -> str:
         """Return why a block is not known to be complete."""
@@ -341,13 +347,13 @@ class _BlockCollector:
         ]
 
     def accept_remaining(self) -> list[Block]:
-        """Accept the blocks that may be incomplete, and return all blocks.
+        """Accept the blocks whose incompleteness is acceptable, and return all blocks.
 
-        Raises BlockIncomplete when a block is certainly incomplete, and NodeBehind when the node lacks a block.
+        Raises BlockIncomplete when a block is incomplete and not acceptable, and NodeBehind when a block is missing.
         """
         for number in self.incomplete_numbers():
             incompleteness = self._incompleteness(number)
-            if incompleteness is not None and not incompleteness.is_certain:
+            if incompleteness is not None and incompleteness.is_acceptable:
                 event = "a block can't be proven complete; it is accepted as received"
                 log.warning(event, block=number, reason=self.reason(number))
                 self._complete[number] = complete_block(self._responses[number], self._sprint)

@@ -35,13 +35,15 @@ def state_sync_hash(number: int, block_hash: str) -> str:
 
 
 class Incompleteness(NamedTuple):
-    """The reason why a block may be incomplete.
+    """Why a block is or may be incomplete.
 
-    `is_certain` says whether a part is certainly missing.
+    Attributes:
+        reason: The reason, as a part of a sentence about the block.
+        is_acceptable: Whether the block is accepted as received when no further attempt is left.
     """
 
     reason: str
-    is_certain: bool
+    is_acceptable: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,12 +105,12 @@ def find_incompleteness(response: BlockResponse, sprint: int | None) -> Incomple
     block, logs = response.block, _by_transaction(response.block)
     blooms = {hash_: bloom_of(transaction_logs) for hash_, transaction_logs in logs.items()}
     if missing_bits(response.bloom, reduce(or_, blooms.values(), 0)):
-        return Incompleteness("its bloom filter has bits that no received log sets", is_certain=True)
+        return Incompleteness("its bloom filter has bits that no received log sets", is_acceptable=False)
     if has_gap(block):
-        return Incompleteness("the indexes of its logs have a gap", is_certain=True)
+        return Incompleteness("the indexes of its logs have a gap", is_acceptable=False)
     for hash_, bloom in response.receipt_blooms.items():
         if missing_bits(bloom, blooms.get(hash_, 0)):
-            return Incompleteness(f"logs of its transaction {hash_} are missing", is_certain=True)
+            return Incompleteness(f"logs of its transaction {hash_} are missing", is_acceptable=False)
     if (
         sprint is not None
         and block.number % sprint == 0
@@ -117,7 +119,7 @@ def find_incompleteness(response: BlockResponse, sprint: int | None) -> Incomple
         return incompleteness
     missing = response.hashes - response.receipt_blooms.keys() if "logs" not in response.methods else frozenset()
     if missing and missing != {state_sync_hash(block.number, block.hash)}:
-        return Incompleteness(f"receipts of {len(missing)} of its transactions are missing", is_certain=False)
+        return Incompleteness(f"receipts of {len(missing)} of its transactions are missing", is_acceptable=True)
     return None
 
 
@@ -146,13 +148,17 @@ def _state_sync_incompleteness(response: BlockResponse, logs: Mapping[str, list[
     hash_, used_both_methods = state_sync_transaction(response), len(response.methods) == len(METHODS)
     has_receipt, bloom = hash_ in response.receipt_blooms, response.receipt_blooms.get(hash_)
     if not has_receipt and hash_ in logs:
-        return Incompleteness(f"no receipt says how many logs its state-sync transaction {hash_} has", is_certain=False)
+        return Incompleteness(
+            f"no receipt says how many logs its state-sync transaction {hash_} has", is_acceptable=True
+        )
     if not has_receipt and hash_ in response.hashes:
-        return Incompleteness(f"the logs of its state-sync transaction {hash_} are missing", is_certain=True)
+        return Incompleteness(f"the logs of its state-sync transaction {hash_} are missing", is_acceptable=False)
     if not has_receipt and not response.no_state_sync and not used_both_methods:
-        return Incompleteness("a single method does not show whether it has a state-sync transaction", is_certain=True)
+        return Incompleteness(
+            "a single method does not show whether it has a state-sync transaction", is_acceptable=False
+        )
     if has_receipt and not bloom and hash_ not in logs and not used_both_methods:
-        return Incompleteness(f"the receipt of its state-sync transaction {hash_} has no logs", is_certain=False)
+        return Incompleteness(f"the receipt of its state-sync transaction {hash_} has no logs", is_acceptable=True)
     return None
 
 

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from headwater.ingest.evm.abi import Abis, Event, Param, unique_names
 from headwater.ingest.evm.blocks import Log
-from headwater.ingest.evm.values import WORD, Reader, Value, Word, parameters, reader_of, word_of
+from headwater.ingest.evm.values import WORD_DIGITS, Reader, Value, WordType, parameters, reader_of, word_type_of
 
 MAX_CACHED_DECODERS: Final = 200_000
 """The maximum number of pairs of contract and event whose decoders are cached. The cache takes about 50 MB."""
@@ -43,7 +43,7 @@ class EventDecoder:
         indexed = [pair for pair in named if pair[1].indexed]
         in_data = [pair for pair in named if not pair[1].indexed]
         self._readers = [reader_of(param) for _, param in in_data]
-        self._topics = [(name, index, _topic_word(param)) for index, (name, param) in enumerate(indexed, 1)]
+        self._topics = [(name, index, _topic_type(param)) for index, (name, param) in enumerate(indexed, 1)]
         self._words = _words_with_positions(in_data, self._readers)
         self._data_names = [name for name, _ in in_data]
         self._end = 2 + sum(reader.size for reader in self._readers)
@@ -58,10 +58,10 @@ class EventDecoder:
         topics, data = log.topics, log.data
         if len(data) < self._end:
             raise ValueError("too little data")
-        params: dict[str, Value] = {name: word.read(topics[index][2:]) for name, index, word in self._topics}
+        params: dict[str, Value] = {name: word_type.read(topics[index][2:]) for name, index, word_type in self._topics}
         if self._has_only_words:
-            for name, start, word in self._words:
-                params[name] = word.read(data[start : start + WORD])
+            for name, start, word_type in self._words:
+                params[name] = word_type.read(data[start : start + WORD_DIGITS])
         else:
             params |= zip(self._data_names, parameters(data, self._readers), strict=True)
         return params if self._is_in_order else {name: params[name] for name in self.names}
@@ -71,28 +71,30 @@ class EventDecoder:
 
         Solidity never writes such bits.
         """
-        return all(word.is_clean(log.topics[index][2:]) for _, index, word in self._topics) and all(
-            word.is_clean(log.data[start : start + WORD]) for _, start, word in self._words
+        return all(word_type.is_clean(log.topics[index][2:]) for _, index, word_type in self._topics) and all(
+            word_type.is_clean(log.data[start : start + WORD_DIGITS]) for _, start, word_type in self._words
         )
 
 
-def _topic_word(param: Param) -> Word:
-    """Return the Word of an indexed parameter's topic.
+def _topic_type(param: Param) -> WordType:
+    """Return the type of the word in the topic of an indexed parameter.
 
-    The Word has the type of the parameter, or the type of a hash when the value is longer than a word.
+    It is the type of the parameter, or the type of a hash when the value is longer than a word.
     """
-    word = word_of(param.type) or word_of("bytes32")
-    assert word is not None
-    return word
+    word_type = word_type_of(param.type) or word_type_of("bytes32")
+    assert word_type is not None
+    return word_type
 
 
-def _words_with_positions(named: Sequence[tuple[str, Param]], readers: Sequence[Reader]) -> list[tuple[str, int, Word]]:
-    """Return the name, the index in the data and the Word of each parameter of one word."""
+def _words_with_positions(
+    named: Sequence[tuple[str, Param]], readers: Sequence[Reader]
+) -> list[tuple[str, int, WordType]]:
+    """Return the name, the index in the data and the type of each parameter of one word."""
     words, start = [], 2
     for (name, param), reader in zip(named, readers, strict=True):
-        word = word_of(param.type)
-        if word is not None:
-            words.append((name, start, word))
+        word_type = word_type_of(param.type)
+        if word_type is not None:
+            words.append((name, start, word_type))
         start += reader.size
     return words
 

@@ -26,9 +26,13 @@ class ErrorKind(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """Says the kind of errors with a status, a code or a message of these.
+    """A rule that says the kind of some errors.
 
-    The statuses are HTTP statuses, and `pattern` matches messages.
+    Attributes:
+        kind: The kind of the errors that the rule matches.
+        pattern: A regular expression. The rule matches an error with a message in which the expression is found.
+        codes: The rule matches an error with one of these codes.
+        statuses: The rule matches an error with one of these HTTP statuses.
     """
 
     kind: ErrorKind

@@ -161,7 +161,7 @@ class NodePool:
     def header(self, block: int | str) -> Header | None:
         """Return a header by number, or by a tag such as `latest`. Raises NodeUnavailable.
 
-        The block of a tag does not go back for HEAD_TTL_S when a node lags.
+        For HEAD_TTL_S, the header of a tag is never lower than an earlier result, even when the responding node lags.
         """
         if isinstance(block, int) or len(self._nodes) == 1:
             return self._ask(lambda fetcher: fetcher.header(block))

@@ -161,15 +161,16 @@ class RpcClient:
     def outcomes(self, calls: Sequence[Call], attempts: int | None = None) -> list[Outcome]:
         """Return the outcomes of calls, in their order.
 
-        When the node is unavailable, the error is the outcome of every call that has none yet.
+        When the node stays unavailable, the error is the outcome of every call that has none yet.
         """
         pending = _PendingCalls(calls)
         while indexes := pending.pending_indexes():
             try:
                 self._endpoint.call_with_retries(lambda: self._send_pending(pending), attempts=attempts)
             except NodeUnavailable as error:
-                if len(pending.pending_indexes()) < len(indexes) and not error.retry_after_s:
-                    continue
+                has_progress = len(pending.pending_indexes()) < len(indexes)
+                if has_progress and not error.retry_after_s:
+                    continue  # the node works, so the other calls are sent with new attempts
                 pending.outcomes |= dict.fromkeys(pending.pending_indexes(), error)
         return [pending.outcomes[index] for index in range(len(calls))]
 

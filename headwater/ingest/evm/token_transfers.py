@@ -5,7 +5,7 @@ from typing import Any, Final, NamedTuple
 
 from headwater.ingest.evm.abi import Param
 from headwater.ingest.evm.blocks import Log
-from headwater.ingest.evm.values import WORD, parameters, reader_of
+from headwater.ingest.evm.values import WORD_DIGITS, parameters, reader_of
 
 TRANSFER: Final = "0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef"
 """Transfer(address,address,uint256) has three topics in ERC-20, and four in ERC-721."""
@@ -50,9 +50,9 @@ def transfers(log: Log) -> Iterator[Transfer]:
     topics = log.topics
     topic0, count = topics[0], len(topics)
     if topic0 == TRANSFER and count == 3:
-        if len(log.data) < 2 + WORD:
+        if len(log.data) < 2 + WORD_DIGITS:
             raise ValueError("no amount")
-        yield Transfer("erc20_token_transfer", *_parties(topics), None, int(log.data[2 : 2 + WORD], 16))
+        yield Transfer("erc20_token_transfer", *_parties(topics), None, int(log.data[2 : 2 + WORD_DIGITS], 16))
     elif topic0 == TRANSFER and count == 4:
         yield Transfer("erc721_token_transfer", *_parties(topics), int(topics[3], 16), 1)
     elif topic0 == TRANSFER_SINGLE and count == 4:

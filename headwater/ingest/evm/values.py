@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple
 from headwater.ingest.evm.abi import Param, unique_names
 from headwater.model.outputs import MAX_OUTPUT_BYTES
 
-WORD: Final = 64
+WORD_DIGITS: Final = 64
 """The number of hex digits of a word of 32 bytes."""
 MAX_EXPANSION_FACTOR: Final = 32
 """The maximum number of bytes to read for each byte of data. Solidity's own encoding needs one, including offsets."""
@@ -40,7 +40,7 @@ _EXACT: Final = Context(prec=400)
 Value = str | list[Any] | dict[str, Any]
 
 
-class Word(NamedTuple):
+class WordType(NamedTuple):
     """A type whose values have one word of 32 bytes (64 hex digits).
 
     Attributes:
@@ -61,11 +61,11 @@ def _bool(word: str) -> str:
 
 
 def _uint(digits: int, word: str) -> str:
-    return str(int(word[WORD - digits :], 16))
+    return str(int(word[WORD_DIGITS - digits :], 16))
 
 
 def _signed(digits: int, word: str) -> int:
-    value = int(word[WORD - digits :], 16)
+    value = int(word[WORD_DIGITS - digits :], 16)
     return value - (1 << 4 * digits) if value >> 4 * digits - 1 else value
 
 
@@ -74,7 +74,7 @@ def _int(digits: int, word: str) -> str:
 
 
 def _ufixed(decimals: int, digits: int, word: str) -> str:
-    return amount_text(int(word[WORD - digits :], 16), decimals)
+    return amount_text(int(word[WORD_DIGITS - digits :], 16), decimals)
 
 
 def _fixed(decimals: int, digits: int, word: str) -> str:
@@ -91,22 +91,22 @@ def amount_text(raw: int, decimals: int) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
-def word_of(kind: str) -> Word | None:
-    """Return the Word of a type whose values have one word; None for other types."""
+def word_type_of(kind: str) -> WordType | None:
+    """Return the WordType of an ABI type whose values have one word; None for other types."""
     if kind == "address":
-        return Word(_address, _pattern("0{24}.{40}"))
+        return WordType(_address, _pattern("0{24}.{40}"))
     if kind == "bool":
-        return Word(_bool, _pattern("0{63}[01]"))
+        return WordType(_bool, _pattern("0{63}[01]"))
     if kind == "function":
-        return _bytes_word(24)
+        return _bytes_type(24)
     if match := _BYTES.fullmatch(kind):
-        return _bytes_word(int(match[1]))
+        return _bytes_type(int(match[1]))
     if match := _NUMBER.fullmatch(kind):
-        return _number_word(bool(match[1]), int(match[2]), _uint, _int)
+        return _number_type(bool(match[1]), int(match[2]), _uint, _int)
     if match := _FIXED.fullmatch(kind):
         decimals = int(match[3])
         if 0 < decimals <= MAX_DECIMALS:
-            return _number_word(bool(match[1]), int(match[2]), partial(_ufixed, decimals), partial(_fixed, decimals))
+            return _number_type(bool(match[1]), int(match[2]), partial(_ufixed, decimals), partial(_fixed, decimals))
     return None
 
 
@@ -114,22 +114,22 @@ def _pattern(text: str) -> Callable[[str], object]:
     return re.compile(text).fullmatch
 
 
-def _bytes_word(size: int) -> Word | None:
+def _bytes_type(size: int) -> WordType | None:
     if not 0 < size <= 32:
         return None
-    return Word(partial(_bytes, size), _pattern(f".{{{2 * size}}}0{{{WORD - 2 * size}}}"))
+    return WordType(partial(_bytes, size), _pattern(f".{{{2 * size}}}0{{{WORD_DIGITS - 2 * size}}}"))
 
 
-def _number_word(
+def _number_type(
     is_unsigned: bool, bits: int, unsigned: Callable[[int, str], str], signed: Callable[[int, str], str]
-) -> Word | None:
+) -> WordType | None:
     if not 0 < bits <= 256 or bits % 8:
         return None
-    digits, above = bits // 4, WORD - bits // 4
+    digits, above = bits // 4, WORD_DIGITS - bits // 4
     if is_unsigned:
-        return Word(partial(unsigned, digits), _pattern(f"0{{{above}}}.{{{digits}}}"))
+        return WordType(partial(unsigned, digits), _pattern(f"0{{{above}}}.{{{digits}}}"))
     signs = f"(0{{{above}}}[0-7]|f{{{above}}}[89a-f]).{{{digits - 1}}}"
-    return Word(partial(signed, digits), _pattern(signs))
+    return WordType(partial(signed, digits), _pattern(signs))
 
 
 class Data:
@@ -192,14 +192,14 @@ def reader_of(param: Param, depth: int = 0) -> Reader:
     if kind.startswith("("):
         return _tuple(param.components, depth + 1)
     if kind == "bytes":
-        return Reader(_read_bytes, WORD, is_dynamic=True)
+        return Reader(_read_bytes, WORD_DIGITS, is_dynamic=True)
     if kind == "string":
-        return Reader(_read_string, WORD, is_dynamic=True)
-    word = word_of(kind)
+        return Reader(_read_string, WORD_DIGITS, is_dynamic=True)
+    word = word_type_of(kind)
     if word is None:
         raise ValueError(f"{kind!r} is not an ABI type")
     read = word.read
-    return Reader(lambda data, at: read(data.word(at)), WORD, is_dynamic=False)
+    return Reader(lambda data, at: read(data.word(at)), WORD_DIGITS, is_dynamic=False)
 
 
 def members(data: Data, start: int, readers: Iterable[Reader]) -> Iterator[Value]:
@@ -224,10 +224,10 @@ def parameters(text: str, readers: Iterable[Reader]) -> Iterator[Value]:
 def _array(item: Reader) -> Reader:
     def read(data: Data, at: int) -> list[Value]:
         count = data.number(at)
-        data.check(at + WORD, count * item.size)
-        return list(members(data, at + WORD, repeat(item, count)))
+        data.check(at + WORD_DIGITS, count * item.size)
+        return list(members(data, at + WORD_DIGITS, repeat(item, count)))
 
-    return Reader(read, WORD, is_dynamic=True)
+    return Reader(read, WORD_DIGITS, is_dynamic=True)
 
 
 def _fixed_array(item: Reader, count: int) -> Reader:
@@ -239,7 +239,7 @@ def _fixed_array(item: Reader, count: int) -> Reader:
         data.check(at, size)
         return list(members(data, at, repeat(item, count)))
 
-    return Reader(read, WORD if item.is_dynamic else size, item.is_dynamic)
+    return Reader(read, WORD_DIGITS if item.is_dynamic else size, item.is_dynamic)
 
 
 def _tuple(components: Sequence[Param], depth: int) -> Reader:
@@ -252,12 +252,12 @@ def _tuple(components: Sequence[Param], depth: int) -> Reader:
     def read(data: Data, at: int) -> dict[str, Value]:
         return dict(zip(names, members(data, at, readers), strict=True))
 
-    return Reader(read, WORD if is_dynamic else sum(reader.size for reader in readers), is_dynamic)
+    return Reader(read, WORD_DIGITS if is_dynamic else sum(reader.size for reader in readers), is_dynamic)
 
 
 def _read_bytes(data: Data, at: int) -> str:
-    return f"0x{data.content(at + WORD, data.number(at))}"
+    return f"0x{data.content(at + WORD_DIGITS, data.number(at))}"
 
 
 def _read_string(data: Data, at: int) -> str:
-    return bytes.fromhex(data.content(at + WORD, data.number(at))).decode("utf-8", "replace")
+    return bytes.fromhex(data.content(at + WORD_DIGITS, data.number(at))).decode("utf-8", "replace")

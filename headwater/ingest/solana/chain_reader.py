@@ -35,11 +35,11 @@ class Position(msgspec.Struct):
 
     Attributes:
         next_slot: The first slot that is not stored.
-        block: The slot of the last stored block; None before the first block.
+        last_block_slot: The slot of the last stored block; None before the first block.
     """
 
     next_slot: int
-    block: int | None = None
+    last_block_slot: int | None = msgspec.field(default=None, name="block")
 
 
 class _Fetched(NamedTuple):
@@ -151,7 +151,7 @@ class _BlockReader:
     def _steps_of(self, slots: Sequence[int]) -> Iterator[Step]:
         """Yield steps with the blocks of these slots."""
         records: list[StreamRecord] = []
-        size, time_ms, is_stored = 0, 0, True
+        size, time_ms, has_new_block = 0, 0, False
         for slot, block, is_next_fetched in self._fetched(slots):
             fault = self._fault(slot, block.parent_slot)
             if fault is None:
@@ -159,10 +159,10 @@ class _BlockReader:
                 records += block_records
                 size += sum(len(record.value) for record in block_records)
                 time_ms = max(time_ms, (block.block_time or 0) * 1000)
-                self.position, is_stored = Position(slot + 1, slot), False
-            if not is_stored and (fault or size >= STEP_BYTES or not is_next_fetched):
+                self.position, has_new_block = Position(slot + 1, slot), True
+            if has_new_block and (fault or size >= STEP_BYTES or not is_next_fetched):
                 yield self.step(records, time_ms)
-                records, size, is_stored = [], 0, True
+                records, size, has_new_block = [], 0, False
             if fault is not None:
                 raise NodeUnavailable(fault)
 
@@ -177,28 +177,30 @@ class _BlockReader:
             slot, future = in_flight.popleft()
             yield _Fetched(slot, future.result(), bool(in_flight) and _has_result(in_flight[0][1]))
 
-    def _fault(self, slot: int, parent: int) -> str | None:
+    def _fault(self, slot: int, parent_slot: int) -> str | None:
         """Return why the block of this slot can't follow the last stored block.
 
         Returns None if the block can.
         """
-        last_block = self.position.block
-        is_genesis = slot == parent == 0
-        if parent == last_block or (last_block is None and (is_genesis or parent < self.position.next_slot)):
+        last_block_slot = self.position.last_block_slot
+        is_genesis = slot == parent_slot == 0
+        if parent_slot == last_block_slot or (
+            last_block_slot is None and (is_genesis or parent_slot < self.position.next_slot)
+        ):
             return None
-        if parent == slot:
+        if parent_slot == slot:
             return (
                 f"The node's block of slot {slot} names its own slot as its parent's slot (parentSlot), so nobody can "
                 "tell whether a block is missing before it. Repair the node, or use another one."
             )
-        if last_block is not None and parent < last_block:
+        if last_block_slot is not None and parent_slot < last_block_slot:
             return (
-                f"The node's block of slot {slot} has its parent in slot {parent}: slot {last_block}, whose records "
-                "are stored, is not on its chain. If this persists, start an ingest with another --name and "
+                f"The node's block of slot {slot} has its parent in slot {parent_slot}: slot {last_block_slot}, whose "
+                "records are stored, is not on its chain. If this persists, start an ingest with another --name and "
                 "--from-slot."
             )
         return (
-            f"The node omitted the block of slot {parent}, the parent of the block of slot {slot}. "
+            f"The node omitted the block of slot {parent_slot}, the parent of the block of slot {slot}. "
             "It is requested again."
         )
 

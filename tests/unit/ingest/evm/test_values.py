@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.ingest.evm.abi import Param, event_of_fragment
-from headwater.ingest.evm.values import MAX_DEPTH, MAX_READ_BYTES, amount_text, parameters, reader_of, word_of
+from headwater.ingest.evm.values import MAX_DEPTH, MAX_READ_BYTES, amount_text, parameters, reader_of, word_type_of
 
 WORD_TYPES = st.one_of(
     st.integers(1, 32).map(lambda n: f"uint{8 * n}"),
@@ -62,7 +62,7 @@ def words(*values: int) -> bytes:
 
 @given(WORD_TYPES, WORDS)
 def test_a_clean_word_is_what_eth_abi_reads(kind: str, content: bytes) -> None:
-    word = word_of(kind)
+    word = word_type_of(kind)
     assert word is not None
     try:
         (expected,) = eth_decode([kind], content)
