@@ -296,7 +296,9 @@ class LibrdkafkaConsumer(LibrdkafkaClient):
                 fetcher.fetch(CLOSE_MAX_RECORDS, CLOSE_MAX_BYTES, CLOSE_POLL_S)
 
     def _decline(self, rebalance: Rebalance) -> None:
-        """Answer a rebalance so that nothing is assigned. If this fails, `_leave_group` ends at its deadline.
+        """Answer a rebalance so that nothing is assigned.
+
+        If this fails, `_leave_group` ends at its deadline.
 
         Only some of the revoked partitions may have been passed to `assign`.
         """

@@ -141,7 +141,9 @@ class TopicMonitor:
             raise broker_unavailable_error(error, self._access) from error
 
     def poll(self) -> TopicState | None:
-        """Return a new state of the topic, at most once every POLL_INTERVAL_S; otherwise return None.
+        """Return a new state of the topic, or None.
+
+        A state is returned at most once every POLL_INTERVAL_S.
 
         Sends the next request when the interval is over and the response to the last request has arrived. Never waits.
         """

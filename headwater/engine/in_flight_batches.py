@@ -63,7 +63,10 @@ class InFlightBatches:
         return input_bytes + output_bytes < MAX_BYTES_DURING_COMMIT
 
     def start(self, batch: RecordBatch, now: float, total_wait_s: float) -> None:
-        """Start the transforms of a batch that was read at `now`. See InFlightBatch.total_wait_at_read_s."""
+        """Start the transforms of a batch that was read at `now`.
+
+        See InFlightBatch.total_wait_at_read_s.
+        """
         self._batches.append(InFlightBatch(batch, self._transforms, now, total_wait_s))
 
     def advance(self, *, wait: bool) -> None:

@@ -84,7 +84,10 @@ def _has_scheme(*schemes: str) -> AfterValidator:
 
 
 def _split_urls(value: Any) -> Any:
-    """Return the distinct URLs of a value. A value of another type is returned unchanged, for pydantic to reject."""
+    """Return the distinct URLs of a value.
+
+    A value of another type is returned unchanged, for pydantic to reject.
+    """
     items = value if isinstance(value, list | tuple) else [value]
     if not all(isinstance(item, str | SecretStr) for item in items):
         return value

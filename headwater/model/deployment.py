@@ -76,7 +76,10 @@ class WorkerStatus(BaseModel):
 
 
 class LogLine(BaseModel):
-    """A stored log line, with the name of its worker. `source` says whether a script wrote it by `console.log`."""
+    """A stored log line, with the name of its worker.
+
+    `source` says whether a script wrote the line by `console.log`.
+    """
 
     model_config = ConfigDict(frozen=True)
 
@@ -89,7 +92,7 @@ class LogLine(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Revision:
-    """A revision of a deployment: its pipeline, and the epoch of the consumer group that reads its source."""
+    """A revision of a deployment: its pipeline, and the epoch of its consumer group."""
 
     number: int
     config: PipelineConfig

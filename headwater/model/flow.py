@@ -45,7 +45,7 @@ class Source(BaseModel):
 
 
 class PipelineConfig(BaseModel):
-    """The pipeline of a configuration (Flow), validated and with the uid of each transform and sink.
+    """The validated pipeline of a configuration, with the uid of each transform and sink.
 
     Fields and variables with the name `config` have a PipelineConfig; `config_id` is the id of the whole configuration.
     """

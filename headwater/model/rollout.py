@@ -109,7 +109,7 @@ def _source_epoch(current: Deployment, flow: Flow, history: Sequence[RolloutHist
 
 
 def _continues_last_requested(current: Deployment, flow: Flow) -> bool:
-    """Whether the newest revision continues at the offsets of the revision that was requested last.
+    """Whether the newest revision continues at the offsets of the last requested revision.
 
     It does not when its `start_at` has changed, and not after a failed rollout from "latest", unless it is the same
     revision: the offset that was the latest then is out of date.

@@ -522,7 +522,10 @@ class Sandbox:
         return child
 
     def _load_missing_scripts(self, child: SandboxedChild) -> None:
-        """Load the scripts that were added after the child was started. Raises ChildExited, SandboxFailed."""
+        """Load the scripts that were added after the child was started.
+
+        Raises ChildExited, SandboxFailed.
+        """
         for script_number in self._scripts:
             if script_number not in child.loaded_realms:
                 self._reload(child, script_number)

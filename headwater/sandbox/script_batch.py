@@ -110,7 +110,10 @@ class Segment:
     def for_retry(
         self, *, count_over_limit: bool = False, count_death: bool = False, count_oom_kill: bool = False
     ) -> "Segment":
-        """Return the segment for another lone run of the same record. Each flag adds 1 to the count of that name."""
+        """Return the segment for another lone run of the same record.
+
+        Each flag adds 1 to the count of that name.
+        """
         return replace(
             self,
             mode=Mode.MEASURED if self.mode is Mode.MEASURED else Mode.ALONE,

@@ -8,7 +8,7 @@ from headwater.sinks.outputs import OutputBatch
 
 
 class Rejection(NamedTuple):
-    """Kafka has rejected a produced record, or the whole client of the producer has failed or stalled.
+    """A produced record was rejected, or the producer's whole client has failed or stalled.
 
     After a rejection, the records since the last commit may be lost, and the producer must be replaced.
 

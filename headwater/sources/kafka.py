@@ -553,7 +553,7 @@ class KafkaSource:
     # The partitions of the client
 
     def _update_client(self, partitions: Iterable[int]) -> None:
-        """Let librdkafka read those of the partitions that may be read now, and pause the rest.
+        """Let librdkafka read the readable partitions, and pause the others.
 
         A readable partition that librdkafka does not have yet is assigned, and a paused one is resumed.
         """

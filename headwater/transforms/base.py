@@ -60,7 +60,9 @@ class PendingBatch(Protocol):
 
 
 class DeferredBatch:
-    """A PendingBatch whose `result` computes on the caller's thread, and may wait for the set store.
+    """A PendingBatch whose `result` computes on the caller's thread.
+
+    `result` may wait for the set store.
 
     Args:
         compute: Computes the result of the transform. It is called by each call of `result`, because it may raise

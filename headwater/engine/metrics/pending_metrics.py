@@ -114,7 +114,9 @@ class PendingMetrics:
         return self.times.setdefault(name, Histogram())
 
     def count_uncounted(self, counted_offsets: Mapping[int, int]) -> Positions:
-        """Count the uncounted records from `counted_offsets` on; earlier records are counted already.
+        """Count the uncounted records from `counted_offsets` on.
+
+        Earlier records are counted already.
 
         Returns the positions at which the uncounted batches end, by partition. `end_offsets` may be higher: it includes
         counts from before the worker read these records again.

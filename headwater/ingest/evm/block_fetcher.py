@@ -199,7 +199,10 @@ class BlockFetcher:
         return any(other != method and self._missing_until.get(other, 0.0) <= self._clock() for other in METHODS)
 
     def _on_incomplete(self, reasons: Mapping[int, str]) -> None:
-        """Count the incomplete blocks, and log the first one. `reasons` has the reason of each block, by number."""
+        """Count the incomplete blocks, and log the first one.
+
+        `reasons` has the reason of each block, by number.
+        """
         self.incomplete += len(reasons)
         if reasons and self._clock() >= self._warn_at:
             self._warn_at = self._clock() + WARN_EVERY_S

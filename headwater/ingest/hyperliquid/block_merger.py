@@ -418,7 +418,10 @@ class BlockMerger:
 
 
 def _without_repeated_events(block: Block, progress: BlockProgress, batch: ConvertedBatch) -> Block:
-    """Return further events of the last taken block, without the events that the node writes again."""
+    """Return further events of the last taken block.
+
+    Events that the node writes again are left out.
+    """
     repeated = min(progress.events_to_skip, len(block.events))
     progress.events_to_skip -= repeated
     batch.skip(REPEATED_BLOCK, count=repeated)

@@ -59,7 +59,7 @@ class UnsettledTicks(NamedTuple):
         return times
 
     def priced(self, history: QuoteHistory, now: int) -> "UsdTicks":
-        """Return the ticks at or before `now` for which the history has a price, with their prices in USD."""
+        """Return the ticks until `now` for which the history has a price, with prices in USD."""
         quote_prices = history.at(self.times)
         with np.errstate(over="ignore", under="ignore"):
             usd = self.rows["price"] * quote_prices.usd

@@ -147,7 +147,9 @@ class TokenState:
             self.fold(tick, now)
 
     def archive_excess_ticks(self) -> None:
-        """Move ticks before the last two minutes to `to_archive` when there are more than ARCHIVE_ABOVE_TICKS.
+        """Move old ticks to `to_archive` when there are more than ARCHIVE_ABOVE_TICKS.
+
+        The ticks of the last two minutes stay.
 
         Call this before the state is stored. The state then has at most one recent tick for each band and each
         millisecond of two minutes.

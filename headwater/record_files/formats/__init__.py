@@ -27,7 +27,9 @@ _SUFFIXES: Final = {
 
 
 def format_of(path: Path) -> str:
-    """Return the format by the last known suffix of a file, so that the suffix of the compression is ignored.
+    """Return the format by the last known suffix of a file.
+
+    So the suffix of the compression is ignored.
 
     A file without a known suffix has JSON lines.
     """

@@ -102,7 +102,9 @@ class _Loader:
         return self._load_generated(tree, module.to_script(tree.text))
 
     def _load_unstrippable(self, text: str, failure: ScriptFailure, invalid: InvalidScript) -> LoadedScript:
-        """Load a module that the type stripper can't parse, or raise the better of the two error messages.
+        """Load a module that the type stripper can't parse.
+
+        If that fails, raise the better of the two error messages.
 
         For a module, V8's error message is better, so the module is compiled to get it. Raises InvalidScript.
         """

@@ -26,7 +26,9 @@ def written_object(target: Node) -> Node:
 
 
 def writes_in_functions(script: Script) -> list[Node]:
-    """Return the members that are written inside functions, except functions that the top level calls.
+    """Return the members that are written inside functions.
+
+    Functions that the top level calls are excluded.
 
     The result is incomplete, because the text does not show all writes.
     """

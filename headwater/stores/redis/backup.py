@@ -58,7 +58,7 @@ def dump(client: Client) -> Iterator[Entry]:
 
 
 def _ownership_hashes_first(key: bytes) -> tuple[bool, bytes]:
-    """Return the sort key that puts the ownership hashes of prices and metrics before all other keys."""
+    """Return the sort key that puts the ownership hashes before all other keys."""
     return not key.endswith(b":who"), key
 
 

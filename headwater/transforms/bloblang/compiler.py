@@ -49,7 +49,10 @@ _EVERY = "*"
 
 
 def path_of_record(part: Node | Step) -> Path | None:
-    """Return the first path of a chain that starts at the record (`this.a.b`), and None for any other part."""
+    """Return the first path of a chain that starts at the record (`this.a.b`).
+
+    Return None for any other part.
+    """
     match part:
         case MethodChain(Variable(0), (Path() as path, *_)):
             return path

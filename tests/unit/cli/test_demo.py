@@ -2,10 +2,8 @@
 
 import os
 import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
@@ -40,11 +38,9 @@ def test_the_services_of_the_demo_do_not_inherit_the_settings(tmp_path: Path, mo
 def test_the_records_of_the_demo_are_written_to_its_own_kafka(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     opened: list[Settings] = []
 
-    @contextmanager
-    def open_topic_writer(settings: Settings, *_: object) -> Iterator[Any]:
+    def open_topic_writer(settings: Settings, *_: object) -> NoReturn:
         opened.append(settings)
         raise SetupError("opened")
-        yield
 
     monkeypatch.setattr(topic_writer, "open_topic_writer", open_topic_writer)
     with pytest.raises(SetupError, match="opened"):

@@ -1,4 +1,4 @@
-"""The memory of processes is measured, and the out-of-memory kills in the control group of this process are counted.
+"""The memory of processes, and the out-of-memory kills in this process's control group.
 
 The groups are ordinary directories here.
 """

@@ -86,7 +86,7 @@ class RefusingChild(Child):
 
 
 class SlowDryRunChild(Child):
-    """A child in which the top level of a script takes too much CPU time in the realm for dry runs."""
+    """A child in which a script's top level takes too much CPU time in the dry-run realm."""
 
     def load(self, number: int, script: LoadableScript) -> ScriptFailure | None:
         if number & DRY_RUN_REALM_BIT:

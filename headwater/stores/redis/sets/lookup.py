@@ -332,7 +332,7 @@ class RedisSetLookup:
             )
 
     def _build(self, set_id: SetId, state: _SetState) -> None:
-        """Build a filter of a set, if the set is looked up often enough and there is room for the filter."""
+        """Build the filter of a set that is looked up often enough, if there is room for it."""
         keys = SetKeys.of(set_id)
         generation = keys.read_generation(self._client)
         if generation is None:

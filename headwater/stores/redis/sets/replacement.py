@@ -185,7 +185,7 @@ def _delete_generation(client: Client, keys: SetKeys, dead: SetGeneration) -> No
 
 
 def _delete_buckets(client: Client, keys: SetKeys, dead: SetGeneration, numbers: Iterable[int]) -> None:
-    """Delete the buckets with these numbers, the bitmap of the generation, and its entry in `staging`.
+    """Delete these buckets, the bitmap of the generation, and its entry in `staging`.
 
     The buckets are deleted by several commands, each of which blocks the server for a few ms.
     """
