@@ -14,7 +14,7 @@ WAIT_LOG_EVERY_S = 60.0
 class WaitLog:
     """Logs waits for one dependency, at most once per WAIT_LOG_EVERY_S.
 
-    A wait that begins sooner after a logged wait is logged when that time is over and it still lasts.
+    A wait that begins within WAIT_LOG_EVERY_S of the last line is logged only if it still lasts when this time is over.
     """
 
     def __init__(self, event: str, clock: Callable[[], float] = time.monotonic) -> None:

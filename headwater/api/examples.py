@@ -99,7 +99,7 @@ DEPLOYMENT: dict[str, Any] = {
             "security_protocol": "SASL_PLAINTEXT",
             "sasl_mechanism": "SCRAM-SHA-512",
             "username": READER,
-            "password": "(43 characters)",
+            "password": "(32 characters)",
             "consumer_group": f"{READER}.main",
             **TOPIC,
             "snippets": {name: f"(a complete program for {name})" for name in ("python", "node", "java", "kcat")},

@@ -42,7 +42,7 @@ class ReadinessProbes:
         self._loops = loops
         self._threads = ThreadPoolExecutor(max_workers=max(1, len(probes)), thread_name_prefix="probe")
         self._running: dict[str, Future[bool]] = {}
-        self._available: set[str] = set()
+        self._unavailable: set[str] = set()
 
     async def check(self) -> dict[str, bool]:
         """Return for each dependency and each failing loop whether it is available.
@@ -53,6 +53,8 @@ class ReadinessProbes:
         if results:
             await asyncio.wait(results.values(), timeout=PROBE_TIMEOUT_S)
         availability = {name: result.done() and result.result() for name, result in results.items()}
+        for name in (name for name, result in results.items() if not result.done()):
+            self._log_once(name, f"The probe has not ended within {PROBE_TIMEOUT_S:g} s.")
         return availability | {loop.name: False for loop in self._loops if loop.error}
 
     def _start(self, name: str) -> Future[bool]:
@@ -65,15 +67,19 @@ class ReadinessProbes:
         try:
             self._probes[name]()
         except HeadwaterError as error:
-            if name in self._available:
-                self._available.discard(name)
-                log.warning("a dependency stopped answering", dependency=name, reason=error.detail)
+            self._log_once(name, error.detail)
             return False
         except Exception:
             log.exception("a probe failed", dependency=name)
             return False
-        self._available.add(name)
+        self._unavailable.discard(name)
         return True
+
+    def _log_once(self, name: str, reason: str) -> None:
+        """Log why a dependency is unavailable, once until it is available again."""
+        if name not in self._unavailable:
+            self._unavailable.add(name)
+            log.warning("a dependency is unavailable", dependency=name, reason=reason)
 
     def close(self) -> None:
         """Start no more probes."""

@@ -145,7 +145,7 @@ class Endpoints:
         return self.settings.database_url.get_secret_value() or f"sqlite:///{self.data_directory.database}"
 
     def require_embedded_data(self) -> None:
-        """Raise SetupError when an embedded service is used and the data directory does not exist.
+        """Raise SetupError when embedded Kafka or Valkey is used without a data directory.
 
         Only `headwater up` creates the directory of embedded services.
         """

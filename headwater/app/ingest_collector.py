@@ -22,8 +22,8 @@ class IngestCollector(Collector):
         self._metrics = metrics
 
     def collect(self) -> Iterator[Metric]:
-        # This runs on a thread of the metrics server. Copying a dictionary is atomic; while another thread iterated
-        # over it, the ingest could not add a stream, a reason or a count.
+        # This runs on a thread of the metrics server. Copying a dictionary is atomic. Iterating over the
+        # live dictionary would raise RuntimeError here when the ingest adds a key meanwhile.
         metrics = self._metrics
         yield self._counter_by("records", "Records stored, by stream.", "stream", dict(metrics.records))
         yield self._counter("errors", "Failures of the node or of Kafka.", metrics.errors)

@@ -136,7 +136,7 @@ def stream_topic(bindings: Bindings, chain: str, entity: str, *, zerolag: bool =
 def zerolag_topic(bindings: Bindings, chain: str, entity: str) -> str:
     """Return the topic to which an ingest writes a zerolag stream.
 
-    The topic of an unbound zerolag stream is the one that final streams have by default, with `.zerolag` at its end.
+    The topic of an unbound zerolag stream is `stream.<chain>.<entity>.zerolag`.
     Raises SetupError when the stream is bound to another cluster or to Pub/Sub.
     """
     if bindings.find(chain, entity, zerolag=True) is None:

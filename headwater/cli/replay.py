@@ -35,7 +35,7 @@ def replay(
         Literal["keep", "now", "shift"],
         typer.Option(
             help="keep: leave the records' times unchanged; now: set each time to the time of writing; shift: add the "
-            "same number of seconds to all times, so that the newest is now."
+            "same number of seconds to all times, so that the newest is now (with --pace, so that the first is now)."
         ),
     ] = "keep",
     format_: Annotated[

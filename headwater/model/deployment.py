@@ -92,7 +92,7 @@ class LogLine(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Revision:
-    """A revision of a deployment: its pipeline, and the epoch of its consumer group."""
+    """A revision of a deployment: its pipeline, and the number in the name of its consumer group."""
 
     number: int
     config: PipelineConfig
@@ -307,6 +307,6 @@ def transactional_id_prefix(config_id: str) -> str:
     return f"headwater-{config_id}-"
 
 
-def source_group(deployment_id: str, epoch: int) -> str:
+def worker_group(deployment_id: str, epoch: int) -> str:
     """Return the workers' consumer group on the source topic. See Deployment.source_epoch."""
     return f"{worker_user(deployment_id)}.{epoch}"

@@ -20,8 +20,8 @@ class RolloutHistoryEntry:
     Attributes:
         revision: The number of the revision.
         stream: The stream that the revision reads.
-        source_epoch: The epoch of the consumer group that reads the stream.
-        retired: Whether the resources of the revision have been removed. The entry is kept, so that no epoch is used
+        source_epoch: The number at the end of the name of the consumer group that reads the stream.
+        retired: Whether the resources of the revision have been removed. The entry is kept, so that no name is used
             twice.
     """
 
@@ -90,7 +90,7 @@ def _rollback_revision(current: Deployment, number: int) -> int | None:
 
 
 def _source_epoch(current: Deployment, flow: Flow, history: Sequence[RolloutHistoryEntry]) -> int:
-    """Return the epoch of the consumer group with which the newest revision reads its source.
+    """Return the `source_epoch` of the newest revision, which names its consumer group.
 
     - The group of the revision whose workers were ready last is used again, when that revision reads the same stream as
       the newest revision. This holds even after a failed rollout of a revision that reads another stream.

@@ -69,7 +69,7 @@ class EventTimes:
     def _rewritten(self, record: bytes, change: Callable[[Any], Any]) -> bytes:
         """Return the record with its time changed by a function.
 
-        The function returns None for a time of an unknown form.
+        `change` returns None for a time of an unknown form. The record is then returned unchanged, and counted.
         """
         members = self._members(record)
         try:

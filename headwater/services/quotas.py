@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Protocol
 
-from headwater.errors import QuotaExceeded
+from headwater.errors import DatabaseUnavailable, QuotaExceeded
 from headwater.model.audit import current_actor
 from headwater.model.quota import QUOTA_MEANINGS, QUOTA_NAMES, QuotaName, Reservation
 from headwater.model.value_sets import SetId
@@ -157,9 +157,9 @@ class _ActiveReservation:
         self._replaced_values = replaced_values
 
     def reserve(self, values: int) -> bool:
-        """Reserve this number of values in place of the previous number.
+        """Store the reservation with this number of values, even when it exceeds a quota.
 
-        Returns False when it exceeds a quota.
+        Returns whether the number does not exceed a quota.
         """
         return self._store_and_find_error(values) is None
 
@@ -182,10 +182,20 @@ class _ActiveReservation:
         It is marked as written when the database does not record the set for its owner yet. The reservation then counts
         until the database does.
         """
-        if self._reservation.target in self._stores.quotas.sets(self._reservation.owner):
+        if self._is_recorded():
             self._stores.reservations.remove([self._reservation.id])
         else:
             self._stores.reservations.put(replace(self._reservation, written=True))
+
+    def _is_recorded(self) -> bool:
+        """Return whether the database records the set for its owner.
+
+        Returns False when the database is unavailable, because the values are written already.
+        """
+        try:
+            return self._reservation.target in self._stores.quotas.sets(self._reservation.owner)
+        except DatabaseUnavailable:
+            return False
 
     def _store_and_find_error(self, values: int) -> QuotaExceeded | None:
         """Store the reservation with a new number of values.
@@ -196,10 +206,9 @@ class _ActiveReservation:
         self._stores.reservations.put(self._reservation)
         if values <= (self._replaced_values or 0):
             return None
-        now = self._stores.clock()
-        other_reservations = [
-            other for other in self._stores.reservations.all() if other.id != self._reservation.id and other.until > now
-        ]
+        now, stored = self._stores.clock(), self._stores.reservations.all()
+        self._stores.reservations.remove([each.id for each in stored if each.until <= now])
+        other_reservations = [other for other in stored if other.id != self._reservation.id and other.until > now]
         return self._owner_quota_error(other_reservations) or self._total_quota_error(other_reservations)
 
     def _owner_quota_error(self, other_reservations: Sequence[Reservation]) -> QuotaExceeded | None:

@@ -130,7 +130,7 @@ class LimitedProtocol(HttpToolsProtocol):
             self._abort(HEAD_TOO_LARGE)
 
     def on_headers_complete(self) -> None:
-        self._path = httptools.parse_url(self.url).path
+        self._path = httptools.parse_url(self.url).path or b"/"
         if len(self.pipeline) >= MAX_PIPELINED:
             self._abort(TOO_MANY_CONNECTIONS)
         self._counted_clients.append(self._count_client() if self._behind_proxy else "")

@@ -63,7 +63,8 @@ class FinalBlocks:
         header = self._state.nodes.header(tag)
         if header is None:
             raise NodeUnavailable(
-                f"The node has no {tag} block. If this persists, set a number of confirmations (--confirmations)."
+                f"The node has no {tag} block. If this persists, set a number of confirmations (--confirmations, or "
+                "`finality` in the file of --ingests)."
             )
         return int(header.number, 16) - (finality if isinstance(finality, int) else 0)
 

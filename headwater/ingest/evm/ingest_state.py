@@ -1,6 +1,6 @@
 """The state of an EVM ingest, and functions that make steps.
 
-A step has a few MB, so that Kafka writes it within 5 s.
+A step has a few MB, so that Kafka stores it within COMMIT_TIMEOUT_S of the transactional producer.
 """
 
 from collections import Counter

@@ -27,8 +27,11 @@ CHECKS_TO_RETURN: Final = 4
 """A preferred node is used again after this many good checks in a row."""
 HEAD_TTL_S: Final = 60.0
 """The time for which the highest head is remembered when no node has this block any more."""
-COMPARED_BLOCKS: Final = 512
-"""The number of recent blocks whose hashes are compared among the nodes."""
+REMEMBERED_BLOCKS: Final = 512
+"""The number of fetched blocks that are remembered.
+
+A check of a node compares one of them: the newest one that the node can have.
+"""
 HASH_ATTEMPTS: Final = 5
 HASH_PAUSE_S: Final = 1.0
 
@@ -104,7 +107,7 @@ class NodePool:
         self._lock = threading.Lock()
         self._chain_id: int | None = None
         self._heads: dict[str, tuple[float, Header]] = {}
-        self._served: deque[tuple[int, str]] = deque(maxlen=COMPARED_BLOCKS)
+        self._served: deque[tuple[int, str]] = deque(maxlen=REMEMBERED_BLOCKS)
         self._check_at = 0.0
         self._checks = ThreadPoolExecutor(1, "nodes")
         self._checking: Future[None] | None = None

@@ -174,7 +174,7 @@ class FolderBlocks:
         return self.spec.form != "block" and (self.block.number or self.time_ms) == self.last_taken.key
 
     def begin_block(self) -> None:
-        """Make the current block the last taken block, of which no event was taken yet."""
+        """Restart `last_taken` for the current block, with no events taken yet."""
         assert self.block is not None
         progress = self.last_taken
         progress.key, progress.events_taken, progress.events_to_skip = self.block.number or self.time_ms, 0, 0

@@ -36,7 +36,8 @@ class NodeFilesReader:
     Args:
         options: The options of the ingest.
         now: The clock, in seconds since 1970.
-        idle_yield_s: The time without a new block after which `steps` yields None.
+        idle_yield_s: The time without a new block after which `steps` yields None, and the time for which a merger
+            waits for further lines of a block.
     """
 
     def __init__(

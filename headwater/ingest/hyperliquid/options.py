@@ -20,7 +20,7 @@ class HyperliquidOptions(IngestOptions):
         node_data: The folder of a node.
         ws: The URL of the WebSocket API.
         entities: The entities to read; empty for all entities of a node, or for `trade` of the WebSocket API.
-        coins: The markets to read from the WebSocket API; empty for all.
+        coins: The markets to read from the WebSocket API; empty for all perpetuals that `meta` lists.
         from_start: Whether the first start also reads existing files.
     """
 

@@ -39,7 +39,8 @@ BAD_MESSAGE: Final = "unreadable message"
 class WebSocketReader:
     """Implements ingest.base.ChainReader for the WebSocket API.
 
-    Reads blocks, or the trades of the coins in the options; without coins in the options, the trades of all coins.
+    Reads blocks, or the trades of the coins in the options. Without coins in the options, it reads the trades of all
+    perpetuals that `meta` lists.
     """
 
     def __init__(self, options: HyperliquidOptions, stop: Event) -> None:

@@ -195,7 +195,15 @@ def test_a_body_in_the_same_segment_does_not_count_as_head(server: Server) -> No
         assert connection.recv(65_536).endswith(b"answer")
 
 
-@pytest.mark.parametrize("junk", [b"\x16\x03\x01\x02\x00\x01\x00", b"hello\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n"])
+@pytest.mark.parametrize(
+    "junk",
+    [
+        b"\x16\x03\x01\x02\x00\x01\x00",
+        b"hello\r\n\r\n",
+        b"GET / HTTP/9.9\r\n\r\n",
+        b"GET http://a HTTP/1.1\r\nHost: a\r\n\r\n",
+    ],
+)
 def test_invalid_http_is_answered_with_a_problem_document(server: Server, junk: bytes) -> None:
     with server.connected() as connection:
         connection.sendall(junk)

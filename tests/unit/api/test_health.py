@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from prometheus_client import values
 from prometheus_client.parser import text_string_to_metric_families
+from structlog.testing import capture_logs
 
 from headwater.api import health
 from headwater.api.app import create_api
@@ -43,6 +44,19 @@ class TestReadyz:
             assert body["dependencies"] == {"database": "ok", "kafka": "unavailable"}
             assert body["detail"].startswith("Not ready: kafka.")
 
+    def test_the_reason_is_logged_once_until_the_dependency_is_available(self) -> None:
+        failures = iter([True, True, False, True])
+
+        def probe() -> None:
+            if next(failures):
+                away()
+
+        with installation(probes={"kafka": probe}) as headwater, capture_logs() as logs:
+            for _ in range(4):
+                headwater.nobody().get("/readyz")
+        reasons = [(entry["dependency"], entry["event"]) for entry in logs if "dependency" in entry]
+        assert reasons == [("kafka", "a dependency is unavailable")] * 2
+
     def test_an_unexpected_probe_error_means_unavailable(self) -> None:
         with installation(probes={"kafka": lambda: 1 / 0}) as headwater:
             assert headwater.nobody().get("/readyz").status_code == 503
@@ -69,11 +83,15 @@ class TestReadyz:
             started.append(True)
             free.wait()
 
-        with installation(probes={"kafka": hang, "database": lambda: None}) as headwater:
+        probes = {"kafka": hang, "database": lambda: None}
+        with installation(probes=probes) as headwater, capture_logs() as logs:
             for _ in range(3):
                 body = headwater.nobody().get("/readyz").json()
                 assert body["dependencies"]["kafka"] == "unavailable"
             assert len(started) == 1
+            assert [entry["reason"] for entry in logs if "dependency" in entry] == [
+                "The probe has not ended within 0.01 s."
+            ]
             free.set()
             monkeypatch.setattr(health, "PROBE_TIMEOUT_S", 30)
             while headwater.nobody().get("/readyz").status_code != 200:

@@ -1,20 +1,21 @@
 """The quota of set values is never exceeded by concurrent writes."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.errors import QuotaExceeded
+from headwater.errors import DatabaseUnavailable, QuotaExceeded
 from headwater.model.audit import Actor, set_actor
 from headwater.model.quota import QuotaDefaults
 from headwater.model.value_sets import SetId, dataset_set_id, filter_set_id
 from headwater.services import quotas
 from headwater.services.quotas import RESERVATION_TTL_S, QuotaEnforcingSets, QuotaStores, quota_usage
+from headwater.stores.protocols.sets import SetWriteResult
 from tests.support.memory.sets import MemoryReservations, MemorySetStore
 from tests.support.sql import OWNER, a_config, a_dataset, a_flow, fresh_database
 
@@ -144,9 +145,36 @@ class TestReservations:
         scene.now += RESERVATION_TTL_S + 1
         assert scene.bounded.add(MINE, numbers(5)).changed == 5
 
+    def test_expired_reservations_are_removed_by_the_next_write(self, scene: Scene) -> None:
+        scene.bounded.add(filter_set_id("unsaved", "t1"), numbers(3))
+        assert [reservation.written for reservation in scene.reservations.all()] == [True]
+        scene.now += RESERVATION_TTL_S + 1
+        scene.bounded.add(MINE, numbers(3))
+        assert scene.reservations.all() == []
+
+    def test_a_write_succeeds_when_the_database_fails_after_it(
+        self, scene: Scene, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        add = scene.sets.add
+
+        def add_and_lose_the_database(set_id: SetId, values: Iterable[str]) -> SetWriteResult:
+            written = add(set_id, values)
+            monkeypatch.setattr(scene.database.quotas, "sets", _unavailable)
+            return written
+
+        monkeypatch.setattr(scene.sets, "add", add_and_lose_the_database)
+        assert scene.bounded.add(MINE, numbers(3)).changed == 3
+        monkeypatch.undo()
+        assert [reservation.written for reservation in scene.reservations.all()] == [True]
+        assert scene.bounded.add(MINE, numbers(10)).changed == 7
+
 
 def _interrupt(*_: Any) -> None:
     raise KeyboardInterrupt
+
+
+def _unavailable(*_: object) -> NoReturn:
+    raise DatabaseUnavailable("The database is locked.")
 
 
 class TestAtOnce:
