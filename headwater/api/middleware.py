@@ -26,8 +26,8 @@ log = structlog.get_logger(__name__)
 class RequestMiddleware:
     """Gives each request an id, records its metrics and adds header fields to its response.
 
-    The middlewares inside see a HEAD request as a GET request, whose response it has without the body, and the path of
-    a collection without a trailing slash.
+    The middlewares inside see a HEAD request as a GET request; the HTTP server, which sees the original method, omits
+    the body. They see the path of a collection without a trailing slash.
     """
 
     def __init__(self, app: ASGIApp, metrics: PrometheusMetrics, new_id: NewId) -> None:

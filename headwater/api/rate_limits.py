@@ -24,10 +24,10 @@ log = structlog.get_logger(__name__)
 class RateLimitMiddleware(Guard):
     """Counts each request against the rate limit of its API key, and sends 429 above the limit.
 
-    While the set store is unavailable, requests are executed without being counted, except for requests that may change
-    a deployment, which get 503.
+    While Valkey or Redis is unavailable, requests are executed without being counted, except for requests that may
+    change a deployment, which get 503.
 
-    The set store is queried on a separate pool of threads, so that a check never waits behind other requests.
+    Valkey or Redis is queried on a separate pool of threads, so that a check never waits behind other requests.
     """
 
     def __init__(self, app: ASGIApp, limits: RateLimits, metrics: PrometheusMetrics) -> None:

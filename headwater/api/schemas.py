@@ -388,8 +388,12 @@ class Stream(BaseModel):
 
     chain: str
     entity: str
-    type: Literal["pubsub", "kafka"]
-    has_zerolag: bool = Field(description="True when this installation has the stream with `is_zerolag: true`.")
+    type: Literal["pubsub", "kafka"] = Field(
+        description="The value of `source.type` for this chain. It does not say where the records come from."
+    )
+    has_zerolag: bool = Field(
+        description="Whether this installation has the faster feed of the stream, which `is_zerolag: true` selects."
+    )
     event_time: str | None = Field(description="The field with the record's own time; null when records have none.")
     description: str
     key: list[str] = Field(

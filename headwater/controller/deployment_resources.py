@@ -41,7 +41,7 @@ class WorkerSettings:
 
     Attributes:
         kafka: How workers connect to Kafka.
-        redis_url: The URL of the set store.
+        redis_url: The URL of Valkey or Redis.
         jit: Whether scripts run with V8's JIT compiler.
         manages_users: Whether the workers of each deployment have their own Kafka user. The name and password of this
             user then replace the name and password in `kafka`.

@@ -28,7 +28,8 @@ class Leadership:
     `leads`, `require_lease` and `fenced_writes` are thread-safe; the other methods are not.
 
     Args:
-        lock: The name of a file lock that only this process can hold (see model.lease.Candidate).
+        lock: The name of a file lock that only this process can hold (see model.lease.Candidate). A lease with the same
+            lock is free at once, because its holder must have ended.
         clock: Returns monotonic seconds that also count while the machine sleeps.
     """
 

@@ -28,7 +28,7 @@ class Sources:
     """The sources of all deployments.
 
     Attributes:
-        bindings: The stream bindings.
+        bindings: Where this installation reads each stream: a Kafka topic, or Google Pub/Sub.
         broker: The installation's own Kafka cluster.
         active_deployments: Returns all deployments that have not ended.
         clusters: The other Kafka clusters of the bindings, by how to connect to them.

@@ -9,8 +9,8 @@ decides which resources are removed, and which are only reported for `headwater 
 Revisions: a save replaces the previous revision, which is removed when no rollout can return to it. The values of
 filters that only the removed revision had are kept for some time.
 
-Datasets: creating a dataset writes its row, its name and its values. A process that is killed between these writes
-leaves a row that is not live.
+Datasets: creating a dataset writes its row and its name; deleting the dataset removes its name, its values and its row.
+A process that is killed in between leaves a row that is not live.
 
 Sets: a process that is killed while it replaces the values of a set leaves new values that are not visible. A process
 that is killed during a save leaves the first values of new filters, which no saved configuration has.

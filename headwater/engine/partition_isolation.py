@@ -92,7 +92,10 @@ class PartitionIsolation:
             self._turns.extend(sorted(assigned - self._quarantined.keys()))
 
     def on_revoked(self, partitions: Iterable[int]) -> None:
-        """Remove partitions that this worker has lost."""
+        """Remove partitions that this worker has lost.
+
+        Their quarantine ends: the next owner, perhaps this worker again, reads them until it is killed itself.
+        """
         revoked = set(partitions)
         self._assigned -= revoked
         self._unchecked -= revoked
@@ -246,6 +249,6 @@ def _quarantine_reason(partition: int, offset: int) -> str:
     return (
         f"Partition {partition} of the stream is not read from offset {offset} on: a worker that read only this "
         "partition was killed for memory. Raise HEADWATER_WORKER_MEMORY_MB, or delete the partition's records up to "
-        "the end of the large record batch. The partition is tried again after a restart, with the next revision, and "
-        "every hour."
+        "the end of the large record batch. The partition is tried again after a restart of Headwater, "
+        "with the next revision, and every hour."
     )

@@ -79,7 +79,7 @@ class Chain:
     """A blockchain, with its streams.
 
     Attributes:
-        source_type: The type of the source from which its streams are read.
+        source_type: The value of `source.type` for this chain. It does not say where the records come from.
         entities: The kinds of records of the chain.
         chain_id: The EIP-155 id of an EVM chain; None for other chains.
     """

@@ -10,8 +10,9 @@ static uint64_t bit_mask(uint64_t hash) {
     return bits;
 }
 
-// Returns the index of the word of a hash. Values arrive sorted by their hashes. The multiplication spreads
-// neighbouring hashes over all words; the upper bits of the hashes alone would fill only a part of the filter.
+// Returns the index of the word of a hash. The caller adds hashes in ascending order, so one layer of a filter
+// (stores/redis/sets/bloom.py) may get only hashes with similar upper bits. The multiplication spreads them over all
+// words.
 static uint64_t word_index(uint64_t hash, int64_t word_count) {
     return (hash * 0x9e3779b97f4a7c15 >> 32) * (uint64_t)word_count >> 32;
 }

@@ -27,9 +27,12 @@ from headwater.stores.quote_history_reader import read_histories
 
 log = structlog.get_logger(__name__)
 
-QUOTE_WINDOW_MS = 10 * MINUTE_MS
-"""A USD tick of a quote token counts for the quoted ticks that arrived up to this long before it."""
-SETTLE_AFTER_MS = QUOTE_WINDOW_MS + MINUTE_MS
+LATE_USD_TICKS_MS = 10 * MINUTE_MS
+"""How long after a quoted tick a USD tick of its quote token may arrive and still change the price.
+
+The time of the USD tick must not be after the time of the quoted tick.
+"""
+SETTLE_AFTER_MS = LATE_USD_TICKS_MS + MINUTE_MS
 """A quoted tick is settled this long after its arrival, so that the USD ticks of its time are stored by then."""
 SETTLE_EVERY_MS = MINUTE_MS
 """The minimum time between two settlements of the ticks of a token."""

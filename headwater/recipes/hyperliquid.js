@@ -1,4 +1,6 @@
 // COINS: coin → decimals of its sizes
+// The log_index of a tick has 24 bits. A larger id is split into block_number and log_index, so that ticks of one time
+// keep its order.
 const INDEX_SIZE = 2 ** 24;
 
 // trade_index orders the trades of one block as they were executed. Records of older versions have no trade_index; they

@@ -20,7 +20,7 @@ class InFlightSegment:
         limit_ms: The time after which V8 interrupts a pass.
         has_dry_run: Whether the child begins with a dry run of the segment.
         pass_began_s: The clock when the last pass began, plus the time for which the script has been blocked since: the
-            time limit does not count that time.
+            parent's deadline for a kill does not count that time. V8's own timer (`limit_ms`) counts it.
         cpu_before_s: The child's CPU time at the beginning of the last pass.
         traced: The index in the segment of the running record, from the last TRACE frame.
         results: The payload of RESULTS, until SUMMARY arrives.

@@ -54,7 +54,7 @@ class DeploymentMetrics:
     `series` and `summary` may block and raise RedisUnavailable.
 
     Args:
-        bindings: The stream bindings.
+        bindings: Where this installation reads each stream: a Kafka topic, or Google Pub/Sub.
         read_lag: Reads the lag of a consumer group on a Kafka cluster of the bindings; None is the installation's own
             cluster. It may block and raises BrokerUnavailable.
     """

@@ -1,4 +1,4 @@
-"""Rate limits of API keys: token buckets in the set store."""
+"""Rate limits of API keys: token buckets in Valkey or Redis."""
 
 import math
 from dataclasses import dataclass

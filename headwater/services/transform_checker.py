@@ -68,13 +68,14 @@ class TransformChecker:
         pointer_of: PointerOf,
         findings: Findings,
     ) -> list[Transform]:
-        """Compile transforms, add the warnings to `findings`, and return the transforms to store.
+        """Compile each transform, add the warnings to `findings`, and return the transforms to store.
 
-        Raises InvalidInput with the faults of all transforms.
+        A script is compiled, and runs once on the example record. Raises InvalidInput with the faults of all transforms.
 
         Args:
             example: An example record of the stream, as JSON text.
-            stored: The transforms of the stored configuration, if they were compiled with this example.
+            stored: The stored transforms whose scripts have already run on this example, so that they need not be compiled
+                again; empty when there are none.
         """
         context = CompileContext(self._validate_script, example, stored)
         compiled = [self._types[transform.type].compile(transform, context) for transform in transforms]

@@ -1,7 +1,7 @@
 """Removes data in both stores.
 
 The sets of filters in Redis are removed first, and then the rows in SQL that name the sets. So after an interruption,
-the next call completes the work. The API and the controller remove data, and this is the lowest room that knows both
+the next call completes the work. The API and the controller remove data, and this is the lowest package that knows both
 stores.
 """
 

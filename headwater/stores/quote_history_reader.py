@@ -1,6 +1,6 @@
 """Reads the price histories of quote tokens from the price store.
 
-The prices worker and the API both do so, and this is the lowest room that knows the store.
+The prices worker and the API both do so, and this is the lowest package that knows the store.
 """
 
 from collections import defaultdict

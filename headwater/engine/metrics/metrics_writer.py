@@ -9,7 +9,8 @@ partition from a worker to which the partition is not assigned any more.
 A worker acquires each assigned partition in the store, which returns the counted offset. Until then the partition is
 *unacquired*, and its records stay *uncounted*, because an earlier worker may have counted them. The worker keeps them,
 and counts them after it has acquired the partition. An unacquired partition is *full* when it has MAX_UNCOUNTED
-uncounted records: all its later records are new, and are counted immediately. An acquired partition is *catching up*
+uncounted records. A crash leaves fewer records between the committed and the counted offset, so all later records of
+the partition are new, and are counted immediately. An acquired partition is *catching up*
 while its records may be below the counted offset: before each write, their offsets are compared with it.
 
 While the store is unavailable, the metrics of each minute are kept in memory, and the write is retried after a delay.

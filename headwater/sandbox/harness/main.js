@@ -26,7 +26,8 @@ const evaluate = (compiled, context, options) => call(runInContext, compiled, co
 
 const REALM = compile(SOURCES.realm_setup), RECORDS = compile(SOURCES.records);
 const ADDITIONS = [SOURCES.stacks, SOURCES.builtin_class, SOURCES.web, SOURCES.console].map((text) => compile(text));
-// The entry point is a lexical binding in the script's realm. Its name can be neither listed nor guessed.
+// The harness calls into a realm through this object, a lexical binding in the script's realm. Its name can be neither
+// listed nor guessed. (The script's own entry point is `process` or `transform`.)
 const ENTRY_NAME = `h${secret}`, ENTRY = compile(`const ${ENTRY_NAME} = { __proto__: null, callback: null }; ${ENTRY_NAME}`);
 const CALL_ENTRY = compile(`${ENTRY_NAME}.callback()`);
 const FIND_SCRIPT = compile('typeof process === "function" ? process : typeof transform === "function" ? transform : undefined');

@@ -22,7 +22,8 @@
   const MAX_VALUES = 1000, MAX_PASSES = 16;
   // A call of the script that has asked for more values than this is stopped, and runs again with the answers.
   const MAX_ASKED_BEFORE_STOP = 64;
-  // A dry run, and a run with synchronous questions, stop after the current record once this much time has passed.
+  // A run with synchronous questions stops after the current record once this much time has passed. A dry run does so
+  // too, but V8 interrupts it earlier (DRY_RUN_LIMIT_MS in main.js).
   const SOFT_LIMIT_MS = 125;
   // Stored values have 1 to 1,024 characters, of at most two UTF-16 units each.
   const MAX_VALUE_UNITS = 2048, MAX_NAME_UNITS = 400;
@@ -44,8 +45,8 @@
 
   let script = null, trace = null, readPart = null, writeLines = null, askSync = null;
   // The current batch. Its text is read in parts. partFirstRows: the first row of each part; partLines: the lines of the
-  // current part, from the row `partFirstRow` to the row before `partEndRow`. longIntegerOffsets: by row 0, or where integers
-  // of 16 digits begin.
+  // current part, from the row `partFirstRow` to the row before `partEndRow`. longIntegerOffsets: for
+  // each row the offsets at which integers of 16 digits or more begin, or 0 when it has none.
   let partFirstRows = null, partNumber = 0, partLines = null, partFirstRow = 0, partEndRow = 0;
   let columns = null, longIntegerOffsets = null, slowRows = null, logs = null, datasets = null;
   // blocksForAnswers: whether `flow.contains` blocks until it has the true answer. outputUnits: the UTF-16 units of all

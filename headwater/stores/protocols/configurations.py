@@ -13,7 +13,7 @@ class FlowStore(Protocol):
     """The configurations of all owners.
 
     A Flow is one revision of a configuration, together with the configuration's id, name and tags.
-            A configuration that this version can't read is returned like any other; its `unreadable_reason` says why.
+    A configuration that this version can't read is returned like any other; its `unreadable_reason` says why.
     """
 
     def create(self, flow: Flow) -> None:

@@ -114,7 +114,8 @@ class SetCounts(Protocol):
 class UnsavedSets(Protocol):
     """The list of filter sets whose values are written before their revision is saved.
 
-    The sweeper removes sets of this list that an interrupted save left behind.
+    The controller's sweeper removes sets of this list that an interrupted save left behind, with
+    `stores.cleanup.remove_unsaved_sets`.
     """
 
     def add(self, set_ids: Iterable[SetId], now: datetime) -> None:

@@ -1,6 +1,6 @@
 """The tables. A change here needs a migration too; a test compares the two.
 
-Rows of deployments outlive their configurations, because the sweeper uses them to decide which resources on the broker
+Rows of deployments outlive their configurations, because the controller's sweeper uses them to decide which resources on the broker
 may be removed. So they have no foreign key to flows. The configuration of a deployment is in its desired revision,
 which `purge` keeps while the deployment is active.
 
@@ -184,6 +184,7 @@ deployment_revisions = Table(
     Column("deployment_id", ForeignKey("deployments.id", ondelete="CASCADE"), primary_key=True),
     Column("revision", Integer, primary_key=True),
     Column("stream", String, nullable=False),
+    # The number at the end of the name of the consumer group; see model.rollout.RolloutHistoryEntry.
     Column("source_epoch", Integer, nullable=False),
     Column("retired", Boolean, nullable=False, server_default=false()),
 )

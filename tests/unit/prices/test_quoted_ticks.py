@@ -20,7 +20,7 @@ from headwater.model.price.series import Tick
 from headwater.model.price.tick import TICKS_PARTITIONS, TICKS_TOPIC, encode_tick, key_of_quoted_ticks, partition_of
 from headwater.model.record import RecordBatch
 from headwater.prices.price_writer import PriceWriter
-from headwater.prices.quoted_ticks import MAX_AGE_MS, QUOTE_WINDOW_MS
+from headwater.prices.quoted_ticks import MAX_AGE_MS, LATE_USD_TICKS_MS
 from headwater.services.prices import PriceResult, Prices, Token
 from headwater.stores.protocols.prices import PriceStore
 from tests.examples import examples
@@ -30,7 +30,7 @@ from tests.support.prices import DAY, HOUR, MINUTE, brute_force, figures, in_usd
 START = 1_767_323_045_678
 TOKENS = ("0xaa", "0xbb", "So11")
 QUOTES = ("0xee", "0xff")
-SETTLED_BY = QUOTE_WINDOW_MS + 3 * MINUTE
+SETTLED_BY = LATE_USD_TICKS_MS + 3 * MINUTE
 
 
 class Fed(NamedTuple):
@@ -142,7 +142,9 @@ def arrive(worker: Worker, ticks: Sequence[Fed], draw: random.Random) -> None:
 
     Meanwhile the worker is killed at random.
     """
-    arrivals = sorted((draw.randrange(QUOTE_WINDOW_MS), fed) for fed in [*ticks, *draw.sample(ticks, len(ticks) // 5)])
+    arrivals = sorted(
+        (draw.randrange(LATE_USD_TICKS_MS), fed) for fed in [*ticks, *draw.sample(ticks, len(ticks) // 5)]
+    )
     for arrival, one in arrivals:
         worker.now = max(worker.now, START + arrival)
         worker.feed([one])
@@ -235,7 +237,7 @@ def test_a_tick_waits_for_its_quote() -> None:
     worker.feed([Fed("0xaa", (START - 1000, 0, 0.5), "0xee")])
     worker.store_all()
     assert worker.ask("0xaa").statuses == ["unknown_token"]
-    worker.now += QUOTE_WINDOW_MS - 1000
+    worker.now += LATE_USD_TICKS_MS - 1000
     worker.feed([Fed("0xee", (START - 2000, 0, 3000.0)), Fed("0xee", (START - 999, 0, 9000.0))])
     worker.store_all()
     [stats] = worker.ask("0xaa").stats

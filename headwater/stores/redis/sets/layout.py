@@ -19,12 +19,12 @@ bits      log2 of the number of buckets
 count     the number of values
 ver       the version, which each change raises by 1
 stamp     a random text for each version, because a server that lost its last writes assigns the same versions again
-hash_key  the key of the hash that distributes the values
+hash_key  the seed of the hash function that distributes the values over the buckets
 enc       the version of the encoding of values
 kind      the type of the buckets: "set" or "hash"
 
-One more key, in a slot of its own, is `{headwater}:replaced`: a sorted set of the names `kind:id` of the sets that were
-replaced or dropped, with the time of the last replacement or drop as score. A sweep looks for the leftovers of these
+One more key, in a slot of its own, is `{headwater}:replaced`: a sorted set of the names `fs:ID` and `ds:ID` of the sets
+that were replaced or dropped, with the time of the last replacement or drop as score. A sweep looks for the leftovers of these
 sets.
 
 Generation numbers start at a random number and grow by random steps. So neither a set that is removed and created

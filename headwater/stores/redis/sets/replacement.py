@@ -59,8 +59,9 @@ class Replacement:
     def write(self, values: Iterable[str]) -> SetWriteResult:
         """Replace all values.
 
-        Raises UploadAborted, RedisUnavailable, or what the iterable raises; then the set is unchanged. Only when the
-        reply to the last script is lost may the values have been replaced.
+        Raises UploadAborted when the set was removed meanwhile, or when another process took this replacement for
+        abandoned. Raises RedisUnavailable, or what the iterable raises. In all cases the set is unchanged; only when
+        the reply to the last script is lost may the values have been replaced.
         """
         sweep(self._client, self._keys, self._clock() - ABANDONED_AFTER_S)
         staged = self._begin()
