@@ -92,7 +92,7 @@ class LogLine(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Revision:
-    """A revision of a deployment: its pipeline, and the number in the name of its consumer group."""
+    """A revision of a deployment, with the number in the name of its consumer group."""
 
     number: int
     config: PipelineConfig

@@ -139,8 +139,8 @@ class Prices:
     def _evaluate(self, keys: Sequence[bytes], now: int) -> dict[bytes, _Evaluation]:
         """Evaluate tokens.
 
-        The prices of most tokens are in a single band, between two successive powers of two (model/price/band.py). These
-        tokens are evaluated together, by columns.
+        The prices of most tokens are in a single band, between two successive powers of two (model/price/band.py).
+        These tokens are evaluated together, by columns.
         """
         day_ago = TimeBucket(hour_of(now - DAY))
         stored = dict(zip(keys, self._store.look_up(keys, day_ago.hour), strict=True))

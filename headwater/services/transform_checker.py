@@ -68,7 +68,7 @@ class TransformChecker:
         pointer_of: PointerOf,
         findings: Findings,
     ) -> list[Transform]:
-        """Compile each transform, add the warnings to `findings`, and return the transforms to store.
+        """Compile the transforms, add warnings to `findings`, and return the transforms to store.
 
         A script is compiled, and runs once on the example record. Raises InvalidInput with the faults of all transforms.
 
