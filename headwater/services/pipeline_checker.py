@@ -169,7 +169,7 @@ class PipelineChecker:
             findings.add_fault(f"{PIPELINE}/source/type", detail)
         binding = self._bindings.find(sent.chain, sent.entity, zerolag=sent.is_zerolag)
         if binding is None:
-            detail = f"{sent.chain} {sent.entity} has no zerolag stream, the faster feed of the head, on this installation; use false"
+            detail = f"{sent.chain} {sent.entity} has no zerolag stream on this installation; use false"
             findings.add_fault(f"{PIPELINE}/source/is_zerolag", detail)
         if isinstance(binding, PubSubSubscription) and sent.start_at != "latest":
             detail = (
