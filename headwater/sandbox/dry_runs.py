@@ -31,6 +31,8 @@ class DryRunScheduler:
         """By script number: the number of dry runs in the present realm."""
         self._pauses: dict[int, int] = {}
         """By script number: the number of segments before the next dry run."""
+        self._failed: set[int] = set()
+        """The scripts whose last load or run in the realm for dry runs has failed."""
 
     def count_segment(self, script_number: int, record_count: int) -> bool:
         """Count a segment, and return whether it gets a dry run. Call it once per segment."""
@@ -46,8 +48,13 @@ class DryRunScheduler:
         self._dry_runs[script_number] = (dry_runs + 1) % _SEGMENTS_PER_REALM
         return dry_runs == 0
 
+    def has_failed(self, script_number: int) -> bool:
+        """Return whether the realm for dry runs of a script has failed since the last finished dry run."""
+        return script_number in self._failed
+
     def on_finished(self, script_number: int, *, has_asked: bool) -> None:
         """Pause the dry runs of a script that asked nothing in a dry run."""
+        self._failed.discard(script_number)
         if not has_asked:
             self._pauses[script_number] = _PAUSE_WITHOUT_QUESTIONS
 
@@ -57,3 +64,4 @@ class DryRunScheduler:
         Its realm could not be loaded, or the child died in a dry run.
         """
         self._pauses[script_number] = _PAUSE_AFTER_FAILURE
+        self._failed.add(script_number)

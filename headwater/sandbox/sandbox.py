@@ -262,13 +262,15 @@ class Sandbox:
     def _prepare_realm(self, child: SandboxedChild, script_batch: ScriptBatch, segment: Segment) -> int:
         """Return the number of the realm in which a segment runs. Raises ChildExited.
 
-        A slow record is measured in the realm for dry runs. If that realm can't be loaded, the record is measured in
-        the script's own realm, which is reloaded and so loses its state.
+        A slow record is measured in the realm for dry runs. If that realm can't be loaded, or has failed before and may
+        kill the child again, the record is measured in the script's own realm, which is reloaded and so loses its
+        state.
         """
         script_number = script_batch.script_number
         if segment.mode is not Mode.MEASURED:
             return script_number
-        if self._load_dry_run_realm(child, script_number, reload=False):
+        has_failed = self._dry_runs.has_failed(script_number)
+        if not has_failed and self._load_dry_run_realm(child, script_number, reload=False):
             return script_number | DRY_RUN_REALM_BIT
         self._reload(child, script_number)
         return script_number

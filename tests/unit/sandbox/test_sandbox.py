@@ -3,6 +3,7 @@
 Only an attacker in the child can break the protocol.
 """
 
+import itertools
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -256,6 +257,29 @@ def test_no_record_is_blamed_when_the_load_of_the_realm_for_dry_runs_kills_the_c
         job = sandbox.submit(number, batch(records))
         sandbox.wait(job)
         assert ([*job.outputs], job.crashed, sandbox.crash_events, modes) == (records, False, 0, [0])
+
+
+def test_a_slow_record_is_measured_in_its_own_realm_when_a_second_realm_kills_the_child(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    modes: list[int] = []
+    times = itertools.count()
+
+    def slow_at_first(kind: Kind, payload: bytes) -> list[Frame]:
+        modes.append(payload[2] & 3)
+        [text, summary] = echo(kind, payload)
+        return [text, summary._replace(payload=b"1 0 0 0 ") if len(modes) == 1 else summary]
+
+    stateful = "let n = 0; function process(r) { n++; return flow.contains('a', [n]) ? r : null; }"
+    children = [SlowDryRunChild(slow_at_first) for _ in range(3)]
+    for child in children:
+        monkeypatch.setattr(child, "cpu_s", lambda: next(times) * 0.06)
+    with sandbox_with(monkeypatch, *children) as sandbox:
+        number = sandbox.add(stateful, lambda query: [])
+        job = sandbox.submit(number, batch(lines({"n": 0})))
+        sandbox.wait(job)
+        assert ([*job.outputs], job.crashed) == (lines({"n": 0}), False)
+        assert len(modes) == 2
 
 
 def test_a_question_before_the_answer_to_the_last_one_breaks_the_protocol(monkeypatch: pytest.MonkeyPatch) -> None:
