@@ -142,7 +142,7 @@ def _pipeline_metrics(spec: WorkerSpec, slot: int, lookup_times: deque[float]) -
 
     The connection has a short time-out.
     """
-    group = f"{spec.worker_group}/{slot}" if isinstance(spec.source, PubSubPull) else spec.worker_group
+    group = f"{spec.source_group}/{slot}" if isinstance(spec.source, PubSubPull) else spec.source_group
     with closing(connect(spec.redis_url, reply_timeout_s=METRICS_WRITE_TIMEOUT_S)) as client:
         metrics_writer = MetricsWriter(
             RedisMetrics(client), deployment_id=spec.deployment_id, group=group, owner=secrets.token_hex(8)

@@ -22,8 +22,8 @@ from headwater.model.deployment import (
     output_topics,
     reader_user,
     sink_topic,
+    source_group,
     transactional_id_prefix,
-    worker_group,
     worker_user,
 )
 from headwater.model.price.tick import TICKS_PARTITIONS, TICKS_TOPIC
@@ -172,7 +172,7 @@ def worker_set(deployment: Deployment, revision: Revision, binding: Binding, set
 
     The hash covers the whole spec, so any change of it replaces the workers.
     """
-    group = worker_group(deployment.id, revision.source_epoch)
+    group = source_group(deployment.id, revision.source_epoch)
     own_user = {"username": worker_user(deployment.id), "password": deployment.worker_password}
     spec = WorkerSpec(
         deployment_id=deployment.id,
@@ -180,7 +180,7 @@ def worker_set(deployment: Deployment, revision: Revision, binding: Binding, set
         owner=deployment.owner,
         revision=revision.number,
         source_topic=binding_name(binding),
-        worker_group=group,
+        source_group=group,
         transforms=revision.config.transforms,
         sinks=[_sink_spec(deployment, sink) for sink in revision.config.sinks],
         dead_letter_topic=dead_letter_topic(deployment.config_id),

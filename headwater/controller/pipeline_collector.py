@@ -103,7 +103,7 @@ def _specs_by_cluster(snapshots: Sequence[WorkerSnapshot]) -> dict[KafkaAccess |
     specs_by_cluster: dict[KafkaAccess | None, dict[str, WorkerSpec]] = {}
     for spec in (snapshot.spec for snapshot in snapshots):
         if not isinstance(spec.source, PubSubPull):
-            specs_by_cluster.setdefault(spec.source, {})[spec.worker_group] = spec
+            specs_by_cluster.setdefault(spec.source, {})[spec.source_group] = spec
     return specs_by_cluster
 
 

@@ -307,6 +307,6 @@ def transactional_id_prefix(config_id: str) -> str:
     return f"headwater-{config_id}-"
 
 
-def worker_group(deployment_id: str, epoch: int) -> str:
+def source_group(deployment_id: str, epoch: int) -> str:
     """Return the workers' consumer group on the source topic. See Deployment.source_epoch."""
     return f"{worker_user(deployment_id)}.{epoch}"

@@ -51,7 +51,7 @@ class WorkerSpec(BaseModel):
 
     Attributes:
         source_topic: The topic of the source; for Pub/Sub, the name of the topic or of the subscription.
-        worker_group: The consumer group with which the worker reads the source topic.
+        source_group: The consumer group with which the worker reads the source topic.
         kafka: How to reach the Kafka cluster of this installation.
         redis_url: The URL of the sets and the metrics.
         chain: The chain of the stream.
@@ -69,7 +69,7 @@ class WorkerSpec(BaseModel):
     owner: str
     revision: int
     source_topic: str
-    worker_group: str
+    source_group: str
     transforms: list[Transform]
     sinks: list[SinkSpec]
     dead_letter_topic: str

@@ -49,7 +49,7 @@ class DryRunScheduler:
         return dry_runs == 0
 
     def has_failed(self, script_number: int) -> bool:
-        """Return whether the realm for dry runs of a script has failed since the last finished dry run."""
+        """Return whether a script's realm for dry runs has failed since the last finished dry run."""
         return script_number in self._failed
 
     def on_finished(self, script_number: int, *, has_asked: bool) -> None:

@@ -5,7 +5,7 @@ from typing import Literal
 
 import structlog
 
-from headwater.errors import DatabaseUnavailable, Unavailable
+from headwater.errors import DatabaseUnavailable, RedisUnavailable
 from headwater.model.audit import Action, Change, current_actor
 from headwater.model.value_sets import SetId
 from headwater.stores.protocols.audit import AuditLog
@@ -55,7 +55,7 @@ class AuditedSets:
         entry_id = self._audit.begin(Change(_ACTIONS[set_id.kind, verb], current_actor().owner, set_id.id))
         try:
             written = write()
-        except Unavailable:
+        except RedisUnavailable:
             raise
         except BaseException:
             self._complete(entry_id, "failed")

@@ -70,11 +70,12 @@ class TransformChecker:
     ) -> list[Transform]:
         """Compile the transforms, add warnings to `findings`, and return the transforms to store.
 
-        A script is compiled, and runs once on the example record. Raises InvalidInput with the faults of all transforms.
+        A script is compiled, and runs once on the example record. Raises InvalidInput with the faults of all
+        transforms.
 
         Args:
             example: An example record of the stream, as JSON text.
-            stored: The stored transforms whose scripts have already run on this example, so that they need not be compiled
+            stored: The stored transforms whose scripts have already run on this example, and so need not be compiled
                 again; empty when there are none.
         """
         context = CompileContext(self._validate_script, example, stored)

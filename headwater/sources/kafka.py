@@ -666,4 +666,4 @@ def build(spec: WorkerSpec, slot: int) -> KafkaSource:
     It is a static member, so that a restarted worker gets its partitions back.
     """
     access = spec.source if isinstance(spec.source, KafkaAccess) else spec.kafka
-    return KafkaSource(access, spec.source_topic, spec.worker_group, instance_id=f"{spec.config_id}-{slot}")
+    return KafkaSource(access, spec.source_topic, spec.source_group, instance_id=f"{spec.config_id}-{slot}")

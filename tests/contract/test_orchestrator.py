@@ -74,7 +74,7 @@ def worker_set(revision: int = 1, slots: int = 1, deployment_id: str = "d1") -> 
         owner="o",
         revision=revision,
         source_topic="in",
-        worker_group="wrk-d1.1",
+        source_group="wrk-d1.1",
         transforms=[],
         sinks=[],
         dead_letter_topic="dlq",

@@ -109,7 +109,7 @@ from headwater.orchestrators.cgroups import find_cgroups
 from tests.contract.test_orchestrator import process_orchestrator, ready, worker_set
 from tests.support.waiting import until
 path = pathlib.Path({str(tmp_path)!r})
-processes = process_orchestrator(path, cgroups=find_cgroups(path / "workers", 128 << 20))
+processes = process_orchestrator(path, groups=find_cgroups(path / "workers", 128 << 20))
 processes.ensure(worker_set())
 until(ready(processes, "hash1"))
 print("ready", flush=True)

@@ -70,7 +70,7 @@ def run_worker(spec: WorkerSpec, slot: int, reporter: HeartbeatReporter, plan: R
     topics = MemoryTopics(["dead"])
     delivery = AtLeastOnce([], DeadLetters("dead", spec.revision), lambda _: MemoryProducer(topics))
     metrics_writer = MetricsWriter(
-        MemoryMetrics(), deployment_id=spec.deployment_id, group=spec.worker_group, owner=str(slot)
+        MemoryMetrics(), deployment_id=spec.deployment_id, group=spec.source_group, owner=str(slot)
     )
     worker = Worker(source, [], delivery, PipelineMetrics(metrics_writer), reporter=reporter, plan=plan)
     signal.signal(signal.SIGTERM, lambda *_: worker.stop())

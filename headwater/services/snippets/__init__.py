@@ -83,4 +83,7 @@ def _shell_word(value: object) -> str:
 
 
 LITERALS: dict[str, Callable[[object], str]] = {"kcat": _shell_word}
-"""The functions that write a value as a literal, by language; other languages use JSON. A shell expands `$` inside of JSON's double quotes."""
+"""The functions that write a value as a literal, by language; other languages use JSON.
+
+A shell expands `$` inside of JSON's double quotes.
+"""

@@ -1,8 +1,8 @@
 """The tables. A change here needs a migration too; a test compares the two.
 
-Rows of deployments outlive their configurations, because the controller's sweeper uses them to decide which resources on the broker
-may be removed. So they have no foreign key to flows. The configuration of a deployment is in its desired revision,
-which `purge` keeps while the deployment is active.
+Rows of deployments outlive their configurations, because the controller's sweeper uses them to decide which resources
+on the broker may be removed. So they have no foreign key to flows. The configuration of a deployment is in its desired
+revision, which `purge` keeps while the deployment is active.
 
 Some tables and columns have older names in the database, which migrations don't change. The variables and the `key` of
 a column have the present names.

@@ -50,7 +50,7 @@ class Pipeline:
             owner="alice",
             revision=3,
             source_topic=self.source,
-            worker_group=self.group,
+            source_group=self.group,
             transforms=list(transforms),
             sinks=[SinkSpec(uid="s1", name="out", type="kafka", topic=self.sink)],
             dead_letter_topic=self.dead,

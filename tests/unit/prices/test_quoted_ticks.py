@@ -20,7 +20,7 @@ from headwater.model.price.series import Tick
 from headwater.model.price.tick import TICKS_PARTITIONS, TICKS_TOPIC, encode_tick, key_of_quoted_ticks, partition_of
 from headwater.model.record import RecordBatch
 from headwater.prices.price_writer import PriceWriter
-from headwater.prices.quoted_ticks import MAX_AGE_MS, LATE_USD_TICKS_MS
+from headwater.prices.quoted_ticks import LATE_USD_TICKS_MS, MAX_AGE_MS
 from headwater.services.prices import PriceResult, Prices, Token
 from headwater.stores.protocols.prices import PriceStore
 from tests.examples import examples

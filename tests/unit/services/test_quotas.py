@@ -1,7 +1,7 @@
 """The quota of set values is never exceeded by concurrent writes."""
 
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NoReturn
 
@@ -157,7 +157,7 @@ class TestReservations:
     ) -> None:
         add = scene.sets.add
 
-        def add_and_lose_the_database(set_id: SetId, values: Iterable[str]) -> SetWriteResult:
+        def add_and_lose_the_database(set_id: SetId, values: Sequence[str]) -> SetWriteResult:
             written = add(set_id, values)
             monkeypatch.setattr(scene.database.quotas, "sets", _unavailable)
             return written

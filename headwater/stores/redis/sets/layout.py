@@ -24,8 +24,8 @@ enc       the version of the encoding of values
 kind      the type of the buckets: "set" or "hash"
 
 One more key, in a slot of its own, is `{headwater}:replaced`: a sorted set of the names `fs:ID` and `ds:ID` of the sets
-that were replaced or dropped, with the time of the last replacement or drop as score. A sweep looks for the leftovers of these
-sets.
+that were replaced or dropped, with the time of the last replacement or drop as score. A sweep looks for the leftovers
+of these sets.
 
 Generation numbers start at a random number and grow by random steps. So neither a set that is removed and created
 again, nor a server that lost writes, uses the buckets of an old generation.
