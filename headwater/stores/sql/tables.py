@@ -119,6 +119,8 @@ flow_revisions = Table(
     Column("revision", Integer, primary_key=True),
     Column("config", Text, nullable=False),
     Column("saved_at", UtcDateTime, nullable=False),
+    # The id of the API key that saved the revision; empty for revisions of older versions.
+    Column("saved_by", String, nullable=False, server_default=""),
     Column("stored_bytes", BigInteger, nullable=False, server_default="0"),
     Column("script_bytes", BigInteger, nullable=False, server_default="0"),
     Column("workers", BigInteger, nullable=False, server_default="0"),
@@ -163,6 +165,12 @@ deployments = Table(
     Column("observed_credentials", Integer, nullable=False, server_default="1", key="observed_credentials_version"),
     Column("condition", String, nullable=False),
     Column("reason", Text, nullable=False),
+    # JSON, see model.positions: the offsets of a pipeline without workers, from which its next workers start.
+    Column("positions", Text),
+    # JSON, see model.positions: the last request to rewind, and the offsets before and after it.
+    Column("rewind", Text),
+    # JSON, see model.positions: the offsets that retention removed while the pipeline was paused.
+    Column("gaps", Text),
 )
 
 # The condition for a deployment to be active. It contains a literal instead of a parameter, because SQLite uses a
@@ -187,6 +195,27 @@ deployment_revisions = Table(
     # The number at the end of the name of the consumer group; see model.rollout.RolloutHistoryEntry.
     Column("source_epoch", Integer, nullable=False),
     Column("retired", Boolean, nullable=False, server_default=false()),
+    # When a deploy call requested this revision last, and the condition that its rollout reached.
+    Column("deployed_at", UtcDateTime),
+    Column("condition", String),
+)
+
+# `number` counts the redrives of a deployment; `selection` is JSON and names the requested letters (model.redrive).
+redrives = Table(
+    "redrives",
+    metadata,
+    Column("id", String, primary_key=True),
+    Column("flow_id", String, nullable=False, key="config_id"),
+    Column("deployment_id", ForeignKey("deployments.id", ondelete="CASCADE"), nullable=False, index=True),
+    Column("number", Integer, nullable=False),
+    Column("created_at", UtcDateTime, nullable=False),
+    Column("ended_at", UtcDateTime),
+    Column("state", String, nullable=False),
+    Column("selection", Text, nullable=False),
+    Column("requested", BigInteger, nullable=False),
+    Column("delivered", BigInteger, nullable=False),
+    Column("dropped", BigInteger, nullable=False),
+    Column("failed", BigInteger, nullable=False),
 )
 
 worker_states = Table(
