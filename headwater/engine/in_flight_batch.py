@@ -1,8 +1,10 @@
 """A batch on its way through the transforms of a pipeline."""
 
-from collections.abc import Iterable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from headwater.engine.transform_step import TransformStep
 from headwater.model.record import Failure, RecordBatch
 from headwater.transforms.base import PendingBatch, Transform
 
@@ -36,13 +38,19 @@ class InFlightBatch:
         output: The result of the last transform that has finished with the batch.
         finished_transforms: How many transforms have finished with the batch.
         failed_records: The records that a transform or sink could not process.
+        steps: What each finished transform did with the batch, for the metrics.
         logs: Lines that scripts wrote with `console.log`.
         read_at: When the batch was read, in monotonic seconds.
         total_wait_at_read_s: How long the worker had waited for Kafka or a store in total when it read the batch.
     """
 
     def __init__(
-        self, batch: RecordBatch, transforms: Sequence[Transform], read_at: float, total_wait_at_read_s: float = 0.0
+        self,
+        batch: RecordBatch,
+        transforms: Sequence[Transform],
+        read_at: float,
+        total_wait_at_read_s: float = 0.0,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.input = batch
         self.output = batch
@@ -50,7 +58,10 @@ class InFlightBatch:
         self.total_wait_at_read_s = total_wait_at_read_s
         self.finished_transforms = 0
         self.failed_records: list[FailedRecord] = []
+        self.steps: list[TransformStep] = []
         self.logs: list[str] = []
+        self._clock = clock
+        self._step_started_at = read_at
         self._transforms = transforms
         self._pending: PendingBatch | None = None
         self._dropped: set[int] = set()
@@ -68,6 +79,7 @@ class InFlightBatch:
         if not self.output or (self._dropped and self._dropped.issuperset(self.input.partitions)):
             self.finished_transforms = len(self._transforms)
         else:
+            self._step_started_at = self._clock()
             self._pending = self._transforms[self.finished_transforms].start(self.output)
 
     def step(self, *, wait: bool) -> bool:
@@ -86,6 +98,8 @@ class InFlightBatch:
         if not pending.done():
             return False
         result = pending.result()
+        took_s = self._clock() - self._step_started_at
+        self.steps.append(TransformStep.of(self._transforms[self.finished_transforms].uid, self.output, result, took_s))
         self.failed_records += self._locate(self.output, result.failures)
         self.logs += result.logs
         self.output = result.output
@@ -121,6 +135,7 @@ class InFlightBatch:
         if self._dropped:
             self.input, self.output = self.input.without(self._dropped), self.output.without(self._dropped)
             self.failed_records = [failed for failed in self.failed_records if failed.partition not in self._dropped]
+            self.steps = [step.filter(lambda partition, _: partition not in self._dropped) for step in self.steps]
 
     def next_offsets(self) -> dict[int, int]:
         """Return the next offset to read after this batch, by partition."""

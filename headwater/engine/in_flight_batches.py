@@ -1,7 +1,8 @@
 """Passes the batches in flight through the transforms, and bounds their number and size."""
 
+import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from headwater.engine.batch_sizer import BatchSizer
 from headwater.engine.in_flight_batch import InFlightBatch
@@ -24,13 +25,17 @@ class InFlightBatches:
 
     No batch overtakes an earlier one.
 
+    Args:
+        clock: Monotonic seconds.
+
     Attributes:
         sizer: Adapts the number of records in a batch.
     """
 
-    def __init__(self, transforms: Sequence[Transform]) -> None:
+    def __init__(self, transforms: Sequence[Transform], clock: Callable[[], float] = time.monotonic) -> None:
         self.sizer = BatchSizer()
         self._transforms = transforms
+        self._clock = clock
         self._batches: deque[InFlightBatch] = deque()
 
     def __len__(self) -> int:
@@ -67,7 +72,7 @@ class InFlightBatches:
 
         See InFlightBatch.total_wait_at_read_s.
         """
-        self._batches.append(InFlightBatch(batch, self._transforms, now, total_wait_s))
+        self._batches.append(InFlightBatch(batch, self._transforms, now, total_wait_s, self._clock))
 
     def advance(self, *, wait: bool) -> None:
         """Pass the batches on from transform to transform, as far as results are available.

@@ -79,7 +79,7 @@ class Worker:
         self._clock = clock
         self._sleep = sleep
         self._idle_poll_s = idle_poll_s
-        self._batches = InFlightBatches(transforms)
+        self._batches = InFlightBatches(transforms, clock)
         self._offsets = OffsetTracker()
         self._committer = Committer(
             source=source,

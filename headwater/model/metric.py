@@ -33,7 +33,22 @@ TimeType = Literal[
 ]
 """The metric types that are times, measured as histograms."""
 
+TransformCountType = Literal[
+    "received",  # records that the transform received
+    "sent",  # records that the transform passed on; a script may make several of one record
+    "dropped",  # received records without an output and without an error
+    "errors",  # received records that the transform could not process
+]
+"""The metric types of single transforms that count records."""
+TransformMetricType = Literal[
+    TransformCountType,
+    "processing_latency",  # the transform begins with a batch → its results are available, ms
+]
+"""The metric types of single transforms."""
+
 METRIC_TYPES: tuple[MetricType, ...] = get_args(MetricType)
+TRANSFORM_COUNT_TYPES: tuple[TransformCountType, ...] = get_args(TransformCountType)
+TRANSFORM_METRIC_TYPES: tuple[TransformMetricType, ...] = (*TRANSFORM_COUNT_TYPES, "processing_latency")
 COUNT_TYPES: tuple[CountType, ...] = get_args(CountType)
 TIME_TYPES: tuple[TimeType, ...] = get_args(TimeType)
 
@@ -45,6 +60,20 @@ _GAMMA = (1 + RELATIVE_ERROR) / (1 - RELATIVE_ERROR)
 _LOG_GAMMA = math.log(_GAMMA)
 
 RangeName = Literal["1h", "1d", "1w"]
+_TRANSFORM = "transform"
+
+
+def transform_metric_name(uid: str, metric_type: TransformMetricType) -> str:
+    """Return the name of a metric of one transform, among the named counts and times."""
+    return f"{_TRANSFORM}/{uid}/{metric_type}"
+
+
+def parse_transform_metric_name(name: str) -> tuple[str, TransformMetricType] | None:
+    """Return the uid and the metric type of a metric of one transform; None for any other name."""
+    kind, _, uid_and_type = name.partition("/")
+    uid, _, text = uid_and_type.rpartition("/")
+    metric_type = next((known for known in TRANSFORM_METRIC_TYPES if known == text), None)
+    return (uid, metric_type) if kind == _TRANSFORM and metric_type is not None else None
 
 
 def bin_value(bin_: int) -> float:
@@ -94,6 +123,10 @@ class Histogram(Counter[int]):
 
 Counts = Mapping[CountType, int]
 Times = Mapping[TimeType, Histogram]
+NamedCounts = Mapping[str, int]
+"""Further counts by name. A name contains a slash, which no metric type does, and no colon."""
+NamedTimes = Mapping[str, Histogram]
+"""Further times by name, like NamedCounts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,10 +136,14 @@ class PartitionCounts:
     Attributes:
         end: The offset after the last counted record of the partition.
         counts: How many records were counted since the last write.
+        named: Further counts since the last write, which the store adds to the same intervals.
+        totals: Further counts since the last write, which the store adds up since the deployment began.
     """
 
     end: int
     counts: Counts
+    named: NamedCounts = field(default_factory=dict)
+    totals: NamedCounts = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,25 +154,42 @@ class MetricsDelta:
         minute: The start of the minute in which the records were counted, in seconds since the epoch.
         partitions: The counts by partition.
         times: The histograms of times.
+        named_times: Further histograms of times.
     """
 
     minute: int
     partitions: Mapping[int, PartitionCounts]
     times: Times
+    named_times: NamedTimes = field(default_factory=dict)
 
 
 @dataclass(slots=True)
 class Interval:
-    """The metrics of one time interval."""
+    """The metrics of one time interval.
+
+    Attributes:
+        counts: The counts by metric type.
+        times: The histograms of times by metric type.
+        named: Further counts, see NamedCounts.
+        named_times: Further histograms of times.
+    """
 
     counts: Counter[CountType] = field(default_factory=Counter)
     times: dict[TimeType, Histogram] = field(default_factory=dict)
+    named: Counter[str] = field(default_factory=Counter)
+    named_times: dict[str, Histogram] = field(default_factory=dict)
 
     def add(self, counts: Counts, times: Times) -> None:
         """Add counts and times."""
         self.counts.update(counts)
         for name, histogram in times.items():
             self.times.setdefault(name, Histogram()).update(histogram)
+
+    def add_named(self, counts: NamedCounts, times: NamedTimes) -> None:
+        """Add further counts and times."""
+        self.named.update(counts)
+        for name, histogram in times.items():
+            self.named_times.setdefault(name, Histogram()).update(histogram)
 
 
 @dataclass(frozen=True, slots=True)

@@ -194,8 +194,10 @@ class TransformResult:
         output: The records for the next transform or the sinks.
         failures: The records of the input that the transform could not process.
         logs: Lines that scripts wrote with `console.log`.
+        source_rows: The row of the input from which each output was made; None when no record has several outputs.
     """
 
     output: RecordBatch
     failures: list[Failure] = field(default_factory=list)
     logs: list[str] = field(default_factory=list)
+    source_rows: RowIndexes | None = None

@@ -128,8 +128,10 @@ def _to_result(script_batch: ScriptBatch, uid: str) -> TransformResult:
     failures = sorted(
         Failure(row, f.error, f.message, uid, f.line, f.column, f.attempts) for row, f in script_batch.failures.items()
     )
-    to_batch = _batch_with_multiple_outputs if script_batch.has_multiple_outputs else _batch_with_single_outputs
-    return TransformResult(to_batch(script_batch), failures, script_batch.logs)
+    if not script_batch.has_multiple_outputs:
+        return TransformResult(_batch_with_single_outputs(script_batch), failures, script_batch.logs)
+    output, source_rows = _batch_with_multiple_outputs(script_batch)
+    return TransformResult(output, failures, script_batch.logs, source_rows)
 
 
 def _batch_with_single_outputs(script_batch: ScriptBatch) -> RecordBatch:
@@ -143,8 +145,8 @@ def _batch_with_single_outputs(script_batch: ScriptBatch) -> RecordBatch:
     return output_batch if len(rows_with_output) == len(batch) else output_batch.take(rows_with_output)
 
 
-def _batch_with_multiple_outputs(script_batch: ScriptBatch) -> RecordBatch:
-    """Return the outputs as a batch, when a record may have more than one output."""
+def _batch_with_multiple_outputs(script_batch: ScriptBatch) -> tuple[RecordBatch, RowIndexes]:
+    """Return the outputs as a batch, and the row of the source record of each, when a record may have several."""
     lines = cast("Iterable[bytes]", script_batch.outputs)
     outputs = [line.split(OUTPUT_SEPARATOR) if line else [] for line in lines]
     rows = RowIndexes("i", [row for row, values in enumerate(outputs) for _ in values])
@@ -152,7 +154,7 @@ def _batch_with_multiple_outputs(script_batch: ScriptBatch) -> RecordBatch:
     batch = script_batch.batch.take(rows)
     indexes = Int64Column("q", map(output_index, batch.indexes, numbers))
     values = BytesColumn.of(chain.from_iterable(outputs))
-    return replace(batch, values=values, indexes=indexes, for_script=script_batch.feeds_script)
+    return replace(batch, values=values, indexes=indexes, for_script=script_batch.feeds_script), rows
 
 
 def build(config: V8Transform, context: TransformContext) -> V8Script:

@@ -80,6 +80,41 @@ def test_counts_and_times_add_up_at_each_resolution(store: MetricStore) -> None:
         )
 
 
+def test_named_metrics_add_up_at_each_resolution(store: MetricStore) -> None:
+    counts = {"a/b": 2, "a/none": 0}
+    for end in (5, 9):
+        delta = MetricsDelta(MINUTE, {0: PartitionCounts(end, {}, counts)}, {}, {"a/time": Histogram({3: 1, 8: 2})})
+        assert store.write(ID, GROUP, "a", delta) == frozenset()
+    for time_range in TIME_RANGES:
+        (interval,) = store.read(ID, time_range, NOW).values()
+        assert {name: count for name, count in interval.named.items() if count} == {"a/b": 4}
+        assert interval.named_times == {"a/time": {3: 2, 8: 4}}
+        assert not interval.counts.total()
+        assert not interval.times
+
+
+def test_totals_add_up_once_and_are_dropped(store: MetricStore) -> None:
+    store.acquire_partitions(ID, GROUP, "a", [0, 1])
+    first = MetricsDelta(MINUTE - 86_400, {0: PartitionCounts(5, {}, {}, {"x": 1}), 1: PartitionCounts(2, {})}, {})
+    second = MetricsDelta(MINUTE, {1: PartitionCounts(9, {"messages_received": 2}, {"a/b": 1}, {"x": 2, "y": 7})}, {})
+    for write in (first, first, second, second):
+        assert store.write(ID, GROUP, "a", write) == frozenset()
+    store.acquire_partitions(ID, GROUP, "b", [0])
+    assert store.write(ID, GROUP, "a", MetricsDelta(MINUTE, {0: PartitionCounts(6, {}, {}, {"x": 1})}, {})) == {0}
+    assert store.totals(ID) == {"x": 3, "y": 7}
+    assert store.totals("another") == {}
+    assert (total(store), store.read(ID, HOUR, NOW)[MINUTE].named["a/b"]) == (2, 1)
+    store.drop(ID)
+    assert store.totals(ID) == {}
+
+
+def test_more_names_than_one_command_may_have(store: MetricStore) -> None:
+    names = {f"transform/{number}/received": number + 1 for number in range(1_200)}
+    store.write(ID, GROUP, "a", MetricsDelta(MINUTE, {0: PartitionCounts(1, {}, names, names)}, {}))
+    assert store.read(ID, HOUR, NOW)[MINUTE].named == names
+    assert store.totals(ID) == names
+
+
 def test_only_the_range_is_read(store: MetricStore) -> None:
     for age in (8 * 24 * 3600, 25 * 3600, 60 * 60, 59 * 60, 0):
         store.write(ID, GROUP, "a", measured({0: received(10**9 - age, 1)}, MINUTE - age))

@@ -37,7 +37,7 @@ MIN_RETRY_S, MAX_RETRY_S = 1.0, 10.0
 """The delay before a retry after a failed write, at first and at most."""
 MAX_WRITES_AT_ONCE = 100
 MAX_UNCOUNTED = 200_000
-"""How many uncounted records of a partition are kept, at 16 to 32 bytes each.
+"""How many uncounted records of a partition are kept, at 16 bytes for each transform that changes the batch.
 
 A crash leaves fewer records between the committed and the counted offset.
 """
@@ -144,7 +144,7 @@ class MetricsWriter:
             uncounted=[batch.filter(lambda p, _: p not in waiting) for batch in metrics.uncounted]
         )
         waiting_batches = [batch.filter(lambda p, _: p in waiting) for batch in metrics.uncounted]
-        metrics.uncounted = [batch for batch in waiting_batches if batch]
+        metrics.uncounted = [batch for batch in waiting_batches if batch.record_count]
         self._add_uncounted_records(metrics)
         self._count_uncounted(acquired, self._counted_offsets | {p: self._own_offsets[p] for p in full})
         metrics.add(acquired)
@@ -161,7 +161,7 @@ class MetricsWriter:
         When a partition becomes full, the worker has counted up to the last of its uncounted records.
         """
         for batch in metrics.uncounted:
-            self._uncounted_records.update(count_values(batch.partitions))
+            self._uncounted_records.update(count_values(batch.read.partitions))
             full = self._full_partitions()
             self._extend_own_offsets({p: end for p, end in batch.end_offsets().items() if p in full})
 

@@ -1,14 +1,16 @@
 """Counts and times of produced records that are not written to the metric store yet."""
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import compress
 from typing import NamedTuple
 
-from headwater.engine.in_flight_batch import InFlightBatch
-from headwater.model.metric import CountType, Histogram, MetricsDelta, PartitionCounts, TimeType
-from headwater.model.record import Failure, Int64Column, count_values
+from headwater.engine.in_flight_batch import FailedRecord, InFlightBatch
+from headwater.engine.metrics.record_counts import RecordCounts
+from headwater.engine.metrics.transform_counter import TransformCounter
+from headwater.engine.transform_step import PositionPredicate, RecordPositions, TransformStep
+from headwater.model.metric import Histogram, MetricsDelta, TimeType
+from headwater.model.record import Failure, count_values
 from headwater.sources.base import Positions
 
 
@@ -16,20 +18,20 @@ class ProducedBatch(NamedTuple):
     """The positions of the source records of a produced batch, as columns that can be filtered.
 
     Attributes:
-        partitions: The partitions of the records that were read.
-        offsets: The offsets of the records that were read.
-        output_partitions: The partitions of the source records of the outputs.
-        output_offsets: The offsets of the source records of the outputs.
-        failures: The partition and offset of each failed record, and whether it failed in a sink, not in a transform.
+        read: The records that were read.
+        outputs: The source records of the outputs.
+        transform_failures: The records that a transform could not process.
+        sink_failures: The records that a sink could not take.
         sink_count: How many sinks each output was sent to.
+        steps: What each transform did with the batch.
     """
 
-    partitions: Int64Column
-    offsets: Int64Column
-    output_partitions: Int64Column
-    output_offsets: Int64Column
-    failures: Sequence[tuple[int, int, bool]]
+    read: RecordPositions
+    outputs: RecordPositions
+    transform_failures: Sequence[FailedRecord]
+    sink_failures: Sequence[FailedRecord]
     sink_count: int
+    steps: Sequence[TransformStep] = ()
 
     @classmethod
     def of(cls, in_flight: InFlightBatch, produced: int, sink_failures: Sequence[Failure]) -> "ProducedBatch":
@@ -40,47 +42,51 @@ class ProducedBatch(NamedTuple):
             produced: The first result of `deliver`.
             sink_failures: The second result of `deliver`.
         """
-        source, output, failed_records = in_flight.input, in_flight.output, in_flight.failed_records
+        output, failed_records = in_flight.output, in_flight.failed_records
         # The failures of transforms come before the failures of sinks.
         first_sink_failure = len(failed_records) - len(sink_failures)
-        failures = [
-            (failed.partition, failed.offset, number >= first_sink_failure)
-            for number, failed in enumerate(failed_records)
-        ]
-        sink_count = (produced + len(sink_failures)) // len(output) if output else 0
-        return cls(source.partitions, source.offsets, output.partitions, output.offsets, failures, sink_count)
+        return cls(
+            RecordPositions.of(in_flight.input),
+            RecordPositions.of(output),
+            failed_records[:first_sink_failure],
+            failed_records[first_sink_failure:],
+            (produced + len(sink_failures)) // len(output) if output else 0,
+            in_flight.steps,
+        )
 
-    def __len__(self) -> int:
-        return len(self.partitions)
+    @property
+    def record_count(self) -> int:
+        """The number of records that were read."""
+        return len(self.read.partitions)
 
-    def filter(self, predicate: Callable[[int, int], bool]) -> "ProducedBatch":
-        """Return the records for which `predicate(partition, offset)` is true."""
-        read = [predicate(*position) for position in zip(self.partitions, self.offsets, strict=True)]
-        output = [predicate(*position) for position in zip(self.output_partitions, self.output_offsets, strict=True)]
+    def filter(self, predicate: PositionPredicate) -> "ProducedBatch":
+        """Return the records that the predicate selects."""
         return ProducedBatch(
-            Int64Column("q", compress(self.partitions, read)),
-            Int64Column("q", compress(self.offsets, read)),
-            Int64Column("q", compress(self.output_partitions, output)),
-            Int64Column("q", compress(self.output_offsets, output)),
-            [failure for failure in self.failures if predicate(failure[0], failure[1])],
+            self.read.filter(predicate),
+            self.outputs.filter(predicate),
+            [failed for failed in self.transform_failures if predicate(failed.partition, failed.offset)],
+            [failed for failed in self.sink_failures if predicate(failed.partition, failed.offset)],
             self.sink_count,
+            [step.filter(predicate) for step in self.steps],
         )
 
     def end_offsets(self) -> Positions:
         """Return the position after the last record of each partition."""
-        return {p: offset + 1 for p, offset in dict(zip(self.partitions, self.offsets, strict=True)).items()}
+        return {p: offset + 1 for p, offset in dict(zip(*self.read, strict=True)).items()}
 
-    def counts(self) -> dict[int, Counter[CountType]]:
-        """Return the counts of each partition."""
-        received = count_values(self.partitions)
-        outputs = received if self.output_partitions is self.partitions else count_values(self.output_partitions)
-        counts: dict[int, Counter[CountType]] = {
-            p: Counter({"messages_received": n, "messages_sent": outputs[p] * self.sink_count})
+    def counts(self) -> dict[int, RecordCounts]:
+        """Return the counts of each partition, without those of single transforms."""
+        received = count_values(self.read.partitions)
+        outputs = received if self.outputs.partitions is self.read.partitions else count_values(self.outputs.partitions)
+        counts = {
+            p: RecordCounts(Counter({"messages_received": n, "messages_sent": outputs[p] * self.sink_count}))
             for p, n in received.items()
         }
-        for partition, _, by_sink in self.failures:
-            counts[partition]["output_error" if by_sink else "processor_error"] += 1
-            counts[partition]["messages_sent"] -= by_sink
+        for failed in self.transform_failures:
+            counts[failed.partition].counts["processor_error"] += 1
+        for failed in self.sink_failures:
+            counts[failed.partition].counts["output_error"] += 1
+            counts[failed.partition].counts["messages_sent"] -= 1
         return counts
 
 
@@ -90,21 +96,37 @@ class PendingMetrics:
 
     Attributes:
         counts: The counts of each partition.
+        transforms: The counts of single transforms, which `to_delta` adds to `counts`.
         end_offsets: By partition, the position up to which records are counted.
         times: The histograms of times.
+        named_times: Further histograms of times, by name.
         uncounted: Batches of which some records may already be counted in the metric store.
     """
 
-    counts: dict[int, Counter[CountType]] = field(default_factory=dict)
+    counts: dict[int, RecordCounts] = field(default_factory=dict)
+    transforms: TransformCounter = field(default_factory=TransformCounter)
     end_offsets: Positions = field(default_factory=dict)
     times: dict[TimeType, Histogram] = field(default_factory=dict)
+    named_times: dict[str, Histogram] = field(default_factory=dict)
     uncounted: list[ProducedBatch] = field(default_factory=list)
 
-    def count(self, counts: Mapping[int, Counter[CountType]], end_offsets: Positions) -> None:
-        """Add the counts of a batch by partition. `end_offsets` are the positions after the batch."""
+    def count(
+        self, counts: Mapping[int, RecordCounts], end_offsets: Positions, steps: Sequence[TransformStep] = ()
+    ) -> None:
+        """Count a batch.
+
+        Args:
+            counts: The counts of the batch by partition.
+            end_offsets: The positions after the batch.
+            steps: What each transform did with the batch.
+        """
         for partition, partition_counts in counts.items():
-            self.counts.setdefault(partition, Counter()).update(partition_counts)
+            self._add_counts(partition, partition_counts)
             self._extend_to(partition, end_offsets[partition])
+        self.transforms.add(steps)
+
+    def _add_counts(self, partition: int, counts: RecordCounts) -> None:
+        self.counts.setdefault(partition, RecordCounts()).add(counts)
 
     def _extend_to(self, partition: int, end: int) -> None:
         self.end_offsets[partition] = max(end, self.end_offsets.get(partition, 0))
@@ -112,6 +134,10 @@ class PendingMetrics:
     def time(self, name: TimeType) -> Histogram:
         """Return the histogram of a metric."""
         return self.times.setdefault(name, Histogram())
+
+    def named_time(self, name: str) -> Histogram:
+        """Return the histogram of a further metric."""
+        return self.named_times.setdefault(name, Histogram())
 
     def count_uncounted(self, counted_offsets: Mapping[int, int]) -> Positions:
         """Count the uncounted records from `counted_offsets` on.
@@ -125,12 +151,13 @@ class PendingMetrics:
         for batch in self.uncounted:
             batch_ends |= batch.end_offsets()
             new_records = batch.filter(lambda partition, offset: offset >= counted_offsets.get(partition, 0))
-            self.count(new_records.counts(), new_records.end_offsets())
+            self.count(new_records.counts(), new_records.end_offsets(), new_records.steps)
         self.uncounted.clear()
         return batch_ends
 
     def drop(self, partitions: Collection[int]) -> None:
         """Discard the counts of these partitions."""
+        self.transforms.drop(partitions)
         for partition in partitions:
             self.counts.pop(partition, None)
             self.end_offsets.pop(partition, None)
@@ -146,13 +173,18 @@ class PendingMetrics:
     def add(self, later: "PendingMetrics") -> None:
         """Add the metrics of records that were produced later."""
         for partition, counts in later.counts.items():
-            self.counts.setdefault(partition, Counter()).update(counts)
+            self._add_counts(partition, counts)
             self._extend_to(partition, later.end_offsets[partition])
+        self.transforms.add_counts(later.transforms)
         for name, histogram in later.times.items():
             self.time(name).update(histogram)
+        for named, histogram in later.named_times.items():
+            self.named_time(named).update(histogram)
         self.uncounted += later.uncounted
 
     def to_delta(self, minute: int) -> MetricsDelta:
         """Return the metrics, without the uncounted records, as one write for the metric store."""
-        counts = {p: PartitionCounts(self.end_offsets[p], counts) for p, counts in self.counts.items()}
-        return MetricsDelta(minute, counts, self.times)
+        for partition, named in self.transforms.take().items():
+            self.counts[partition].named.update(named)
+        counts = {p: counts.up_to(self.end_offsets[p]) for p, counts in self.counts.items()}
+        return MetricsDelta(minute, counts, self.times, self.named_times)

@@ -14,7 +14,9 @@ from headwater.engine.in_flight_batch import InFlightBatch
 from headwater.engine.metrics.event_time import EventTime
 from headwater.engine.metrics.metrics_writer import MetricsWriter
 from headwater.engine.metrics.pending_metrics import PendingMetrics, ProducedBatch
-from headwater.model.metric import CountType, Histogram, TimeType
+from headwater.engine.metrics.transform_counter import TransformCounter
+from headwater.engine.metrics.transform_times import TransformTimes
+from headwater.model.metric import CountType, Histogram, TimeType, transform_metric_name
 from headwater.model.record import Failure, count_values
 from headwater.model.value_sets import SetId
 from headwater.sources.base import Positions
@@ -70,6 +72,8 @@ class PipelineMetrics:
         totals: The counts of all records that this worker has committed. They include records that an earlier worker
             has already counted in the metric store.
         times: The times of these records.
+        transform_totals: The counts of single transforms for these records, by name (see transform_metric_name).
+        transform_times_ms: By uid of a transform, the sum of the processing latencies of its records.
         batches: How many batches this worker has committed.
         rewinds: How often this worker has read records again after a rejection.
     """
@@ -83,6 +87,8 @@ class PipelineMetrics:
     ) -> None:
         self.totals: Counter[CountType] = Counter()
         self.times: dict[TimeType, Histogram] = {}
+        self.transform_totals: Counter[str] = Counter()
+        self.transform_times_ms: dict[str, float] = {}
         self.batches = 0
         self.rewinds = 0
         self._writer = metrics_writer
@@ -90,6 +96,7 @@ class PipelineMetrics:
         self._lookup_times = deque[float]() if lookup_times is None else lookup_times
         self._clock = clock
         self._pending = PendingMetrics()
+        self._transform_times = TransformTimes()
         self._acknowledged: list[tuple[float, _UnacknowledgedBatch]] = []
         self._clear_uncommitted()
 
@@ -111,6 +118,7 @@ class PipelineMetrics:
         self._writer.on_revoked(partitions)
         for partition in partitions:
             self._uncommitted_totals.pop(partition, None)
+        self._uncommitted_transforms.drop(partitions)
 
     def on_produced(
         self, in_flight: InFlightBatch, positions: Positions, produced: int, failures: list[Failure], took_s: float
@@ -127,14 +135,16 @@ class PipelineMetrics:
         batch = ProducedBatch.of(in_flight, produced, failures)
         counts = batch.counts()
         for partition, partition_counts in counts.items():
-            self._uncommitted_totals.setdefault(partition, Counter()).update(partition_counts)
+            self._uncommitted_totals.setdefault(partition, Counter()).update(partition_counts.counts)
+        self._uncommitted_transforms.add(batch.steps)
         self._uncommitted_batches += 1
         if self._writer.are_all_new(positions):
-            self._pending.count(counts, positions)
+            self._pending.count(counts, positions, batch.steps)
         else:
             self._pending.uncounted.append(batch)
-        if batch:
-            self._pending.time("processing_latency").add(1000 * took_s, len(batch))
+        if batch.record_count:
+            self._pending.time("processing_latency").add(1000 * took_s, batch.record_count)
+            self._transform_times.add(batch.steps)
         self._produced += produced + len(in_flight.failed_records)
         if in_flight.output:
             self._unacknowledged.append(
@@ -201,12 +211,18 @@ class PipelineMetrics:
     def _hand_over(self) -> None:
         """Pass the pending metrics to the metrics writer."""
         self._measure_acknowledged()
+        self._measure_transforms()
         pending, self._pending = self._pending, PendingMetrics()
         for name, histogram in pending.times.items():
             self.times.setdefault(name, Histogram()).update(histogram)
         pending.times.pop("lookup_latency", None)
         if pending.counts or pending.uncounted or pending.times:
             self._writer.add(int(self._clock()) // MINUTE_S * MINUTE_S, pending)
+
+    def _measure_transforms(self) -> None:
+        for uid, times in self._transform_times.take().items():
+            self._pending.named_time(transform_metric_name(uid, "processing_latency")).add_many(*times)
+            self.transform_times_ms[uid] = self.transform_times_ms.get(uid, 0.0) + times.total_ms
 
     def after_commit(self, *, write_now: bool) -> None:
         """Add the committed records to the totals.
@@ -217,6 +233,8 @@ class PipelineMetrics:
         self.on_acknowledged(0)
         for counts in self._uncommitted_totals.values():
             self.totals.update(counts)
+        for named in self._uncommitted_transforms.take().values():
+            self.transform_totals.update(named)
         self.batches += self._uncommitted_batches
         self._clear_uncommitted()
         self._hand_over()
@@ -235,12 +253,14 @@ class PipelineMetrics:
         """
         self.rewinds += 1
         self._pending = PendingMetrics()
+        self._transform_times = TransformTimes()
         self._acknowledged.clear()
         self._writer.on_rewind(positions)
         self._clear_uncommitted()
 
     def _clear_uncommitted(self) -> None:
         self._uncommitted_totals: dict[int, Counter[CountType]] = {}
+        self._uncommitted_transforms = TransformCounter()
         self._uncommitted_batches = 0
         self._unacknowledged: deque[_UnacknowledgedBatch] = deque()
         self._produced = 0

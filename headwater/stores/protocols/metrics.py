@@ -3,15 +3,15 @@
 from collections.abc import Collection, Mapping
 from typing import Protocol
 
-from headwater.model.metric import Interval, MetricsDelta, TimeRange
+from headwater.model.metric import Interval, MetricsDelta, NamedCounts, TimeRange
 
 
 class MetricStore(Protocol):
     """The metrics of deployments. Workers write them, and the API reads them.
 
     Counts are exact: for each partition of a consumer group, the store records which worker may write its counts, and
-    the counted offset, which is the offset up to which records are counted. Metrics expire some time after the end of
-    the last time range that contains them.
+    the counted offset, which is the offset up to which records are counted. Metrics except totals expire some time
+    after the end of the last time range that contains them.
     """
 
     def acquire_partitions(
@@ -36,6 +36,9 @@ class MetricStore(Protocol):
 
         Empty intervals are left out.
         """
+
+    def totals(self, deployment_id: str) -> NamedCounts:
+        """Return the totals of a deployment by name. They never expire; `drop` removes them."""
 
     def last_progress(self, deployment_id: str) -> float | None:
         """Return when a counted offset last advanced, in seconds since the epoch.

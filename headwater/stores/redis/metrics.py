@@ -6,9 +6,11 @@ All keys of a deployment share one hash tag, so that one script can write all of
                              `GROUP/PARTITION:mark` is its counted offset, and `at` is the time at which a counted
                              offset last advanced
 {dm:ID}:RES:START    hash    one interval of RES seconds: the count of each metric `NAME`, and for each histogram of
-                             times the count of each bin `NAME:BIN`
+                             times the count of each bin `NAME:BIN`. A name with a slash is one of the named metrics
+                             (model/metric.py), any other name is a metric type
+{dm:ID}:totals       hash    the totals since the deployment began: the count of each `NAME`
 
-Every key expires some time after the end of the last time range that contains it.
+Every key except the totals expires some time after the end of the last time range that contains it.
 """
 
 import time
@@ -17,10 +19,13 @@ from typing import cast
 
 from headwater.model.metric import (
     TIME_RANGES,
+    Counts,
     CountType,
     Histogram,
     Interval,
     MetricsDelta,
+    NamedCounts,
+    NamedTimes,
     PartitionCounts,
     TimeRange,
     Times,
@@ -58,8 +63,9 @@ class RedisMetrics:
         args: list[Argument] = [writer, _OWNERSHIP_TTL_MS, *_TTL_MS, len(delta.partitions)]
         for partition, counts in delta.partitions.items():
             args += _count_arguments(f"{group}/{partition}", counts)
-        args += _time_arguments(delta.times)
-        rejected: list[bytes] = self._client.run(_WRITE, [_ownership_key(deployment_id), *interval_keys], args)
+        args += [*_time_arguments(delta.times), *_time_arguments(delta.named_times)]
+        keys = [_ownership_key(deployment_id), *interval_keys, _totals_key(deployment_id)]
+        rejected: list[bytes] = self._client.run(_WRITE, keys, args)
         return frozenset(int(field.rpartition(b"/")[2]) for field in rejected)
 
     def read(self, deployment_id: str, time_range: TimeRange, now_s: float) -> Mapping[int, Interval]:
@@ -68,6 +74,11 @@ class RedisMetrics:
         commands = [("HGETALL", _interval_key(deployment_id, time_range, start)) for start in starts]
         replies = self._client.pipeline(commands)
         return {start: _interval(reply) for start, reply in zip(starts, replies, strict=True) if reply}
+
+    def totals(self, deployment_id: str) -> NamedCounts:
+        """See MetricStore."""
+        (reply,) = self._client.pipeline([("HGETALL", _totals_key(deployment_id))])
+        return {name.decode(): int(count) for name, count in zip(reply[::2], reply[1::2], strict=True)}
 
     def last_progress(self, deployment_id: str) -> float | None:
         """See MetricStore."""
@@ -85,11 +96,15 @@ class RedisMetrics:
             for time_range in TIME_RANGES
             for start in _stored_starts(time_range, now_s)
         )
-        self._client.call("UNLINK", _ownership_key(deployment_id), *interval_keys)
+        self._client.call("UNLINK", _ownership_key(deployment_id), _totals_key(deployment_id), *interval_keys)
 
 
 def _ownership_key(deployment_id: str) -> str:
     return f"{{dm:{deployment_id}}}:who"
+
+
+def _totals_key(deployment_id: str) -> str:
+    return f"{{dm:{deployment_id}}}:totals"
 
 
 def _interval_key(deployment_id: str, time_range: TimeRange, time_s: int) -> str:
@@ -106,14 +121,20 @@ def _stored_starts(time_range: TimeRange, now_s: float) -> Iterable[int]:
 
 
 def _count_arguments(field: str, counts: PartitionCounts) -> list[Argument]:
+    of_interval = [*_name_arguments(counts.counts), *_name_arguments(counts.named)]
+    of_totals = _name_arguments(counts.totals)
+    return [field, counts.end, len(of_interval), *of_interval, len(of_totals), *of_totals]
+
+
+def _name_arguments(counts: Counts | NamedCounts) -> list[Argument]:
     arguments: list[Argument] = []
-    for name, count in counts.counts.items():
+    for name, count in counts.items():
         if count:
             arguments += (name, count)
-    return [field, counts.end, len(arguments), *arguments]
+    return arguments
 
 
-def _time_arguments(times: Times) -> list[Argument]:
+def _time_arguments(times: Times | NamedTimes) -> list[Argument]:
     arguments: list[Argument] = []
     for name, histogram in times.items():
         for bin_, count in histogram.items():
@@ -126,8 +147,12 @@ def _interval(reply: Sequence[bytes]) -> Interval:
     interval = Interval()
     for field, count in zip(reply[::2], reply[1::2], strict=True):
         name, _, bin_ = field.decode().partition(":")
-        if bin_:
+        if bin_ and "/" in name:
+            interval.named_times.setdefault(name, Histogram())[int(bin_)] = int(count)
+        elif bin_:
             interval.times.setdefault(cast("TimeType", name), Histogram())[int(bin_)] = int(count)
+        elif "/" in name:
+            interval.named[name] = int(count)
         else:
             interval.counts[cast("CountType", name)] = int(count)
     return interval

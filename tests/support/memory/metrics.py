@@ -1,11 +1,11 @@
 """In-memory implementation of the metric store, for tests. Metrics never expire."""
 
 import threading
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-from headwater.model.metric import TIME_RANGES, Counts, Interval, MetricsDelta, TimeRange, Times
+from headwater.model.metric import TIME_RANGES, Interval, MetricsDelta, NamedCounts, TimeRange
 
 
 @dataclass(slots=True)
@@ -16,17 +16,19 @@ class _Deployment:
         writers: The writer by group and partition.
         counted_offsets: The counted offset by group and partition.
         intervals: The intervals by resolution and start.
+        totals: The totals by name.
     """
 
     writers: dict[tuple[str, int], str] = field(default_factory=dict)
     counted_offsets: dict[tuple[str, int], int] = field(default_factory=dict)
     intervals: dict[tuple[int, int], Interval] = field(default_factory=lambda: defaultdict(Interval))
+    totals: Counter[str] = field(default_factory=Counter)
     last_progress: float | None = None
 
-    def add(self, minute: int, counts: Counts, times: Times) -> None:
-        """Add to the interval of each resolution."""
-        for resolution_s in (time_range.resolution_s for time_range in TIME_RANGES):
-            self.intervals[resolution_s, minute // resolution_s * resolution_s].add(counts, times)
+    def intervals_of(self, minute: int) -> list[Interval]:
+        """Return the interval of each resolution that contains a minute."""
+        resolutions = [time_range.resolution_s for time_range in TIME_RANGES]
+        return [self.intervals[resolution_s, minute // resolution_s * resolution_s] for resolution_s in resolutions]
 
 
 class MemoryMetrics:
@@ -60,9 +62,14 @@ class MemoryMetrics:
             for partition, counts in new:
                 deployment.writers[group, partition], deployment.counted_offsets[group, partition] = writer, counts.end
                 deployment.last_progress = float(delta.minute)
-                deployment.add(delta.minute, counts.counts, {})
+                for interval in deployment.intervals_of(delta.minute):
+                    interval.add(counts.counts, {})
+                    interval.add_named(counts.named, {})
+                deployment.totals.update(counts.totals)
             if new or not delta.partitions:
-                deployment.add(delta.minute, {}, delta.times)
+                for interval in deployment.intervals_of(delta.minute):
+                    interval.add({}, delta.times)
+                    interval.add_named({}, delta.named_times)
             return rejected
 
     def read(self, deployment_id: str, time_range: TimeRange, now_s: float) -> Mapping[int, Interval]:
@@ -74,6 +81,11 @@ class MemoryMetrics:
                 for start in time_range.starts(now_s)
                 if (resolution_s, start) in intervals
             }
+
+    def totals(self, deployment_id: str) -> NamedCounts:
+        """See MetricStore."""
+        with self._lock:
+            return dict(self._deployments[deployment_id].totals)
 
     def last_progress(self, deployment_id: str) -> float | None:
         """See MetricStore."""

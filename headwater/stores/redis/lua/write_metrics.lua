@@ -1,10 +1,12 @@
--- Adds counts and times to one interval of each resolution, and advances the counted offsets. Returns the field prefixes
--- of the partitions whose counts were rejected, because another worker writes the partitions.
--- KEYS: ownership hash, interval...
--- ARGV: writer, milliseconds to live of each key, number of partitions, then per partition: prefix of its fields, end
---   offset, number of the following arguments, name, count...; then the histograms of times: name, count...
+-- Adds counts and times to one interval of each resolution, adds totals, and advances the counted offsets. Returns the
+-- field prefixes of the partitions whose counts were rejected, because another worker writes the partitions.
+-- KEYS: ownership hash, interval..., hash of the totals
+-- ARGV: writer, milliseconds to live of each key except the totals, number of partitions, then per partition: prefix of
+--   its fields, end offset, number of the following arguments, name, count..., number of the following arguments, name,
+--   total...; then the histograms of times: name, count...
 local MAX_FIELDS = 500 -- in one command, because Lua limits the number of arguments
-local writer, partition_count, rejected = ARGV[1], tonumber(ARGV[#KEYS + 2]), {}
+local writer, partition_count, rejected = ARGV[1], tonumber(ARGV[#KEYS + 1]), {}
+local totals = KEYS[#KEYS]
 
 -- One HMGET and one HSET block the server for less time than one HINCRBY per field.
 local function add_fields(key, first, last)
@@ -18,23 +20,28 @@ local function add_fields(key, first, last)
   redis.call('HSET', key, unpack(arguments))
 end
 
+local function add_to(key, first, last)
+  for i = first, last, 2 * MAX_FIELDS do add_fields(key, i, math.min(last, i + 2 * MAX_FIELDS - 1)) end
+end
+
 local function add_to_all_intervals(first, last)
-  for k = 2, #KEYS do
-    for i = first, last, 2 * MAX_FIELDS do add_fields(KEYS[k], i, math.min(last, i + 2 * MAX_FIELDS - 1)) end
-  end
+  for k = 2, #KEYS - 1 do add_to(KEYS[k], first, last) end
 end
 
 local advanced = false -- whether a counted offset advanced
-local first = #KEYS + 3 -- the index of the first argument of a partition, and in the end of the histograms
+local first = #KEYS + 2 -- the index of the first argument of a partition, and in the end of the histograms
 for _ = 1, partition_count do
-  local field, end_offset, count_arguments = ARGV[first], ARGV[first + 1], tonumber(ARGV[first + 2])
-  local first_count, next_first = first + 3, first + 3 + count_arguments
+  local field, end_offset = ARGV[first], ARGV[first + 1]
+  local first_count = first + 3
+  local first_total = first_count + tonumber(ARGV[first + 2]) + 1
+  local next_first = first_total + tonumber(ARGV[first_total - 1])
   local known = redis.call('HMGET', KEYS[1], field .. ':owner', field .. ':mark')
   if known[1] and known[1] ~= writer then
     rejected[#rejected + 1] = field
   elseif not known[2] or tonumber(known[2]) < tonumber(end_offset) then
     redis.call('HSET', KEYS[1], field .. ':owner', writer, field .. ':mark', end_offset)
-    add_to_all_intervals(first_count, next_first - 1)
+    add_to_all_intervals(first_count, first_total - 2)
+    add_to(totals, first_total, next_first - 1)
     advanced = true
   end
   first = next_first
@@ -43,6 +50,6 @@ end
 if advanced then redis.call('HSET', KEYS[1], 'at', redis.call('TIME')[1]) end
 if advanced or partition_count == 0 then
   add_to_all_intervals(first, #ARGV)
-  for k = 1, #KEYS do redis.call('PEXPIRE', KEYS[k], ARGV[k + 1]) end
+  for k = 1, #KEYS - 1 do redis.call('PEXPIRE', KEYS[k], ARGV[k + 1]) end
 end
 return rejected

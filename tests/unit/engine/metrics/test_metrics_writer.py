@@ -7,6 +7,7 @@ import pytest
 from headwater.engine.metrics import metrics_writer as module
 from headwater.engine.metrics.metrics_writer import MAX_RETRY_S, MAX_UNCOUNTED, MetricsWriter
 from headwater.engine.metrics.pending_metrics import PendingMetrics, ProducedBatch
+from headwater.engine.transform_step import RecordPositions
 from headwater.model.metric import MetricsDelta
 from tests.support.columns import numbers
 from tests.unit.engine.faults import Faults, FaultyMetrics
@@ -46,7 +47,8 @@ class Scene:
 def batch(first: int, end: int, partition: int = 0) -> ProducedBatch:
     offsets = numbers(range(first, end))
     partitions = numbers([partition] * len(offsets))
-    return ProducedBatch(partitions, offsets, partitions, offsets, [], 1)
+    positions = RecordPositions(partitions, offsets)
+    return ProducedBatch(positions, positions, [], [], 1)
 
 
 def commit(
@@ -184,7 +186,7 @@ def test_only_the_first_records_of_a_partition_wait_for_its_mark(scene: Scene, m
     for at in range(0, 30, 2):
         commit(second, batch(at, at + 2, partition=1), batch(30 + at, 32 + at, partition=0))
     kept = [counted for _, metrics in second._pending for counted in metrics.uncounted]
-    assert sum(map(len, kept)) == 2 * (5 + 1)
+    assert sum(counted.record_count for counted in kept) == 2 * (5 + 1)
     assert len(kept) == 2 * 3
     scene.faults.metrics_up = True
     scene.faults.clock.sleep(MAX_RETRY_S)
