@@ -14,6 +14,7 @@ from starlette.middleware import Middleware
 from headwater.api import (
     configurations,
     datasets,
+    dead_letters,
     deployment_metrics,
     deployments,
     filter_values,
@@ -61,6 +62,7 @@ ROUTERS = (
     transforms.router,
     deployments.router,
     deployment_metrics.router,
+    dead_letters.router,
     filter_values.router,
     health.router,
     openapi.router,

@@ -13,6 +13,7 @@ from headwater.api.owner_limiter import OwnerLimiter
 from headwater.model.binding import Bindings
 from headwater.model.key import ApiKey
 from headwater.services.datasets import Datasets
+from headwater.services.dead_letters import DeadLetters
 from headwater.services.deployment_metrics import DeploymentMetrics
 from headwater.services.deployments import Deployments, KafkaEndpoint
 from headwater.services.filters import Filters
@@ -51,6 +52,7 @@ class Services:
     trials: Trials
     deployments: Deployments
     deployment_metrics: DeploymentMetrics
+    dead_letters: DeadLetters
     filters: Filters
     datasets: Datasets
     prices: Prices

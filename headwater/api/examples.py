@@ -201,6 +201,26 @@ TRIAL_RESULT: dict[str, Any] = {
     ],
 }
 
+DEAD_LETTERS: dict[str, Any] = {
+    "items": [
+        {
+            "id": "0/17",
+            "time": CREATED_AT,
+            "error": "TypeError",
+            "message": "Cannot read properties of undefined (reading 'toLowerCase')",
+            "transform_uid": SCRIPT_UID,
+            "line": 3,
+            "column": 27,
+            "attempts": 1,
+            "revision": 2,
+            "source": "stream.base.erc20_token_transfer/0/93871/0",
+            "record": {"token_address": None, "raw_amount": "12"},
+            "redriven": None,
+        }
+    ],
+    "cursor": "0-17_1-4",
+}
+
 PRICES: dict[str, Any] = {
     "items": [
         {
@@ -229,6 +249,7 @@ BY_SCHEMA: dict[str, Any] = {
     "DeploymentBody": DEPLOYMENT,
     "DeploymentStats": STATS,
     "DeploymentLogs": LOGS,
+    "DeadLettersBody": DEAD_LETTERS,
     "Message": {"message": f"Pipeline {CONFIG_ID} successfully torn down"},
     "ValuesAdded": {"added": 1, "version": 2},
     "ValuesRemoved": {"removed": 1, "version": 3},

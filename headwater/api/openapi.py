@@ -55,6 +55,7 @@ TAGS = {
     "Configurations": "What a pipeline reads, does and writes. Saving a configuration runs nothing.",
     "Transforms": "The transforms of a stored configuration. A change redeploys a configuration that is deployed.",
     "Deployments": "Deployed configurations: start and stop a pipeline, get its credentials, look at its workers.",
+    "Dead letters": "The records that a deployed pipeline could not process, and why.",
     "Filter values": "The sets of `redis_set_filter` transforms. Changes take effect at once, without a deploy.",
     "Datasets": "Named sets in which scripts look values up with `flow.contains(name, values)`.",
     "Streams": "The catalog of streams that the source of a configuration can read.",

@@ -20,12 +20,13 @@ from headwater.model.value_sets import Dataset
 from headwater.stores.protocols.sets import SetWriteResult, ValuePage
 
 
-def _rfc_3339(time: datetime) -> str:
+def rfc_3339(time: datetime) -> str:
+    """Return a time as RFC 3339 text with milliseconds, as all responses have it."""
     return time.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 Timestamp = Annotated[
-    datetime, PlainSerializer(_rfc_3339, return_type=str), Field(examples=["2026-01-02T03:04:05.678Z"])
+    datetime, PlainSerializer(rfc_3339, return_type=str), Field(examples=["2026-01-02T03:04:05.678Z"])
 ]
 
 

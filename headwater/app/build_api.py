@@ -24,6 +24,7 @@ from headwater.app.redacted_names import names_to_redact
 from headwater.app.stream_bindings import load_bindings
 from headwater.brokers.base import ClusterAdmin
 from headwater.brokers.cluster_admin import KafkaClusterAdmin
+from headwater.brokers.kafka_topic_history import KafkaTopicHistory
 from headwater.controller.leadership import CONTROLLER_LEASE
 from headwater.errors import OrchestratorUnavailable
 from headwater.model.access import KafkaAccess
@@ -33,6 +34,7 @@ from headwater.model.sink import SinkLimits
 from headwater.sandbox import short_lived_sandbox, validate_script
 from headwater.services.audit import AuditedSets
 from headwater.services.datasets import Datasets
+from headwater.services.dead_letters import DeadLetters
 from headwater.services.deployment_metrics import DeploymentMetrics
 from headwater.services.deployments import Deployments, KafkaEndpoint, Login
 from headwater.services.filters import Filters
@@ -149,6 +151,7 @@ def _services(endpoints: Endpoints, database: Database, client: Client) -> Servi
             read_lag=_lag_reader(bindings, broker),
             now=utc_now,
         ),
+        dead_letters=DeadLetters(KafkaTopicHistory(endpoints.admin_kafka())),
         filters=Filters(database.flows, database.deployments, audited),
         datasets=Datasets(store=database.datasets, names=names, sets=audited, now=utc_now, new_id=new_id),
         prices=Prices(RedisPrices(client), utc_now, filter_outliers=settings.price_filter),

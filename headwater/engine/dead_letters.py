@@ -10,13 +10,20 @@ from dataclasses import replace
 
 from headwater.engine.in_flight_batch import InFlightBatch
 from headwater.engine.rejected_records import RejectedRecords
-from headwater.model.outputs import MAX_OUTPUT_BYTES
+from headwater.model.dead_letter import (
+    ATTEMPTS_HEADER,
+    COLUMN_HEADER,
+    ERROR_HEADER,
+    LINE_HEADER,
+    MESSAGE_HEADER,
+    TIMESTAMP_HEADER,
+    TRANSFORM_HEADER,
+)
+from headwater.model.outputs import CONFIG_HEADER, MAX_OUTPUT_BYTES, SOURCE_HEADER
 from headwater.model.record import Failure, Int64Column, RowIndexes, SourceIds, position_ids
 from headwater.native import BytesColumn, HeaderColumn
 from headwater.sinks.base import OutputWriter
 from headwater.sinks.outputs import (
-    CONFIG_HEADER,
-    SOURCE_HEADER,
     OutputBatch,
     output_id_column,
     output_timestamps,
@@ -50,6 +57,7 @@ class DeadLetters:
             *_headers([failed.failure for failed in in_flight.failed_records]),
             HeaderColumn(CONFIG_HEADER, BytesColumn.of([self._revision] * len(letters))),
             HeaderColumn(SOURCE_HEADER, ids),
+            HeaderColumn(TIMESTAMP_HEADER, BytesColumn.of(b"%d" % timestamp for timestamp in letters.timestamps)),
         ]
         times = output_timestamps(letters.timestamps)
         outputs = OutputBatch(self._topic, letters.values, letters.keys, letters.partitions, times, headers)
@@ -83,12 +91,12 @@ def _stub(value: bytes, key: bytes | None, reason: str) -> bytes:
 
 def _headers(failures: Sequence[Failure]) -> list[HeaderColumn]:
     columns: dict[str, Sequence[str | int | None]] = {
-        "headwater-error": [failure.error for failure in failures],
-        "headwater-message": [failure.message for failure in failures],
-        "headwater-transform": [failure.component for failure in failures],
-        "headwater-line": [failure.line for failure in failures],
-        "headwater-column": [failure.column for failure in failures],
-        "headwater-attempts": [failure.attempts for failure in failures],
+        ERROR_HEADER: [failure.error for failure in failures],
+        MESSAGE_HEADER: [failure.message for failure in failures],
+        TRANSFORM_HEADER: [failure.component for failure in failures],
+        LINE_HEADER: [failure.line for failure in failures],
+        COLUMN_HEADER: [failure.column for failure in failures],
+        ATTEMPTS_HEADER: [failure.attempts for failure in failures],
     }
     return [HeaderColumn(name, BytesColumn.of(map(_header_value, values))) for name, values in columns.items()]
 

@@ -1,8 +1,12 @@
-"""Limits of the outputs of a record, and the indexes of the outputs.
+"""Headers and limits of the outputs of a record, and the indexes of the outputs.
 
 The outputs of a record are the records that a script makes from it.
 """
 
+SOURCE_HEADER = "headwater-src"
+"""The position of the source record of an output, and the index of the output."""
+CONFIG_HEADER = "headwater-cfg"
+"""The revision that made a dead letter."""
 MAX_OUTPUTS_PER_RECORD = 1000
 MAX_OUTPUT_BYTES = 1_000_000
 """The maximum size of the value of an output."""

@@ -2,14 +2,13 @@
 
 import numpy as np
 
-from headwater.model.outputs import MAX_OUTPUT_BYTES
+from headwater.model.outputs import MAX_OUTPUT_BYTES, SOURCE_HEADER
 from headwater.model.record import Failure, Int64Column, RecordBatch, SourceIds, position_ids
 from headwater.model.worker_spec import SinkSpec
 from headwater.native.librdkafka import HeaderColumn
 from headwater.sinks.base import OutputWriter
 from headwater.sinks.outputs import (
     MAX_TIMESTAMP_AGE_MS,
-    SOURCE_HEADER,
     OutputBatch,
     output_id_column,
     output_ids,

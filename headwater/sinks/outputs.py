@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from headwater.model.outputs import MAX_OUTPUT_BYTES, MAX_RECORD_BYTES
+from headwater.model.outputs import MAX_OUTPUT_BYTES, MAX_RECORD_BYTES, SOURCE_HEADER
 from headwater.model.record import (
     Headers,
     Int64Column,
@@ -19,8 +19,6 @@ from headwater.model.record import (
 from headwater.native import BytesColumn
 from headwater.native.librdkafka import HeaderColumn, OutputIdColumn
 
-SOURCE_HEADER = "headwater-src"
-CONFIG_HEADER = "headwater-cfg"
 MAX_TIMESTAMP_AGE_MS = 3_600_000
 """How old the timestamp of a record may be. The current time replaces an older timestamp."""
 MAX_TIMESTAMP_AHEAD_MS = 600_000

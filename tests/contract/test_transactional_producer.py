@@ -15,12 +15,13 @@ from headwater.brokers.client_errors import ClientErrors
 from headwater.brokers.client_settings import producer_settings
 from headwater.brokers.producer import LibrdkafkaProducer, TransactionGroup
 from headwater.errors import BrokerUnavailable, DeliveryFailed, NoValidOffset
+from headwater.model.outputs import SOURCE_HEADER
 from headwater.model.record import RecordBatch
 from headwater.native import BytesColumn
 from headwater.native.librdkafka import PartitionOffset
 from headwater.sinks.base import TransactionalProducer
 from headwater.sinks.kafka import KafkaSink
-from headwater.sinks.outputs import SOURCE_HEADER, OutputBatch
+from headwater.sinks.outputs import OutputBatch
 from headwater.sinks.transactional_producer import TransactionalKafkaProducer
 from headwater.sources.base import Source
 from headwater.sources.kafka import KafkaSource

@@ -26,6 +26,7 @@ from headwater.native import BytesColumn
 from headwater.sandbox import Sandbox
 from headwater.services.audit import AuditedSets
 from headwater.services.datasets import Datasets
+from headwater.services.dead_letters import DeadLetters
 from headwater.services.deployment_metrics import DeploymentMetrics
 from headwater.services.deployments import Deployments, KafkaEndpoint
 from headwater.services.filters import Filters
@@ -47,6 +48,7 @@ from tests.support.memory.broker import MemoryClusterAdmin
 from tests.support.memory.metrics import MemoryMetrics
 from tests.support.memory.prices import MemoryPrices
 from tests.support.memory.sets import MemoryDatasetNames, MemoryReservations, MemorySetStore, MemoryUnsavedSets
+from tests.support.memory.topic_history import MemoryTopicHistory
 from tests.support.sql import fresh_database
 
 FLOW = "/api/v1/flow"
@@ -269,6 +271,7 @@ class Installation:
     names: MemoryDatasetNames = field(default_factory=MemoryDatasetNames)
     metrics: MemoryMetrics = field(default_factory=MemoryMetrics)
     prices: MemoryPrices = field(default_factory=MemoryPrices)
+    history: MemoryTopicHistory = field(default_factory=MemoryTopicHistory)
     broker: MemoryClusterAdmin = field(default_factory=MemoryClusterAdmin)
     clock: Clock = field(default_factory=Clock)
     probes: dict[str, ReadinessProbe] = field(default_factory=dict)
@@ -320,6 +323,7 @@ class Installation:
                 read_lag=lambda _, group: self.broker.lag([group]).get(group),
                 now=self.clock,
             ),
+            dead_letters=DeadLetters(self.history),
             filters=Filters(flows, self.controller, audited),
             datasets=Datasets(
                 store=self.database.datasets, names=self.names, sets=audited, now=self.clock, new_id=new_id

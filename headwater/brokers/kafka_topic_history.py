@@ -1,0 +1,195 @@
+"""Reads records of topics with pooled consumers, which join no group."""
+
+import time
+from collections import deque
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from threading import BoundedSemaphore, Lock
+from typing import Any, Final, cast
+
+import confluent_kafka
+from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from headwater.brokers.client_errors import ClientErrors, broker_unavailable_error
+from headwater.brokers.client_settings import admin_settings, consumer_settings
+from headwater.brokers.offsets import EARLIEST, LATEST, list_offsets
+from headwater.brokers.topic_history import LogChunk, LogRecord, OffsetRange
+from headwater.errors import BrokerUnavailable
+from headwater.model.access import KafkaAccess
+
+MAX_CONSUMERS: Final = 4
+"""How many reads may run at once. A further read waits."""
+REQUEST_TIMEOUT_S: Final = 5.0
+NO_RECORD_TIMEOUT_S: Final = 10.0
+"""How long a read waits for the next record."""
+MAX_RECORDS_PER_POLL: Final = 2_000
+POLL_S: Final = 0.01
+"""How long a poll waits for MAX_RECORDS_PER_POLL records: the time that a read may take longer than needed."""
+_FEW_PREFETCHED: Final = {
+    "enable.partition.eof": True,
+    # Retention may remove the start of a range just before it is read.
+    "auto.offset.reset": "earliest",
+    # Reads are short, so records after their end are fetched in vain.
+    "queued.min.messages": 1,
+    "queued.max.messages.kbytes": 8 << 10,
+    "max.partition.fetch.bytes": 512 << 10,
+    "fetch.wait.max.ms": 10,
+}
+
+
+class _PooledConsumer:
+    """A consumer, and the errors that it reports."""
+
+    def __init__(self, access: KafkaAccess) -> None:
+        self.errors = ClientErrors(access)
+        settings = consumer_settings(access, self.errors, "headwater.history") | _FEW_PREFETCHED
+        self.client: Consumer = confluent_kafka.Consumer(settings)
+
+
+class KafkaTopicHistory:
+    """Implements brokers.topic_history.TopicHistory."""
+
+    def __init__(self, access: KafkaAccess) -> None:
+        self._access = access
+        self._errors = ClientErrors(access)
+        self._slots = BoundedSemaphore(MAX_CONSUMERS)
+        self._lock = Lock()
+        self._idle: list[_PooledConsumer] = []
+        self._admin = AdminClient(admin_settings(access, self._errors))
+
+    def ranges(self, topic: str) -> Mapping[int, OffsetRange]:
+        """See TopicHistory."""
+        with self._translated_errors():
+            described = self._admin.list_topics(topic, REQUEST_TIMEOUT_S).topics[topic]
+            if described.error is not None:
+                if described.error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+                    return {}
+                raise KafkaException(described.error)
+            partitions = [TopicPartition(topic, number) for number in described.partitions]
+            ends, starts = (
+                list_offsets(
+                    self._admin, dict.fromkeys(partitions, spec), IsolationLevel.READ_COMMITTED, REQUEST_TIMEOUT_S
+                )
+                for spec in (LATEST, EARLIEST)
+            )
+        return {
+            number: OffsetRange(starts[topic, number], max(starts[topic, number], ends[topic, number]))
+            for number in described.partitions
+        }
+
+    def read(self, topic: str, ranges: Mapping[int, OffsetRange], max_bytes: int) -> Mapping[int, LogChunk]:
+        """See TopicHistory."""
+        reads = {number: _PartitionRead(each, max_bytes) for number, each in ranges.items() if each.start < each.end}
+        if reads:
+            with self._translated_errors(), self._consumer() as consumer:
+                _read_all(consumer, self._access, topic, reads)
+        return {number: read.chunk() for number, read in reads.items()}
+
+    @contextmanager
+    def _translated_errors(self) -> Iterator[None]:
+        try:
+            self._errors.check()
+            yield
+        except KafkaException as error:
+            raise broker_unavailable_error(error, self._access) from error
+
+    @contextmanager
+    def _consumer(self) -> Iterator[_PooledConsumer]:
+        """Take a consumer from the pool. After an error, the consumer is closed."""
+        with self._slots:
+            with self._lock:
+                consumer = self._idle.pop() if self._idle else None
+            consumer = consumer or _PooledConsumer(self._access)
+            try:
+                yield consumer
+                consumer.client.unassign()
+            except BaseException:
+                consumer.client.close()
+                raise
+            with self._lock:
+                self._idle.append(consumer)
+
+    def close(self) -> None:
+        """Close the idle consumers, at the end of the process."""
+        with self._lock:
+            idle, self._idle = self._idle, []
+        for consumer in idle:
+            consumer.client.close()
+
+
+class _PartitionRead:
+    """The records of one partition that a read has collected so far."""
+
+    def __init__(self, offsets: OffsetRange, max_bytes: int) -> None:
+        self._start, self.end = offsets
+        self._max_bytes = max_bytes
+        self._bytes = 0
+        self._records: deque[LogRecord] = deque()
+
+    def add(self, record: LogRecord) -> None:
+        """Add a record, and remove the oldest ones when the records are too large."""
+        self._records.append(record)
+        self._bytes += _size(record)
+        while self._bytes > self._max_bytes and len(self._records) > 1:
+            self._bytes -= _size(self._records.popleft())
+            self._start = self._records[0].offset
+
+    def chunk(self) -> LogChunk:
+        """Return the collected records."""
+        return LogChunk(self._start, list(self._records))
+
+    @property
+    def start(self) -> int:
+        """The offset from which the collected records are complete."""
+        return self._start
+
+
+def _size(record: LogRecord) -> int:
+    return len(record.value or b"") + len(record.key or b"")
+
+
+def _read_all(consumer: _PooledConsumer, access: KafkaAccess, topic: str, reads: Mapping[int, _PartitionRead]) -> None:
+    """Read until every partition has reached its end."""
+    unfinished = set(reads)
+    consumer.client.assign([TopicPartition(topic, number, read.start) for number, read in reads.items()])
+    deadline = time.monotonic() + NO_RECORD_TIMEOUT_S
+    while unfinished:
+        messages = consumer.client.consume(MAX_RECORDS_PER_POLL, POLL_S)
+        consumer.errors.check()
+        if messages:
+            deadline = time.monotonic() + NO_RECORD_TIMEOUT_S
+        elif time.monotonic() >= deadline:
+            raise BrokerUnavailable(
+                f"Kafka at {access.bootstrap_servers} returned no records of {topic} for {NO_RECORD_TIMEOUT_S:g} s. "
+                "Send the same request again."
+            )
+        for message in messages:
+            partition = cast("int", message.partition())
+            if message.topic() == topic and partition in unfinished and _take(message, reads[partition]):
+                unfinished.discard(partition)
+                if unfinished:  # further records of this partition would delay the others
+                    consumer.client.pause([TopicPartition(topic, partition)])
+
+
+def _take(message: Message, read: _PartitionRead) -> bool:
+    """Add a message to the read of its partition.
+
+    Returns whether the read has reached its end. Raises KafkaException for an error.
+    """
+    error = message.error()
+    if error is None:
+        offset = cast("int", message.offset())
+        if read.start <= offset < read.end:
+            read.add(_record(message, offset))
+        return offset >= read.end - 1
+    if error.code() != KafkaError._PARTITION_EOF:
+        raise KafkaException(error)
+    return True
+
+
+def _record(message: Message, offset: int) -> LogRecord:
+    headers = cast("list[tuple[str, bytes | None]]", message.headers() or [])
+    timestamp = cast("tuple[int, int]", message.timestamp())[1]
+    key, value = cast("Any", message.key()), cast("Any", message.value())
+    return LogRecord(cast("int", message.partition()), offset, timestamp, key, value, dict(headers))

@@ -1,0 +1,67 @@
+"""The protocol by which services read records that a topic has, without a consumer group."""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+
+class OffsetRange(NamedTuple):
+    """The offsets [start, end) of a partition."""
+
+    start: int
+    end: int
+
+
+class LogRecord(NamedTuple):
+    """A record of a topic with its position and headers.
+
+    Attributes:
+        partition: The partition.
+        offset: The offset in the partition.
+        timestamp: The timestamp in ms since the epoch.
+        key: The key.
+        value: The value; None is a tombstone.
+        headers: The last value of each header.
+    """
+
+    partition: int
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: Mapping[str, bytes | None]
+
+
+class LogChunk(NamedTuple):
+    """The committed records in a range of offsets of one partition.
+
+    Attributes:
+        start: The offset from which the records are complete. It is above the start of the range when the records of
+            the range are too large.
+        records: The records from `start` on, in order.
+    """
+
+    start: int
+    records: Sequence[LogRecord]
+
+
+class TopicHistory(Protocol):
+    """Reads committed records of topics.
+
+    All methods are thread-safe, may block for some seconds, and raise BrokerUnavailable.
+    """
+
+    def ranges(self, topic: str) -> Mapping[int, OffsetRange]:
+        """Return the range of offsets of each partition, up to the first open transaction.
+
+        Returns nothing when the topic does not exist.
+        """
+
+    def read(self, topic: str, ranges: Mapping[int, OffsetRange], max_bytes: int) -> Mapping[int, LogChunk]:
+        """Return the committed records in a range of offsets of each partition.
+
+        Args:
+            topic: The topic.
+            ranges: The range of each partition to read. The ends must not be behind those that `ranges` returned.
+            max_bytes: How many bytes the values and keys of a partition may have. Of more, the newest are returned, at
+                least one.
+        """

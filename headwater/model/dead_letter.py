@@ -1,0 +1,131 @@
+"""Dead letters: the records that could not be processed, as they are in the dead-letter topic."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal, NamedTuple, Self
+
+ERROR_HEADER = "headwater-error"
+MESSAGE_HEADER = "headwater-message"
+TRANSFORM_HEADER = "headwater-transform"
+LINE_HEADER = "headwater-line"
+COLUMN_HEADER = "headwater-column"
+ATTEMPTS_HEADER = "headwater-attempts"
+TIMESTAMP_HEADER = "headwater-timestamp"
+"""The timestamp of the source record in ms since the epoch. Letters of older versions do not have it."""
+REDRIVEN_HEADER = "headwater-redriven"
+"""The id of the redrive that made a record."""
+
+MAX_LETTERS_PER_PAGE = 1_000
+MAX_REDRIVEN_IDS = 10_000
+"""How many letters a request to redrive may name."""
+CURSOR_PATTERN = r"^[0-9]{1,7}-[0-9]{1,19}(_[0-9]{1,7}-[0-9]{1,19})*$"
+ID_PATTERN = r"^[0-9]{1,7}/[0-9]{1,19}$"
+
+RedriveOutcome = Literal["delivered", "dropped", "failed"]
+"""What became of a letter in a redrive: an output was delivered, no output was made, or it has failed again."""
+
+
+class LetterId(NamedTuple):
+    """The position of a letter in the dead-letter topic."""
+
+    partition: int
+    offset: int
+
+    def __str__(self) -> str:
+        return f"{self.partition}/{self.offset}"
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Return the id in a text of the form `<partition>/<offset>`. Raises ValueError."""
+        if not re.fullmatch(ID_PATTERN, text):
+            raise ValueError('must be the id of a dead letter, such as "0/17"')
+        partition, _, offset = text.partition("/")
+        return cls(int(partition), int(offset))
+
+
+class LetterKind(NamedTuple):
+    """The place of an error, by which letters are summarized.
+
+    Attributes:
+        error: The class of the error.
+        transform_uid: The uid of the transform, or the name of the sink.
+        line: The line in the script, from 1; None without a position in a script.
+    """
+
+    error: str
+    transform_uid: str
+    line: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class RedrivenLetter:
+    """That a letter was redriven: when, and with which outcome."""
+
+    time: datetime
+    outcome: RedriveOutcome
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    """A record that could not be processed.
+
+    Attributes:
+        id: The position of the letter in the dead-letter topic.
+        time: The timestamp of the letter: that of its source record, or the time of the failure when the source record
+            was more than an hour old.
+        kind: The class and the place of the error.
+        message: The message of the error.
+        column: The column in the line of the script, from 1.
+        attempts: How often the transform tried to process the record.
+        revision: The revision of the configuration that could not process the record.
+        source: The position of the source record, as in the header SOURCE_HEADER.
+        value: The bytes of the source record; None is a Kafka tombstone.
+        redriven: Whether and how the letter was redriven last.
+    """
+
+    id: LetterId
+    time: datetime
+    kind: LetterKind
+    message: str
+    column: int | None
+    attempts: int
+    revision: int | None
+    source: str
+    value: bytes | None
+    redriven: RedrivenLetter | None = None
+
+
+class LetterHeaders:
+    """The headers of a letter, as their texts and numbers."""
+
+    def __init__(self, headers: Mapping[str, bytes | None]) -> None:
+        self._headers = headers
+
+    def text(self, name: str) -> str:
+        """Return the text of a header; empty when the letter does not have the header."""
+        return (self._headers.get(name) or b"").decode(errors="replace")
+
+    def integer(self, name: str) -> int | None:
+        """Return the number in a header; None when there is none."""
+        text = self.text(name)
+        return int(text) if re.fullmatch("[0-9]{1,19}", text) else None
+
+    @property
+    def kind(self) -> LetterKind:
+        """The class and the place of the error."""
+        return LetterKind(self.text(ERROR_HEADER), self.text(TRANSFORM_HEADER), self.integer(LINE_HEADER))
+
+
+def encode_cursor(positions: Mapping[int, int]) -> str:
+    """Return the cursor of a page that continues before these offsets, by partition."""
+    return "_".join(f"{partition}-{offset}" for partition, offset in sorted(positions.items()))
+
+
+def parse_cursor(cursor: str) -> dict[int, int]:
+    """Return the offsets, by partition, before which the page continues. Raises ValueError."""
+    if not re.fullmatch(CURSOR_PATTERN, cursor):
+        raise ValueError("must be the cursor of the previous page")
+    pairs = (part.split("-") for part in cursor.split("_"))
+    return {int(partition): int(offset) for partition, offset in pairs}

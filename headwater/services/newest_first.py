@@ -1,0 +1,108 @@
+"""Reads the records of a topic from the newest to the oldest."""
+
+from collections.abc import Iterator, Mapping
+
+from headwater.brokers.topic_history import LogRecord, OffsetRange, TopicHistory
+
+FIRST_CHUNK = 128
+"""How many offsets of a partition are read at first. Each further chunk is twice as large."""
+MAX_CHUNK = 4_096
+MAX_CHUNK_BYTES = 4 << 20
+"""How many bytes of a partition are kept in memory."""
+
+
+class _Partition:
+    """One partition, of which chunks are read backwards.
+
+    Attributes:
+        position: The records before this offset are not returned yet.
+        unread_end: The records before this offset are not read yet.
+    """
+
+    def __init__(self, start: int, position: int) -> None:
+        self._start = start
+        self.position = self.unread_end = position
+        self._chunk = FIRST_CHUNK
+        self._records: list[LogRecord] = []
+
+    @property
+    def newest(self) -> LogRecord | None:
+        """The newest record that was read and is not returned yet."""
+        return self._records[-1] if self._records else None
+
+    def needs_chunk(self) -> bool:
+        """Return whether a chunk must be read before the newest record is known."""
+        return not self._records and self.unread_end > self._start
+
+    def next_range(self) -> OffsetRange:
+        """Return the offsets of the next chunk."""
+        size, self._chunk = self._chunk, min(2 * self._chunk, MAX_CHUNK)
+        return OffsetRange(max(self._start, self.unread_end - size), self.unread_end)
+
+    def add(self, start: int, records: list[LogRecord]) -> None:
+        """Add the records of the chunk that begins at `start`."""
+        self._records, self.unread_end = records, start
+        if not records:  # the offsets of the chunk belong to control records and aborted transactions
+            self.position = start
+
+    def pop(self) -> LogRecord:
+        """Return and remove the newest record."""
+        record = self._records.pop()
+        self.position = record.offset
+        return record
+
+    def is_exhausted(self) -> bool:
+        """Return whether all records of the partition are returned."""
+        return not self._records and self.unread_end <= self._start
+
+
+class NewestFirst:
+    """Iterates over the records of a topic, from the newest to the oldest.
+
+    The records of a partition are in the reverse order of their offsets. Of several partitions, the record with the
+    latest timestamp comes first.
+
+    Args:
+        history: Reads the records.
+        topic: The topic.
+        ends: The offsets, by partition, before which the iteration begins.
+        ranges: The offsets that the topic has.
+    """
+
+    def __init__(
+        self, history: TopicHistory, topic: str, ends: Mapping[int, int], ranges: Mapping[int, OffsetRange]
+    ) -> None:
+        self._history = history
+        self._topic = topic
+        self._partitions = {
+            number: _Partition(offsets.start, min(max(ends.get(number, offsets.start), offsets.start), offsets.end))
+            for number, offsets in ranges.items()
+        }
+
+    def __iter__(self) -> Iterator[LogRecord]:
+        return self
+
+    def __next__(self) -> LogRecord:
+        if self.peek() is None:
+            raise StopIteration
+        return self._newest().pop()
+
+    def peek(self) -> LogRecord | None:
+        """Return the next record without removing it; None when there is none."""
+        while wanted := {n: each.next_range() for n, each in self._partitions.items() if each.needs_chunk()}:
+            for number, chunk in self._history.read(self._topic, wanted, MAX_CHUNK_BYTES).items():
+                self._partitions[number].add(chunk.start, list(chunk.records))
+        if all(each.is_exhausted() for each in self._partitions.values()):
+            return None
+        return self._newest().newest
+
+    def _newest(self) -> _Partition:
+        candidates = ((each.newest, each) for each in self._partitions.values())
+        return max(
+            ((record.timestamp, -record.partition, each) for record, each in candidates if record is not None),
+            key=lambda candidate: candidate[:2],
+        )[2]
+
+    def positions(self) -> dict[int, int]:
+        """Return the offsets, by partition, before which the iteration continues."""
+        return {number: each.position for number, each in self._partitions.items()}
