@@ -63,6 +63,7 @@ ROUTERS = (
     deployments.router,
     deployment_metrics.router,
     dead_letters.router,
+    dead_letters.redrive_router,
     filter_values.router,
     health.router,
     openapi.router,

@@ -1,22 +1,38 @@
 """Routes of the dead letters of a deployment."""
 
 import base64
+from collections.abc import Sequence
+from functools import partial
+from http import HTTPStatus
 from typing import Annotated, Any, Literal
 
 import msgspec
 import pydantic_core
-from fastapi import Query, Response
-from pydantic import AfterValidator, BaseModel, Field
+from fastapi import Body, Query, Response
+from fastapi.responses import JSONResponse
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from headwater.api.dependencies import ApiKeyDep, ServicesDep
+from headwater.api import examples
+from headwater.api.dependencies import ApiKeyDep, LimiterDep, ServicesDep
 from headwater.api.guarded_routes import guarded_router, required_scopes
-from headwater.api.openapi import problem_responses
+from headwater.api.openapi import body_problem_responses, problem_responses
 from headwater.api.query_parameters import NULL_TO_NONE, STRICT_INTEGER
 from headwater.api.schemas import Timestamp, rfc_3339
-from headwater.model.dead_letter import CURSOR_PATTERN, MAX_LETTERS_PER_PAGE, DeadLetter, parse_cursor
+from headwater.errors import Fault, InvalidInput
+from headwater.model.dead_letter import (
+    CURSOR_PATTERN,
+    MAX_LETTERS_PER_PAGE,
+    MAX_REDRIVEN_IDS,
+    DeadLetter,
+    LetterId,
+    parse_cursor,
+)
+from headwater.model.value_sets import MAX_REPORTED_FAULTS
 from headwater.services.dead_letters import LetterFilter, LetterPage
+from headwater.services.redrives import LetterQuery
 
 router = guarded_router("/api/v1/flow/{config_id}/dead-letters", "Dead letters")
+redrive_router = guarded_router("/api/v1/flow/{config_id}", "Dead letters")
 
 DEFAULT_LETTERS = 100
 
@@ -101,6 +117,172 @@ def list_letters(
     return Response(msgspec.json.encode(_page_body(page)), media_type="application/json")
 
 
+class LetterSummaryBody(BaseModel):
+    """The dead letters with one class and place of the error."""
+
+    error: str = Field(description="The class of the error.")
+    transform_uid: str = Field(description="The uid of the transform, or the name of the sink.")
+    line: int | None = Field(description="The line in the script.")
+    count: int = Field(description="How many letters were written since the pipeline was deployed.")
+    first: Timestamp
+    last: Timestamp
+    example: str | None = Field(
+        description="The id of the newest of these letters; null when the newest 5,000 letters have none."
+    )
+
+
+class DeadLetterSummaryBody(BaseModel):
+    """The counts of the dead letters, by class and place of the error."""
+
+    items: list[LetterSummaryBody] = Field(description="The error with the newest letter first.")
+
+
+@router.get(
+    "/summary",
+    operation_id="summarizeDeadLetters",
+    summary="Count the dead letters by error",
+    responses=problem_responses(404),
+    openapi_extra=required_scopes("flow:read"),
+)
+def summarize(config_id: str, api_key: ApiKeyDep, services: ServicesDep) -> DeadLetterSummaryBody:
+    """Counts the letters by class of error, transform and line.
+    The letters are counted when they are written, each once, from the deploy until the teardown: letters that Kafka's
+    retention has removed stay in the counts. From 1,000 combinations on, further ones are counted together, with the
+    `error` `other` and an empty `transform_uid`.
+    """
+    deployment = services.deployments.get(api_key.owner, config_id)
+    return DeadLetterSummaryBody(
+        items=[
+            LetterSummaryBody(
+                **each.kind._asdict(),
+                count=each.count,
+                first=each.first,
+                last=each.last,
+                example=None if each.example is None else str(each.example),
+            )
+            for each in services.dead_letters.summary(deployment)
+        ]
+    )
+
+
+class RedriveRequest(BaseModel):
+    """The dead letters to redrive.
+
+    A request has exactly one of `ids`, `all`, or `error` and `transform_uid` (one or both).
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    ids: Annotated[list[str], Field(min_length=1, max_length=MAX_REDRIVEN_IDS)] | None = Field(
+        default=None, description="The ids of letters. Letters that were redriven already are sent again."
+    )
+    error: str | None = Field(default=None, description="Letters with this class of error.")
+    transform_uid: str | None = Field(
+        default=None, description="Letters of this transform (its uid) or sink (its name)."
+    )
+    all: Literal[True] | None = Field(default=None, description="All letters.")
+    dry_run: bool = Field(default=False, description="Only count the letters.")
+
+    def query(self) -> LetterQuery:
+        """Return the letters that the request names. Raises InvalidInput."""
+        by_kind = self.error is not None or self.transform_uid is not None
+        if [self.ids is not None, by_kind, self.all is not None].count(True) != 1:
+            detail = 'must have `ids`, or `error` and `transform_uid`, or `"all": true`, and only one of these'
+            raise InvalidInput("No letter was redriven.", [Fault("", detail)])
+        return LetterQuery(None if self.ids is None else _parse_ids(self.ids), self.error, self.transform_uid)
+
+
+def _parse_ids(texts: Sequence[str]) -> list[LetterId]:
+    ids: list[LetterId] = []
+    faults: list[Fault] = []
+    for number, text in enumerate(texts):
+        try:
+            ids.append(LetterId.parse(text))
+        except ValueError as error:
+            faults.append(Fault(f"/ids/{number}", str(error)))
+    if faults:
+        raise InvalidInput("No letter was redriven.", faults[:MAX_REPORTED_FAULTS])
+    return ids
+
+
+class RedriveCount(BaseModel):
+    """How many letters a redrive would send."""
+
+    requested: int
+
+
+class RedriveAccepted(BaseModel):
+    """A redrive that was accepted."""
+
+    id: str
+    requested: int = Field(description="How many letters the redrive sends.")
+
+
+class RedriveBody(BaseModel):
+    """The state of a redrive. The counts are counts of letters, not of outputs."""
+
+    state: Literal["running", "done", "stopped"] = Field(
+        description="`running` also while the redrive waits for an earlier one, or for the end of a pause; `stopped` "
+        "when the pipeline was torn down before the end."
+    )
+    requested: int
+    delivered: int
+    dropped: int
+    failed: int
+
+
+@router.post(
+    "/redrive",
+    operation_id="redriveDeadLetters",
+    summary="Send dead letters through the pipeline again",
+    status_code=HTTPStatus.ACCEPTED,
+    response_model=RedriveAccepted,
+    responses=body_problem_responses(404, 409)
+    | {200: {"model": RedriveCount, "description": "The number of letters, for a dry run."}},
+    openapi_extra=required_scopes("flow:deploy", with_prices_sink=True),
+)
+async def redrive(
+    config_id: str,
+    body: Annotated[RedriveRequest, Body(openapi_examples={"letters of one error": {"value": examples.REDRIVE}})],
+    api_key: ApiKeyDep,
+    services: ServicesDep,
+    limiter: LimiterDep,
+) -> Response:
+    """Sends letters through the running revision, and responds before they are sent.
+    Outputs have the `headwater-src` of their source record, and the header `headwater-redriven` with the id of the
+    redrive. A record that fails again is a new dead letter. Letters that were redriven are left out unless `ids` names
+    them. The redrives of a pipeline run one after the other.
+    """
+    query = body.query()
+    if body.dry_run:
+        count = await limiter.run(api_key.owner, partial(services.redrives.count, api_key.owner, config_id, query))
+        return JSONResponse(RedriveCount(requested=count).model_dump())
+    requested = await limiter.run(api_key.owner, partial(services.redrives.request, api_key.owner, config_id, query))
+    accepted = RedriveAccepted(id=requested.id, requested=requested.requested)
+    return JSONResponse(accepted.model_dump(), HTTPStatus.ACCEPTED)
+
+
+@redrive_router.get(
+    "/redrives/{redrive_id}",
+    operation_id="getRedrive",
+    summary="Read the state of a redrive",
+    responses=problem_responses(404),
+    openapi_extra=required_scopes("flow:read"),
+)
+def read_redrive(config_id: str, redrive_id: str, api_key: ApiKeyDep, services: ServicesDep) -> RedriveBody:
+    """Returns the state of a redrive, and how many of its letters had which outcome."""
+    services.flows.get(api_key.owner, config_id)
+    found = services.redrives.get(config_id, redrive_id)
+    counts = found.counts
+    return RedriveBody(
+        state=found.state,
+        requested=found.requested,
+        delivered=counts.delivered,
+        dropped=counts.dropped,
+        failed=counts.failed,
+    )
+
+
 def _page_body(page: LetterPage) -> dict[str, Any]:
     return {"items": [_letter_body(letter) for letter in page.letters], "cursor": page.cursor}
 
@@ -124,9 +306,9 @@ def _letter_body(letter: DeadLetter) -> dict[str, Any]:
 
 
 def record_members(value: bytes | None) -> dict[str, Any]:
-    """Return the member for a record: `record` with raw JSON, whose numbers keep all digits, or `record_base64`.
+    """Return the member for a record: `record` with raw JSON, or `record_base64`.
 
-    A tombstone is the record null.
+    Raw JSON keeps all digits of numbers. A tombstone is the record null.
     """
     if value is None:
         return {"record": None}

@@ -23,6 +23,7 @@ from headwater.services.keys import Keys
 from headwater.services.prices import Prices
 from headwater.services.quotas import QuotaStores
 from headwater.services.rate_limits import RateLimits
+from headwater.services.redrives import Redrives
 from headwater.services.trials import Trials
 
 ReadinessProbe = Callable[[], object]
@@ -53,6 +54,7 @@ class Services:
     deployments: Deployments
     deployment_metrics: DeploymentMetrics
     dead_letters: DeadLetters
+    redrives: Redrives
     filters: Filters
     datasets: Datasets
     prices: Prices

@@ -221,6 +221,22 @@ DEAD_LETTERS: dict[str, Any] = {
     "cursor": "0-17_1-4",
 }
 
+DEAD_LETTER_SUMMARY: dict[str, Any] = {
+    "items": [
+        {
+            "error": "TypeError",
+            "transform_uid": SCRIPT_UID,
+            "line": 3,
+            "count": 1204,
+            "first": CREATED_AT,
+            "last": CREATED_AT,
+            "example": "0/17",
+        }
+    ]
+}
+
+REDRIVE: dict[str, Any] = {"error": "TypeError", "transform_uid": SCRIPT_UID}
+
 PRICES: dict[str, Any] = {
     "items": [
         {
@@ -250,6 +266,10 @@ BY_SCHEMA: dict[str, Any] = {
     "DeploymentStats": STATS,
     "DeploymentLogs": LOGS,
     "DeadLettersBody": DEAD_LETTERS,
+    "DeadLetterSummaryBody": DEAD_LETTER_SUMMARY,
+    "RedriveAccepted": {"id": "01ke0a2x8rv5c3m7qd9t4jw6j5", "requested": 1204},
+    "RedriveCount": {"requested": 1204},
+    "RedriveBody": {"state": "done", "requested": 1204, "delivered": 1203, "dropped": 0, "failed": 1},
     "Message": {"message": f"Pipeline {CONFIG_ID} successfully torn down"},
     "ValuesAdded": {"added": 1, "version": 2},
     "ValuesRemoved": {"removed": 1, "version": 3},

@@ -67,6 +67,7 @@ PATH_PARAMETERS = {
     "config_id": "The `id` of a configuration.",
     "transform_uid": "The `uid` of a transform, from the configuration.",
     "dataset_id": "The `id` of a dataset.",
+    "redrive_id": "The `id` of a redrive, from the response to its request.",
 }
 
 

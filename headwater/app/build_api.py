@@ -47,6 +47,7 @@ from headwater.services.prices import Prices
 from headwater.services.quotas import QuotaEnforcingSets, QuotaStores
 from headwater.services.rate_limits import RateLimits
 from headwater.services.redaction import redactor
+from headwater.services.redrives import Redrives
 from headwater.services.trials import Trials
 from headwater.settings import Settings
 from headwater.stores.protocols.leases import Leases
@@ -54,6 +55,7 @@ from headwater.stores.redis.client import Client, connect
 from headwater.stores.redis.dataset_names import RedisDatasetNames
 from headwater.stores.redis.metrics import RedisMetrics
 from headwater.stores.redis.prices import RedisPrices
+from headwater.stores.redis.redrives import RedisRedriveOutcomes
 from headwater.stores.redis.reservations import RedisReservations
 from headwater.stores.redis.sets.set_store import RedisSetStore
 from headwater.stores.redis.sets.unsaved_sets import RedisUnsavedSets
@@ -100,6 +102,8 @@ def _services(endpoints: Endpoints, database: Database, client: Client) -> Servi
     bindings = load_bindings(settings)
     broker = KafkaClusterAdmin(endpoints.admin_kafka(), endpoints.replication())
     probe_topic = next((topic for _, topic in bindings.installation_topics()), TICKS_TOPIC)
+    metrics = RedisMetrics(connect(endpoints.redis_url(), reply_timeout_s=METRICS_READ_TIMEOUT_S))
+    history, outcomes = KafkaTopicHistory(endpoints.admin_kafka()), RedisRedriveOutcomes(client)
     quotas = QuotaStores(database.quotas, RedisSetStore(client), RedisReservations(client))
     sets, names = QuotaEnforcingSets(quotas), RedisDatasetNames(client)
     audited = AuditedSets(sets, database.audit)
@@ -146,12 +150,21 @@ def _services(endpoints: Endpoints, database: Database, client: Client) -> Servi
             manages_users=endpoints.manages_kafka_users,
         ),
         deployment_metrics=DeploymentMetrics(
-            store=RedisMetrics(connect(endpoints.redis_url(), reply_timeout_s=METRICS_READ_TIMEOUT_S)),
+            store=metrics,
             bindings=bindings,
             read_lag=_lag_reader(bindings, broker),
             now=utc_now,
         ),
-        dead_letters=DeadLetters(KafkaTopicHistory(endpoints.admin_kafka())),
+        dead_letters=DeadLetters(history, metrics, outcomes),
+        redrives=Redrives(
+            deployments=database.deployments,
+            store=database.redrives,
+            outcomes=outcomes,
+            history=history,
+            now=utc_now,
+            new_id=new_id,
+            clock=time.monotonic,
+        ),
         filters=Filters(database.flows, database.deployments, audited),
         datasets=Datasets(store=database.datasets, names=names, sets=audited, now=utc_now, new_id=new_id),
         prices=Prices(RedisPrices(client), utc_now, filter_outliers=settings.price_filter),

@@ -24,6 +24,7 @@ from headwater.controller.leadership import Leadership
 from headwater.controller.pipeline_collector import PipelineCollector
 from headwater.controller.purger import Purger
 from headwater.controller.reconciler import Reconciler
+from headwater.controller.redrives import Redrives
 from headwater.controller.sweeper import Sweeper
 from headwater.orchestrators.cgroups import find_cgroups
 from headwater.orchestrators.process import ProcessOrchestrator
@@ -35,6 +36,7 @@ from headwater.stores.protocols.sets import SetStore
 from headwater.stores.redis.client import connect
 from headwater.stores.redis.dataset_names import RedisDatasetNames
 from headwater.stores.redis.metrics import RedisMetrics
+from headwater.stores.redis.redrives import RedisRedriveOutcomes
 from headwater.stores.redis.sets.set_store import RedisSetStore
 from headwater.stores.redis.sets.unsaved_sets import RedisUnsavedSets
 from headwater.stores.sql.database import Database
@@ -77,7 +79,9 @@ def run(settings: Settings) -> None:
         )
         flow_locks = FlowLocks()
         leadership = Leadership(database.leases, lock_id, seconds_since_boot)
-        metrics = RedisMetrics(connect(endpoints.redis_url(), reply_timeout_s=METRICS_REMOVAL_TIMEOUT_S))
+        short_waiting_client = connect(endpoints.redis_url(), reply_timeout_s=METRICS_REMOVAL_TIMEOUT_S)
+        metrics, outcomes = RedisMetrics(short_waiting_client), RedisRedriveOutcomes(short_waiting_client)
+        worker_settings = WorkerSettings(workers_kafka, endpoints.redis_url(), settings.v8_jit, manages_users)
         reconciler = Reconciler(
             orchestrator=orchestrator,
             executor=Executor(
@@ -85,12 +89,24 @@ def run(settings: Settings) -> None:
                 sources=sources,
                 orchestrator=orchestrator,
                 metrics=metrics,
+                letter_outcomes=outcomes,
                 flow_locks=flow_locks,
                 require_lease=leadership.require_lease,
             ),
-            settings=WorkerSettings(workers_kafka, endpoints.redis_url(), settings.v8_jit, manages_users),
+            settings=worker_settings,
             sources=sources,
             clock=time.monotonic,
+        )
+        redrives = Redrives(
+            store=database.redrives,
+            outcomes=outcomes,
+            deployments=database.deployments,
+            broker=broker,
+            sources=sources,
+            orchestrator=orchestrator,
+            settings=worker_settings,
+            clock=time.monotonic,
+            now=utc_now,
         )
         purger = Purger(database.flows, database.revisions, sets, leadership.require_lease)
         sweeper = Sweeper(
@@ -119,6 +135,7 @@ def run(settings: Settings) -> None:
                     reconciler=reconciler,
                     sweeper=sweeper,
                     purger=purger,
+                    redrives=redrives,
                     clock=time.monotonic,
                 ).run(stop)
         finally:

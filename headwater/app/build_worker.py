@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 import structlog
 from pydantic import ValidationError
@@ -25,12 +26,16 @@ from headwater.engine.metrics.event_time import EventTime
 from headwater.engine.metrics.metrics_writer import MetricsWriter
 from headwater.engine.metrics.pipeline_metrics import PipelineMetrics, TimedLookup
 from headwater.engine.pipeline import build_transforms
+from headwater.engine.redrive import LetterTotals, RedriveDelivery
 from headwater.engine.watchdog import Watchdog
 from headwater.engine.worker import Worker
 from headwater.errors import Fenced, HeadwaterError, SetupError
 from headwater.logging_setup import configure_logging
+from headwater.model.dead_letter import REDRIVEN_HEADER
 from headwater.model.deployment import transactional_id_prefix
 from headwater.model.reading_plan import READ_ALL, PartitionPosition, ReadingPlan
+from headwater.model.record import Headers
+from headwater.model.redrive import RedriveSpec
 from headwater.model.worker_protocol import FENCED_STATUS
 from headwater.model.worker_spec import PubSubPull, WorkerSpec
 from headwater.sandbox import Sandbox
@@ -40,9 +45,12 @@ from headwater.sinks.stalled_producer import StalledProducerDetector
 from headwater.sinks.transactional_producer import TransactionalKafkaProducer
 from headwater.sources import SOURCES
 from headwater.sources.base import Source
+from headwater.sources.dead_letters import DeadLetterSource
+from headwater.stores.protocols.redrives import RedriveOutcomeStore
 from headwater.stores.redis.client import connect
 from headwater.stores.redis.dataset_names import RedisDatasetNames
 from headwater.stores.redis.metrics import RedisMetrics
+from headwater.stores.redis.redrives import RedisRedriveOutcomes
 from headwater.stores.redis.sets.lookup import RedisSetLookup
 from headwater.transforms import TRANSFORMS
 from headwater.transforms.base import TransformContext
@@ -50,6 +58,10 @@ from headwater.transforms.base import TransformContext
 log = structlog.get_logger(__name__)
 
 FAILED = 1
+REDRIVE_SLOT = "redrive"
+"""The slot of the worker of a redrive, in the names by which Kafka knows the workers of a pipeline."""
+REDRIVE_NICE = 15
+"""How much lower than that of the pipeline's workers the CPU priority of a redrive is. Its scripts have it too."""
 METRICS_WRITE_TIMEOUT_S = 1.0
 """The time-out of a write of metrics, which delays the records while the store is unavailable.
 
@@ -120,11 +132,14 @@ def run_worker(spec: WorkerSpec, slot: int, reporter: HeartbeatReporter, plan: R
     reporter.report("starting")
     try:
         lookup_times: deque[float] = deque(maxlen=MAX_LOOKUP_TIMES)
+        if spec.redrive is not None:
+            os.nice(REDRIVE_NICE)
         with (
             _resources(spec, reporter, lookup_times) as resources,
             _pipeline_metrics(spec, slot, lookup_times) as metrics,
+            _redriven_letters(spec) as letters,
         ):
-            worker = _worker(spec, slot, resources, metrics, reporter, plan)
+            worker = _worker(spec, slot, resources, metrics, reporter, plan, letters)
             for number in (signal.SIGINT, signal.SIGTERM):
                 signal.signal(number, lambda *_: worker.stop())
             tune_worker_memory()
@@ -144,10 +159,42 @@ def _pipeline_metrics(spec: WorkerSpec, slot: int, lookup_times: deque[float]) -
     """
     group = f"{spec.source_group}/{slot}" if isinstance(spec.source, PubSubPull) else spec.source_group
     with closing(connect(spec.redis_url, reply_timeout_s=METRICS_WRITE_TIMEOUT_S)) as client:
+        store = RedisMetrics(client)
         metrics_writer = MetricsWriter(
-            RedisMetrics(client), deployment_id=spec.deployment_id, group=group, owner=secrets.token_hex(8)
+            store if spec.redrive is None else LetterTotals(store),
+            deployment_id=spec.deployment_id,
+            group=group,
+            owner=secrets.token_hex(8),
         )
         yield PipelineMetrics(metrics_writer, EventTime(spec.event_time_field), lookup_times)
+
+
+class RedrivenLetters(NamedTuple):
+    """The source of the letters of a redrive, and the store of their outcomes."""
+
+    source: DeadLetterSource
+    store: RedriveOutcomeStore
+    redrive: RedriveSpec
+
+
+@contextmanager
+def _redriven_letters(spec: WorkerSpec) -> Iterator[RedrivenLetters | None]:
+    """Open the source and the store of a redrive, if the worker has one."""
+    if spec.redrive is None:
+        yield None
+        return
+    with closing(connect(spec.redis_url)) as client:
+        store = RedisRedriveOutcomes(client)
+        source = DeadLetterSource(
+            spec.kafka,
+            spec.source_topic,
+            spec.source_group,
+            instance_id=f"{spec.config_id}-{REDRIVE_SLOT}",
+            deployment_id=spec.deployment_id,
+            redrive=spec.redrive,
+            store=store,
+        )
+        yield RedrivenLetters(source, store, spec.redrive)
 
 
 @contextmanager
@@ -174,8 +221,15 @@ def _worker(
     metrics: PipelineMetrics,
     reporter: HeartbeatReporter,
     plan: ReadingPlan,
+    letters: RedrivenLetters | None,
 ) -> Worker:
     transforms = build_transforms(spec.transforms, TRANSFORMS, resources)
+    if letters is not None:
+        inner = _delivery(spec, REDRIVE_SLOT, letters.source, reporter)
+        redelivery = RedriveDelivery(
+            inner, letters.source, letters.store, deployment_id=spec.deployment_id, redrive=letters.redrive
+        )
+        return Worker(letters.source, transforms, redelivery, metrics, reporter=reporter, plan=plan)
     is_queue = isinstance(spec.source, PubSubPull)
     source = SOURCES["pubsub" if is_queue else "kafka"](spec, slot)
     delivery = _delivery(spec, slot, source, reporter)
@@ -183,7 +237,8 @@ def _worker(
     return Worker(source, transforms, delivery, metrics, reporter=reporter, plan=plan)
 
 
-def _delivery(spec: WorkerSpec, slot: int, source: Source, reporter: HeartbeatReporter) -> Delivery:
+def _delivery(spec: WorkerSpec, slot: int | str, source: Source, reporter: HeartbeatReporter) -> Delivery:
+    headers: Headers = [] if spec.redrive is None else [(REDRIVEN_HEADER, spec.redrive.id.encode())]
     topics = [*(sink.topic for sink in spec.sinks), spec.dead_letter_topic]
     codecs = {sink.topic: sink.compression for sink in spec.sinks if sink.compression is not None}
     sinks = [SINKS[sink.type](sink, source.source_ids) for sink in spec.sinks]
@@ -198,6 +253,7 @@ def _delivery(spec: WorkerSpec, slot: int, source: Source, reporter: HeartbeatRe
                 codecs=codecs,
                 stall_detector=stall_detector,
                 one_record_per_batch=one_record_per_batch,
+                headers=headers,
             )
 
         return AtLeastOnce(sinks, dead_letters, idempotent_producer, source.source_ids)
@@ -210,6 +266,7 @@ def _delivery(spec: WorkerSpec, slot: int, source: Source, reporter: HeartbeatRe
             transactional_id=f"{transactional_id_prefix(spec.config_id)}{slot}",
             codecs=codecs,
             one_record_per_batch=one_record_per_batch,
+            headers=headers,
         )
 
     return ExactlyOnce(

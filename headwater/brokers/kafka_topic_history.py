@@ -78,9 +78,15 @@ class KafkaTopicHistory:
             for number in described.partitions
         }
 
-    def read(self, topic: str, ranges: Mapping[int, OffsetRange], max_bytes: int) -> Mapping[int, LogChunk]:
+    def read(
+        self, topic: str, ranges: Mapping[int, OffsetRange], max_bytes: int, *, with_values: bool = True
+    ) -> Mapping[int, LogChunk]:
         """See TopicHistory."""
-        reads = {number: _PartitionRead(each, max_bytes) for number, each in ranges.items() if each.start < each.end}
+        reads = {
+            number: _PartitionRead(each, max_bytes, with_values=with_values)
+            for number, each in ranges.items()
+            if each.start < each.end
+        }
         if reads:
             with self._translated_errors(), self._consumer() as consumer:
                 _read_all(consumer, self._access, topic, reads)
@@ -121,7 +127,8 @@ class KafkaTopicHistory:
 class _PartitionRead:
     """The records of one partition that a read has collected so far."""
 
-    def __init__(self, offsets: OffsetRange, max_bytes: int) -> None:
+    def __init__(self, offsets: OffsetRange, max_bytes: int, *, with_values: bool) -> None:
+        self.with_values = with_values
         self._start, self.end = offsets
         self._max_bytes = max_bytes
         self._bytes = 0
@@ -181,15 +188,15 @@ def _take(message: Message, read: _PartitionRead) -> bool:
     if error is None:
         offset = cast("int", message.offset())
         if read.start <= offset < read.end:
-            read.add(_record(message, offset))
+            read.add(_record(message, offset, with_value=read.with_values))
         return offset >= read.end - 1
     if error.code() != KafkaError._PARTITION_EOF:
         raise KafkaException(error)
     return True
 
 
-def _record(message: Message, offset: int) -> LogRecord:
+def _record(message: Message, offset: int, *, with_value: bool) -> LogRecord:
     headers = cast("list[tuple[str, bytes | None]]", message.headers() or [])
-    timestamp = cast("tuple[int, int]", message.timestamp())[1]
-    key, value = cast("Any", message.key()), cast("Any", message.value())
+    timestamp = message.timestamp()[1]
+    key, value = cast("Any", message.key()), cast("Any", message.value()) if with_value else None
     return LogRecord(cast("int", message.partition()), offset, timestamp, key, value, dict(headers))

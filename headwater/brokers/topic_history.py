@@ -56,7 +56,9 @@ class TopicHistory(Protocol):
         Returns nothing when the topic does not exist.
         """
 
-    def read(self, topic: str, ranges: Mapping[int, OffsetRange], max_bytes: int) -> Mapping[int, LogChunk]:
+    def read(
+        self, topic: str, ranges: Mapping[int, OffsetRange], max_bytes: int, *, with_values: bool = True
+    ) -> Mapping[int, LogChunk]:
         """Return the committed records in a range of offsets of each partition.
 
         Args:
@@ -64,4 +66,5 @@ class TopicHistory(Protocol):
             ranges: The range of each partition to read. The ends must not be behind those that `ranges` returned.
             max_bytes: How many bytes the values and keys of a partition may have. Of more, the newest are returned, at
                 least one.
+            with_values: Whether the records have their values. Otherwise all values are None, and have no bytes.
         """

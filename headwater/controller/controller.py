@@ -17,6 +17,7 @@ from headwater.backoff import Backoff
 from headwater.controller.leadership import Leadership
 from headwater.controller.purger import Purger
 from headwater.controller.reconciler import Reconciler
+from headwater.controller.redrives import Redrives
 from headwater.controller.sweeper import Sweeper
 from headwater.errors import LeaseLost, OrchestratorUnavailable, Unavailable
 from headwater.loop_health import LoopHealth, current_errors
@@ -31,6 +32,7 @@ from headwater.model.deployment import (
     WorkerStatus,
 )
 from headwater.model.flow import Flow
+from headwater.model.redrive import deployment_of
 from headwater.orchestrators.base import Orchestrator
 from headwater.stores.protocols.configurations import FlowStore
 from headwater.stores.protocols.deployments import ChangeCounter, DeploymentStore
@@ -49,6 +51,7 @@ PROBATION_CHECK_EVERY_S = 1.0
 """How often a deployment is checked whose last revision is not stable yet."""
 REPORT_EVERY_S = 1.0
 """How often the states and log lines of workers are stored."""
+REDRIVES_EVERY_S = 0.5
 SWEEP_EVERY_S = 30.0
 MAX_CONCURRENT_RECONCILES = 16
 MAX_OUTAGE_DELAY_S = 5.0
@@ -95,6 +98,7 @@ class Controller:
         reconcile_loop: The health of the main loop.
         sweep_loop: The health of the sweeps.
         purge_loop: The health of the removal of deleted configurations.
+        redrive_loop: The health of the rounds of the redrives.
 
     Args:
         clock: Returns monotonic seconds.
@@ -109,6 +113,7 @@ class Controller:
         reconciler: Reconciler,
         sweeper: Sweeper,
         purger: Purger,
+        redrives: Redrives,
         clock: Callable[[], float],
     ) -> None:
         self._leadership = leadership
@@ -119,6 +124,7 @@ class Controller:
         self._reconciler = reconciler
         self._sweeper = sweeper
         self._purger = purger
+        self._redrives = redrives
         self._clock = clock
         self._pool = ThreadPoolExecutor(MAX_CONCURRENT_RECONCILES, thread_name_prefix="reconcile")
         self._managed: dict[str, _ManagedDeployment] = {}
@@ -132,8 +138,10 @@ class Controller:
         self.reconcile_loop = LoopHealth("reconciling deployments")
         self.sweep_loop = LoopHealth("sweeping")
         self.purge_loop = LoopHealth("removing deleted configurations")
+        self.redrive_loop = LoopHealth("redriving dead letters")
         self._sweeping: Future[None] | None = None
         self._purging: Future[None] | None = None
+        self._redriving: Future[None] | None = None
 
     def run(self, stop: threading.Event) -> None:
         """Run until `stop` is set.
@@ -164,7 +172,7 @@ class Controller:
 
         The text is stored in the lease, where other processes read it.
         """
-        loops = (self.reconcile_loop, self.sweep_loop, self.purge_loop)
+        loops = (self.reconcile_loop, self.sweep_loop, self.purge_loop, self.redrive_loop)
         return "; ".join(filter(None, (current_errors(loops), self._orchestrator.current_failure)))
 
     def tick(self) -> None:
@@ -186,6 +194,8 @@ class Controller:
         self._start_reconciliations()
         if self._take_due("report", REPORT_EVERY_S):
             self._report_workers()
+        if self._take_due("redrives", REDRIVES_EVERY_S):
+            self._run_redrives()
         if self._take_due("sweep", SWEEP_EVERY_S):
             self._sweep()
 
@@ -216,6 +226,22 @@ class Controller:
             else:
                 self.sweep_loop.on_error(error)
         self._sweeping = self._submit(self._sweeper.sweep)
+
+    def _run_redrives(self) -> None:
+        """Start a round of the redrives on a thread of the pool, unless one is running."""
+        if self._redriving is not None:
+            if not self._redriving.done():
+                return
+            error = self._redriving.exception()
+            if isinstance(error, LeaseLost):
+                raise error
+            if error is None:
+                self.redrive_loop.on_success()
+            elif isinstance(error, Unavailable):
+                log.warning("redrives wait", reason=error.detail)
+            else:
+                self.redrive_loop.on_error(error)
+        self._redriving = self._submit(self._redrives.run)
 
     def _take_due(self, work: str, every_s: float) -> bool:
         """Return whether periodic work is due. If it is, schedule it again in `every_s` seconds."""
@@ -389,7 +415,7 @@ class Controller:
 
         While the database is unavailable, the lines are kept for the next call.
         """
-        lines, self._unstored_logs = self._unstored_logs or self._orchestrator.take_logs(), {}
+        lines, self._unstored_logs = self._unstored_logs or _by_deployment(self._orchestrator.take_logs()), {}
         if not lines:
             return
         try:
@@ -397,6 +423,17 @@ class Controller:
         except Unavailable:
             self._unstored_logs = lines
             raise
+
+
+def _by_deployment(logs: Mapping[str, Sequence[LogLine]]) -> Mapping[str, Sequence[LogLine]]:
+    """Return the log lines by deployment.
+
+    A deployment has a worker set for its pipeline, and one for a redrive.
+    """
+    lines: dict[str, list[LogLine]] = {}
+    for worker_set_id, of_set in logs.items():
+        lines.setdefault(deployment_of(worker_set_id), []).extend(of_set)
+    return {id_: sorted(of_deployment, key=lambda line: line.time) for id_, of_deployment in lines.items()}
 
 
 def _requests(deployment: Deployment) -> tuple[int, int]:

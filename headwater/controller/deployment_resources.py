@@ -27,6 +27,7 @@ from headwater.model.deployment import (
     worker_user,
 )
 from headwater.model.price.tick import TICKS_PARTITIONS, TICKS_TOPIC
+from headwater.model.redrive import Redrive, RedriveSpec, redrive_group, redrive_worker_set_id
 from headwater.model.sink import Sink, TopicSink, has_prices_sink
 from headwater.model.stream import event_time_field
 from headwater.model.worker_spec import PubSubPull, SinkSpec, WorkerSet, WorkerSpec
@@ -64,6 +65,7 @@ def resources(deployment: Deployment, revision: Revision, binding: Binding, part
     rules = [
         *_reader_rules(deployment, topics),
         *_source_rules(worker, binding),
+        *redrive_rules(deployment),
         *(AccessRule(worker, "topic", topic, ("WRITE",)) for topic in [*topics, *(spec.name for spec in shared)]),
     ]
     if revision.config.delivery == "exactly_once":
@@ -97,9 +99,15 @@ def _source_rules(worker: str, binding: Binding) -> list[AccessRule]:
     """
     if not isinstance(binding, KafkaTopic) or binding.access is not None:
         return []
+    return [AccessRule(worker, "topic", binding.topic, ("READ",))]
+
+
+def redrive_rules(deployment: Deployment) -> list[AccessRule]:
+    """Return the access rules with which workers redrive dead letters."""
+    worker = worker_user(deployment.id)
     return [
-        AccessRule(worker, "topic", binding.topic, ("READ",)),
         AccessRule(worker, "group", f"{worker}.", ("READ",), prefixed=True),
+        AccessRule(worker, "topic", dead_letter_topic(deployment.config_id), ("READ",)),
     ]
 
 
@@ -194,5 +202,23 @@ def worker_set(deployment: Deployment, revision: Revision, binding: Binding, set
         jit=settings.jit,
         delivery=revision.config.delivery,
     )
-    digest = hashlib.sha256(spec.model_dump_json().encode()).hexdigest()[:16]
-    return WorkerSet(deployment.id, revision.config.parallelism, spec, digest)
+    return WorkerSet(deployment.id, revision.config.parallelism, spec, _hash(spec))
+
+
+def _hash(spec: WorkerSpec) -> str:
+    return hashlib.sha256(spec.model_dump_json().encode()).hexdigest()[:16]
+
+
+def redrive_worker_set(deployment: Deployment, pipeline: WorkerSpec, redrive: Redrive) -> WorkerSet:
+    """Return the worker of a redrive, which runs a pipeline on dead letters."""
+    letters = RedriveSpec(id=redrive.id, number=redrive.number, selection=redrive.selection)
+    changes = {
+        "source_topic": pipeline.dead_letter_topic,
+        "source_group": redrive_group(deployment.id, redrive.number),
+        "source": None,
+        "event_time_field": None,
+        "slots": 1,
+        "redrive": letters,
+    }
+    spec = pipeline.model_copy(update=changes)
+    return WorkerSet(redrive_worker_set_id(deployment.id, redrive.number), 1, spec, _hash(spec))

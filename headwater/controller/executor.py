@@ -28,9 +28,11 @@ from headwater.controller.sources import Sources, deploy_failures_are_retriable
 from headwater.controller.topic_settings import needed_settings, without_compaction
 from headwater.errors import BrokerUnavailable, DeployFailed, RedisUnavailable
 from headwater.model.deployment import Deployment, Observation, Revision, sink_topic
+from headwater.model.redrive import deployment_of, is_redrive
 from headwater.model.sink import TopicSink
 from headwater.orchestrators.base import Orchestrator
 from headwater.stores.protocols.metrics import MetricStore
+from headwater.stores.protocols.redrives import RedriveOutcomeStore
 
 log = structlog.get_logger(__name__)
 
@@ -47,6 +49,7 @@ class Executor:
     sources: Sources
     orchestrator: Orchestrator
     metrics: MetricStore
+    letter_outcomes: RedriveOutcomeStore
     flow_locks: FlowLocks
     require_lease: Callable[[], None]
 
@@ -62,11 +65,21 @@ class Executor:
                 case StoreObservation(observation):
                     return observation
                 case StopWorkers(must_have_ended):
-                    if not self.orchestrator.stop_workers(deployment.id) and must_have_ended:
+                    if not self._stop_workers(deployment.id) and must_have_ended:
                         return None
                 case _:
                     self._carry_out(deployment, action)
         return None
+
+    def _stop_workers(self, deployment_id: str) -> bool:
+        """Stop the workers of a deployment and of its redrives.
+
+        Returns whether all of them have ended.
+        """
+        running = self.orchestrator.running_deployments()
+        redrives = [each for each in running if is_redrive(each) and deployment_of(each) == deployment_id]
+        have_ended = [self.orchestrator.stop_workers(each) for each in (deployment_id, *redrives)]
+        return all(have_ended)
 
     def _carry_out(self, deployment: Deployment, action: Action) -> None:
         match action:
@@ -134,6 +147,7 @@ class Executor:
         self.broker.remove_all(all_resources(deployment))
         try:
             self.metrics.drop(deployment.id)
+            self.letter_outcomes.drop(deployment.id)
         except RedisUnavailable as error:  # metrics expire, so a teardown need not wait for their removal
             log.warning(
                 "metrics can't be removed; they expire by themselves", deployment=deployment.id, reason=error.detail

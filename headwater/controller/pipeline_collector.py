@@ -68,7 +68,7 @@ class PipelineCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         """Yield all metrics. The lag is omitted while the broker is unavailable."""
         try:
-            snapshots = self._orchestrator.worker_snapshots()
+            snapshots = [each for each in self._orchestrator.worker_snapshots() if each.spec.redrive is None]
         except OrchestratorUnavailable as error:
             log.warning("the metrics of pipelines can't be read", reason=error.detail)
             return

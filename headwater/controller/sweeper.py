@@ -29,6 +29,7 @@ from headwater.controller.resource_names import ExistingResources, ResourceNames
 from headwater.controller.sources import Sources
 from headwater.errors import LeaseLost, Unavailable
 from headwater.model.audit import CONTROLLER_ACTOR, with_actor
+from headwater.model.redrive import is_redrive
 from headwater.model.value_sets import dataset_set_id
 from headwater.orchestrators.base import Orchestrator
 from headwater.stores.cleanup import remove_superseded, remove_unsaved_sets
@@ -130,7 +131,7 @@ class Sweeper:
         existing = ExistingResources(
             self._broker.inventory(),
             self._sources.subscriptions_and_groups(),
-            self._orchestrator.running_deployments(),
+            frozenset(each for each in self._orchestrator.running_deployments() if not is_redrive(each)),
         )
         classified = classify(existing, read_recorded_state(self._deployments, existing))
         self._report_unknown(classified.unknown)

@@ -18,6 +18,7 @@ from headwater.model.dead_letter import (
     MESSAGE_HEADER,
     TIMESTAMP_HEADER,
     TRANSFORM_HEADER,
+    header_text,
 )
 from headwater.model.outputs import CONFIG_HEADER, MAX_OUTPUT_BYTES, SOURCE_HEADER
 from headwater.model.record import Failure, Int64Column, RowIndexes, SourceIds, position_ids
@@ -30,8 +31,6 @@ from headwater.sinks.outputs import (
     size_error,
 )
 
-MAX_HEADER_BYTES = 1024
-"""The maximum size of the value of a dead letter's header, such as `headwater-message`."""
 _TOO_LARGE = "record too large for the dead-letter topic"
 _REJECTED = "record rejected by Kafka for the dead-letter topic"
 
@@ -102,8 +101,4 @@ def _headers(failures: Sequence[Failure]) -> list[HeaderColumn]:
 
 
 def _header_value(value: str | int | None) -> bytes | None:
-    """Return a header's value in UTF-8, cut between characters to at most MAX_HEADER_BYTES."""
-    if value is None:
-        return None
-    data = str(value).encode(errors="replace")
-    return data if len(data) <= MAX_HEADER_BYTES else data[:MAX_HEADER_BYTES].decode(errors="ignore").encode()
+    return None if value is None else header_text(str(value)).encode()

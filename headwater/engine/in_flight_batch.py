@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from headwater.engine.transform_step import TransformStep
+from headwater.model.dead_letter import LetterKind, header_text
 from headwater.model.record import Failure, RecordBatch
 from headwater.transforms.base import PendingBatch, Transform
 
@@ -26,6 +27,11 @@ class FailedRecord(NamedTuple):
     offset: int
     output_index: int
     failure: Failure
+
+    @property
+    def kind(self) -> LetterKind:
+        """The class and the place of the error, as the headers of the dead letter have them."""
+        return LetterKind(header_text(self.failure.error), header_text(self.failure.component), self.failure.line)
 
 
 class InFlightBatch:

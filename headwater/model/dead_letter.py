@@ -1,5 +1,6 @@
-"""Dead letters: the records that could not be processed, as they are in the dead-letter topic."""
+"""Dead letters: the records that could not be processed."""
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,6 +18,8 @@ TIMESTAMP_HEADER = "headwater-timestamp"
 REDRIVEN_HEADER = "headwater-redriven"
 """The id of the redrive that made a record."""
 
+MAX_HEADER_BYTES = 1024
+"""The maximum size of the value of a letter's header, such as `headwater-message`."""
 MAX_LETTERS_PER_PAGE = 1_000
 MAX_REDRIVEN_IDS = 10_000
 """How many letters a request to redrive may name."""
@@ -57,6 +60,10 @@ class LetterKind(NamedTuple):
     error: str
     transform_uid: str
     line: int | None
+
+
+OTHER_LETTERS = LetterKind("other", "", None)
+"""Stands for all kinds of letters that are not counted by themselves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +123,34 @@ class LetterHeaders:
     def kind(self) -> LetterKind:
         """The class and the place of the error."""
         return LetterKind(self.text(ERROR_HEADER), self.text(TRANSFORM_HEADER), self.integer(LINE_HEADER))
+
+
+_TOTAL_PREFIX = "letters/"
+
+
+def header_text(text: str) -> str:
+    """Return the text that a header contains.
+
+    It is cut between characters to at most MAX_HEADER_BYTES in UTF-8.
+    """
+    data = text.encode(errors="replace")
+    return data[:MAX_HEADER_BYTES].decode(errors="ignore")
+
+
+def letter_total_name(kind: LetterKind) -> str:
+    """Return the name of the total of letters of this kind, see model.metric.PartitionCounts."""
+    return _TOTAL_PREFIX + json.dumps(kind, separators=(",", ":"))
+
+
+def parse_letter_total_name(name: str) -> LetterKind | None:
+    """Return the kind of the letters that a total counts; None for any other total.
+
+    The total of all kinds that are not counted by themselves has the kind OTHER_LETTERS.
+    """
+    if not name.startswith(_TOTAL_PREFIX):
+        return None
+    text = name.removeprefix(_TOTAL_PREFIX)
+    return LetterKind(*json.loads(text)) if text.startswith("[") else OTHER_LETTERS
 
 
 def encode_cursor(positions: Mapping[int, int]) -> str:

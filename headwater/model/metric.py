@@ -59,6 +59,8 @@ FLOOR_MS = 0.001
 _GAMMA = (1 + RELATIVE_ERROR) / (1 - RELATIVE_ERROR)
 _LOG_GAMMA = math.log(_GAMMA)
 
+MAX_TOTALS = 1_000
+"""How many totals a deployment has at most."""
 RangeName = Literal["1h", "1d", "1w"]
 _TRANSFORM = "transform"
 
@@ -144,6 +146,21 @@ class PartitionCounts:
     counts: Counts
     named: NamedCounts = field(default_factory=dict)
     totals: NamedCounts = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Total:
+    """A count since the deployment began.
+
+    Attributes:
+        count: The count.
+        first: When it was raised first, in seconds since the epoch.
+        last: When it was raised last, in seconds since the epoch.
+    """
+
+    count: int
+    first: float
+    last: float
 
 
 @dataclass(frozen=True, slots=True)

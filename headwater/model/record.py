@@ -15,6 +15,7 @@ from headwater.native import BytesColumn, Column
 
 Headers = list[tuple[str, bytes]]
 """The headers of a record, as (name, value)."""
+NO_HEADERS: Headers = []
 Int64Column = Column
 """A column of signed 64-bit integers (array type code "q")."""
 RowIndexes = Column

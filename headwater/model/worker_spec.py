@@ -2,10 +2,12 @@
 
 from dataclasses import dataclass, field
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from headwater.model.access import KafkaAccess, PubSubAccess
+from headwater.model.fields import is_none
 from headwater.model.flow import DeliveryMode
+from headwater.model.redrive import RedriveSpec
 from headwater.model.sink import Compression
 from headwater.model.transforms import Transform
 
@@ -60,6 +62,8 @@ class WorkerSpec(BaseModel):
         event_time_field: The field of the stream's records that contains the event time, if there is one.
         slots: The number of workers of the deployment, each of which has a slot.
         jit: Whether V8 runs scripts with its JIT compiler.
+        redrive: The redrive for which the worker reads the dead-letter topic; None for the workers of a pipeline. It is
+            left out then, so that the hash of their specs stays.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -82,6 +86,7 @@ class WorkerSpec(BaseModel):
     slots: int = 1
     jit: bool = False
     delivery: DeliveryMode = "at_least_once"
+    redrive: RedriveSpec | None = Field(default=None, exclude_if=is_none)
 
 
 @dataclass(frozen=True, slots=True)

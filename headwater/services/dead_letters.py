@@ -1,27 +1,37 @@
-"""Lists the dead letters of a deployment."""
+"""Lists and summarizes the dead letters of a deployment."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import islice
 
 from headwater.brokers.topic_history import LogRecord, TopicHistory
 from headwater.model.dead_letter import (
     ATTEMPTS_HEADER,
     COLUMN_HEADER,
     MESSAGE_HEADER,
+    OTHER_LETTERS,
     DeadLetter,
     LetterHeaders,
     LetterId,
+    LetterKind,
+    RedrivenLetter,
     encode_cursor,
     parse_cursor,
+    parse_letter_total_name,
 )
 from headwater.model.deployment import Deployment, dead_letter_topic
 from headwater.model.outputs import CONFIG_HEADER, SOURCE_HEADER
+from headwater.model.redrive import LetterOutcome
 from headwater.services.newest_first import NewestFirst
+from headwater.stores.protocols.metrics import MetricStore
+from headwater.stores.protocols.redrives import RedriveOutcomeStore
 
 MAX_SCANNED = 20_000
 """How many letters a page looks at to find those that the request selects."""
 MAX_SCANNED_BYTES = 64 << 20
 """A page ends after letters of together this size."""
+MAX_EXAMPLES_SCANNED = 5_000
+"""How many of the newest letters a summary looks at to find examples."""
 MAX_PAGE_BYTES = 8 << 20
 """A page ends before its records exceed this size. It has at least one letter."""
 
@@ -56,14 +66,40 @@ class LetterPage:
     cursor: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class LetterSummary:
+    """The letters with one kind of error since the deployment began.
+
+    Attributes:
+        kind: The class and the place of the error.
+        count: How many letters were written. Letters that retention has removed are included.
+        first: When the first of them was counted.
+        last: When the last of them was counted.
+        example: One of these letters; None when none of the newest MAX_EXAMPLES_SCANNED letters is one of them.
+    """
+
+    kind: LetterKind
+    count: int
+    first: datetime
+    last: datetime
+    example: LetterId | None
+
+
 class DeadLetters:
     """Reads the dead letters of deployments.
 
-    The methods may block, and raise BrokerUnavailable.
+    The methods may block, and raise BrokerUnavailable and RedisUnavailable.
+
+    Args:
+        history: Reads the dead-letter topics.
+        metrics: Has the counts of letters, which workers write.
+        outcomes: Has the outcomes of redriven letters.
     """
 
-    def __init__(self, history: TopicHistory) -> None:
+    def __init__(self, history: TopicHistory, metrics: MetricStore, outcomes: RedriveOutcomeStore) -> None:
         self._history = history
+        self._metrics = metrics
+        self._outcomes = outcomes
 
     def page(self, deployment: Deployment, selected: LetterFilter, cursor: str | None, limit: int) -> LetterPage:
         """Return letters, the newest first.
@@ -78,7 +114,36 @@ class DeadLetters:
         found = _select(records, selected, limit)
         has_more = records.peek() is not None
         next_cursor = encode_cursor(records.positions()) if has_more else None
-        return LetterPage([letter_of(record) for record in found], next_cursor)
+        outcomes = self._outcomes.outcomes(deployment.id, [letter_id(record) for record in found])
+        return LetterPage([_letter(record, outcomes.get(letter_id(record))) for record in found], next_cursor)
+
+    def summary(self, deployment: Deployment) -> list[LetterSummary]:
+        """Return how many letters have each kind of error, the one with the newest letter first."""
+        totals = self._metrics.totals(deployment.id).items()
+        by_kind = {kind: total for name, total in totals if (kind := parse_letter_total_name(name)) is not None}
+        examples = self._examples(dead_letter_topic(deployment.config_id), set(by_kind) - {OTHER_LETTERS})
+        summaries = [
+            LetterSummary(kind, total.count, _utc(total.first), _utc(total.last), examples.get(kind))
+            for kind, total in by_kind.items()
+        ]
+        return sorted(summaries, key=lambda summary: summary.last, reverse=True)
+
+    def _examples(self, topic: str, kinds: set[LetterKind]) -> dict[LetterKind, LetterId]:
+        """Return the newest letter of each kind among the newest letters of the topic."""
+        examples: dict[LetterKind, LetterId] = {}
+        if not kinds:
+            return examples
+        ranges = self._history.ranges(topic)
+        records = NewestFirst(self._history, topic, {number: each.end for number, each in ranges.items()}, ranges)
+        for record in islice(records, MAX_EXAMPLES_SCANNED):
+            examples.setdefault(LetterHeaders(record.headers).kind, letter_id(record))
+            if examples.keys() >= kinds:
+                break
+        return examples
+
+
+def _utc(epoch_s: float) -> datetime:
+    return datetime.fromtimestamp(epoch_s, UTC)
 
 
 def _select(records: NewestFirst, selected: LetterFilter, limit: int) -> list[LogRecord]:
@@ -101,12 +166,16 @@ def _select(records: NewestFirst, selected: LetterFilter, limit: int) -> list[Lo
     return found
 
 
-def letter_of(record: LogRecord) -> DeadLetter:
-    """Return the letter in a record of a dead-letter topic."""
+def letter_id(record: LogRecord) -> LetterId:
+    """Return the id of the letter in a record of a dead-letter topic."""
+    return LetterId(record.partition, record.offset)
+
+
+def _letter(record: LogRecord, outcome: LetterOutcome | None) -> DeadLetter:
     headers = LetterHeaders(record.headers)
     return DeadLetter(
-        id=LetterId(record.partition, record.offset),
-        time=datetime.fromtimestamp(record.timestamp / 1000, UTC),
+        id=letter_id(record),
+        time=_utc(record.timestamp / 1000),
         kind=headers.kind,
         message=headers.text(MESSAGE_HEADER),
         column=headers.integer(COLUMN_HEADER),
@@ -114,4 +183,5 @@ def letter_of(record: LogRecord) -> DeadLetter:
         revision=headers.integer(CONFIG_HEADER),
         source=headers.text(SOURCE_HEADER),
         value=record.value,
+        redriven=None if outcome is None else RedrivenLetter(_utc(outcome.time_s), outcome.outcome),
     )

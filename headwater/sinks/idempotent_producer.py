@@ -9,6 +9,7 @@ from headwater.brokers.client_errors import ClientErrors
 from headwater.brokers.client_settings import producer_settings
 from headwater.brokers.producer import NO_CODEC_OVERRIDES, LibrdkafkaProducer, require_topics
 from headwater.model.access import KafkaAccess
+from headwater.model.record import NO_HEADERS, Headers
 from headwater.native.librdkafka import OutgoingBatch
 from headwater.sinks.base import Rejection
 from headwater.sinks.outputs import OutputBatch
@@ -47,6 +48,7 @@ class IdempotentKafkaProducer:
         one_record_per_batch: Whether to send each record in its own batch, so that a rejected batch identifies the
             record.
         stall_detector: Detects a stalled producer, which `take_rejections` returns as a rejection.
+        headers: Further headers of each record that `produce` gets.
     """
 
     def __init__(
@@ -57,8 +59,10 @@ class IdempotentKafkaProducer:
         codecs: Mapping[str, str] = NO_CODEC_OVERRIDES,
         one_record_per_batch: bool = False,
         stall_detector: StalledProducerDetector | None = None,
+        headers: Headers = NO_HEADERS,
     ) -> None:
         self._access = access
+        self._headers = headers
         self._stall_detector = stall_detector
         self._topics = topics
         self._errors = ClientErrors(access)
@@ -86,7 +90,7 @@ class IdempotentKafkaProducer:
 
     def produce(self, outputs: OutputBatch) -> None:
         self._produce_appended()
-        self._add_batch(outputs)
+        self._add_batch(outputs.with_headers(self._headers))
 
     def _add_batch(self, outputs: OutputBatch) -> None:
         if not len(outputs):

@@ -129,6 +129,11 @@ class OutputBatch:
         """The column of SOURCE_HEADER, if there is one."""
         return next((header.values for header in self.headers if header.name == SOURCE_HEADER), None)
 
+    def with_headers(self, headers: Headers) -> "OutputBatch":
+        """Return the batch with further headers, the same for each record."""
+        columns = [HeaderColumn(name, BytesColumn.of([value] * len(self))) for name, value in headers]
+        return replace(self, headers=[*self.headers, *columns]) if columns else self
+
     def headers_of(self, row: int) -> Headers:
         """Return the headers of a record."""
         pairs = [(name, _header_value(values, row)) for name, values in self.headers]

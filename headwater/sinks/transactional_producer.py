@@ -19,6 +19,7 @@ from headwater.brokers.client_settings import producer_settings
 from headwater.brokers.producer import NO_CODEC_OVERRIDES, LibrdkafkaProducer, TransactionGroup, require_topics
 from headwater.errors import DeliveryFailed
 from headwater.model.access import KafkaAccess
+from headwater.model.record import NO_HEADERS, Headers
 from headwater.native.librdkafka import PartitionOffset
 from headwater.sinks.base import Rejection
 from headwater.sinks.outputs import OutputBatch, values_bytes
@@ -56,6 +57,7 @@ class TransactionalKafkaProducer:
         codecs: The compression codec by topic, where it differs from that of the settings.
         one_record_per_batch: Whether to send each record in its own batch, so that a rejected batch identifies the
             record.
+        headers: Further headers of each record.
     """
 
     def __init__(
@@ -67,8 +69,10 @@ class TransactionalKafkaProducer:
         transactional_id: str,
         codecs: Mapping[str, str] = NO_CODEC_OVERRIDES,
         one_record_per_batch: bool = False,
+        headers: Headers = NO_HEADERS,
     ) -> None:
         self._access = access
+        self._headers = headers
         self._topics = topics
         self._source_topic = source_topic
         self._pending: list[OutputBatch] = []
@@ -92,7 +96,7 @@ class TransactionalKafkaProducer:
             raise broker_unavailable_error(error, self._access) from error
 
     def produce(self, outputs: OutputBatch) -> None:
-        self._pending.append(outputs)
+        self._pending.append(outputs.with_headers(self._headers))
 
     def pending_records(self) -> int:
         return sum(map(len, self._pending))

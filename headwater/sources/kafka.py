@@ -92,6 +92,9 @@ class KafkaSource:
             first record. May raise Unavailable, which ends the worker.
     """
 
+    needs_headers = False
+    """Whether a subclass needs the headers of the records."""
+
     def __init__(
         self,
         access: KafkaAccess,
@@ -158,7 +161,7 @@ class KafkaSource:
             self._handle_rebalances()
             self._do_housekeeping()
             left_s = max(0.0, min(HOUSEKEEPING_INTERVAL_S, deadline - time.monotonic()))
-            fetched = self._consumer.fetch(max_records, MAX_BATCH_BYTES, left_s)
+            fetched = self._consumer.fetch(max_records, MAX_BATCH_BYTES, left_s, with_headers=self.needs_headers)
             self._rebalances += self._consumer.take_rebalances()
             self._partition_errors += fetched.errors
             batch = self._to_batch(fetched)

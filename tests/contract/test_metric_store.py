@@ -11,7 +11,7 @@ import pytest
 import redis
 
 from headwater.errors import RedisUnavailable
-from headwater.model.metric import TIME_RANGES, CountType, Histogram, MetricsDelta, PartitionCounts
+from headwater.model.metric import MAX_TOTALS, TIME_RANGES, CountType, Histogram, MetricsDelta, PartitionCounts
 from headwater.stores.protocols.metrics import MetricStore
 from headwater.stores.redis.client import connect
 from headwater.stores.redis.metrics import RedisMetrics
@@ -101,7 +101,7 @@ def test_totals_add_up_once_and_are_dropped(store: MetricStore) -> None:
         assert store.write(ID, GROUP, "a", write) == frozenset()
     store.acquire_partitions(ID, GROUP, "b", [0])
     assert store.write(ID, GROUP, "a", MetricsDelta(MINUTE, {0: PartitionCounts(6, {}, {}, {"x": 1})}, {})) == {0}
-    assert store.totals(ID) == {"x": 3, "y": 7}
+    assert counted(store) == {"x": 3, "y": 7}
     assert store.totals("another") == {}
     assert (total(store), store.read(ID, HOUR, NOW)[MINUTE].named["a/b"]) == (2, 1)
     store.drop(ID)
@@ -109,10 +109,30 @@ def test_totals_add_up_once_and_are_dropped(store: MetricStore) -> None:
 
 
 def test_more_names_than_one_command_may_have(store: MetricStore) -> None:
-    names = {f"transform/{number}/received": number + 1 for number in range(1_200)}
+    names = {f"transform/{number}/received": number + 1 for number in range(900)}
     store.write(ID, GROUP, "a", MetricsDelta(MINUTE, {0: PartitionCounts(1, {}, names, names)}, {}))
     assert store.read(ID, HOUR, NOW)[MINUTE].named == names
-    assert store.totals(ID) == names
+    assert counted(store) == names
+
+
+def test_the_times_of_totals(store: MetricStore) -> None:
+    for end in (1, 2):
+        store.write(ID, GROUP, "a", MetricsDelta(MINUTE, {0: PartitionCounts(end, {}, {}, {"x": 1})}, {}))
+        total_of_x = store.totals(ID)["x"]
+        assert total_of_x.first <= total_of_x.last
+        assert total_of_x.last > MINUTE - 86_400
+
+
+def test_too_many_totals(store: MetricStore) -> None:
+    names = {f"letters/{number}": 1 for number in range(MAX_TOTALS)}
+    store.write(ID, GROUP, "a", MetricsDelta(MINUTE, {0: PartitionCounts(1, {}, {}, names)}, {}))
+    more = {"letters/0": 1, "letters/x": 2, "letters/y": 3}
+    store.write(ID, GROUP, "a", MetricsDelta(MINUTE, {0: PartitionCounts(2, {}, {}, more)}, {}))
+    assert counted(store) == names | {"letters/0": 2, "letters/other": 5}
+
+
+def counted(store: MetricStore) -> dict[str, int]:
+    return {name: total_of_name.count for name, total_of_name in store.totals(ID).items()}
 
 
 def test_only_the_range_is_read(store: MetricStore) -> None:

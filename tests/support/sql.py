@@ -21,6 +21,7 @@ from headwater.stores.protocols.idempotency import IdempotencyStore
 from headwater.stores.protocols.keys import KeyStore
 from headwater.stores.protocols.leases import Leases
 from headwater.stores.protocols.quotas import QuotaStore
+from headwater.stores.protocols.redrives import RedriveStore
 from headwater.stores.sql.connections import Connections, make_engine
 from headwater.stores.sql.database import Database, open_database
 from headwater.stores.sql.deployment_mapper import DeploymentMapper
@@ -42,6 +43,9 @@ class SqlStores(Protocol):
 
     @property
     def deployments(self) -> DeploymentStore: ...
+
+    @property
+    def redrives(self) -> RedriveStore: ...
 
     @property
     def change_counter(self) -> ChangeCounter: ...

@@ -9,6 +9,7 @@ from headwater.engine.in_flight_batch import FailedRecord, InFlightBatch
 from headwater.engine.metrics.record_counts import RecordCounts
 from headwater.engine.metrics.transform_counter import TransformCounter
 from headwater.engine.transform_step import PositionPredicate, RecordPositions, TransformStep
+from headwater.model.dead_letter import letter_total_name
 from headwater.model.metric import Histogram, MetricsDelta, TimeType
 from headwater.model.record import Failure, count_values
 from headwater.sources.base import Positions
@@ -75,7 +76,7 @@ class ProducedBatch(NamedTuple):
         return {p: offset + 1 for p, offset in dict(zip(*self.read, strict=True)).items()}
 
     def counts(self) -> dict[int, RecordCounts]:
-        """Return the counts of each partition, without those of single transforms."""
+        """Return the counts of each partition, without the counts of single transforms."""
         received = count_values(self.read.partitions)
         outputs = received if self.outputs.partitions is self.read.partitions else count_values(self.outputs.partitions)
         counts = {
@@ -87,6 +88,8 @@ class ProducedBatch(NamedTuple):
         for failed in self.sink_failures:
             counts[failed.partition].counts["output_error"] += 1
             counts[failed.partition].counts["messages_sent"] -= 1
+        for failed in (*self.transform_failures, *self.sink_failures):
+            counts[failed.partition].totals[letter_total_name(failed.kind)] += 1
         return counts
 
 

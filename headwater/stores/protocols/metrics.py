@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping
 from typing import Protocol
 
-from headwater.model.metric import Interval, MetricsDelta, NamedCounts, TimeRange
+from headwater.model.metric import Interval, MetricsDelta, TimeRange, Total
 
 
 class MetricStore(Protocol):
@@ -37,8 +37,12 @@ class MetricStore(Protocol):
         Empty intervals are left out.
         """
 
-    def totals(self, deployment_id: str) -> NamedCounts:
-        """Return the totals of a deployment by name. They never expire; `drop` removes them."""
+    def totals(self, deployment_id: str) -> Mapping[str, Total]:
+        """Return the totals of a deployment by name. They never expire; `drop` removes them.
+
+        A deployment has about MAX_TOTALS totals at most. A further name is added to the total `other` of its kind, for
+        example `letters/other` in place of `letters/x`.
+        """
 
     def last_progress(self, deployment_id: str) -> float | None:
         """Return when a counted offset last advanced, in seconds since the epoch.

@@ -9,8 +9,9 @@ All keys of a deployment share one hash tag, so that one script can write all of
                              times the count of each bin `NAME:BIN`. A name with a slash is one of the named metrics
                              (model/metric.py), any other name is a metric type
 {dm:ID}:totals       hash    the totals since the deployment began: the count of each `NAME`
+{dm:ID}:total-times  hash    when a total was raised first and last, in ms: `NAME:first` and `NAME:last`
 
-Every key except the totals expires some time after the end of the last time range that contains it.
+Every key except the last two expires some time after the end of the last time range that contains it.
 """
 
 import time
@@ -18,6 +19,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import cast
 
 from headwater.model.metric import (
+    MAX_TOTALS,
     TIME_RANGES,
     Counts,
     CountType,
@@ -30,6 +32,7 @@ from headwater.model.metric import (
     TimeRange,
     Times,
     TimeType,
+    Total,
 )
 from headwater.stores.redis.client import Client, Script
 from headwater.stores.redis.connection import Argument
@@ -60,11 +63,11 @@ class RedisMetrics:
     def write(self, deployment_id: str, group: str, writer: str, delta: MetricsDelta) -> frozenset[int]:
         """See MetricStore."""
         interval_keys = (_interval_key(deployment_id, time_range, delta.minute) for time_range in TIME_RANGES)
-        args: list[Argument] = [writer, _OWNERSHIP_TTL_MS, *_TTL_MS, len(delta.partitions)]
+        args: list[Argument] = [writer, _OWNERSHIP_TTL_MS, *_TTL_MS, MAX_TOTALS, len(delta.partitions)]
         for partition, counts in delta.partitions.items():
             args += _count_arguments(f"{group}/{partition}", counts)
         args += [*_time_arguments(delta.times), *_time_arguments(delta.named_times)]
-        keys = [_ownership_key(deployment_id), *interval_keys, _totals_key(deployment_id)]
+        keys = [_ownership_key(deployment_id), *interval_keys, *_totals_keys(deployment_id)]
         rejected: list[bytes] = self._client.run(_WRITE, keys, args)
         return frozenset(int(field.rpartition(b"/")[2]) for field in rejected)
 
@@ -75,10 +78,17 @@ class RedisMetrics:
         replies = self._client.pipeline(commands)
         return {start: _interval(reply) for start, reply in zip(starts, replies, strict=True) if reply}
 
-    def totals(self, deployment_id: str) -> NamedCounts:
+    def totals(self, deployment_id: str) -> Mapping[str, Total]:
         """See MetricStore."""
-        (reply,) = self._client.pipeline([("HGETALL", _totals_key(deployment_id))])
-        return {name.decode(): int(count) for name, count in zip(reply[::2], reply[1::2], strict=True)}
+        counts, times = (
+            dict(zip(reply[::2], reply[1::2], strict=True))
+            for reply in self._client.pipeline([("HGETALL", key) for key in _totals_keys(deployment_id)])
+        )
+        return {
+            name.decode(): Total(int(count), *(int(times[name + end]) / 1000 for end in (b":first", b":last")))
+            for name, count in counts.items()
+            if name + b":last" in times
+        }
 
     def last_progress(self, deployment_id: str) -> float | None:
         """See MetricStore."""
@@ -96,15 +106,16 @@ class RedisMetrics:
             for time_range in TIME_RANGES
             for start in _stored_starts(time_range, now_s)
         )
-        self._client.call("UNLINK", _ownership_key(deployment_id), _totals_key(deployment_id), *interval_keys)
+        self._client.call("UNLINK", _ownership_key(deployment_id), *_totals_keys(deployment_id), *interval_keys)
 
 
 def _ownership_key(deployment_id: str) -> str:
     return f"{{dm:{deployment_id}}}:who"
 
 
-def _totals_key(deployment_id: str) -> str:
-    return f"{{dm:{deployment_id}}}:totals"
+def _totals_keys(deployment_id: str) -> tuple[str, str]:
+    """Return the keys of the totals and of their times."""
+    return f"{{dm:{deployment_id}}}:totals", f"{{dm:{deployment_id}}}:total-times"
 
 
 def _interval_key(deployment_id: str, time_range: TimeRange, time_s: int) -> str:

@@ -12,6 +12,7 @@ from headwater.model.audit import Change
 from headwater.model.deployment import Deployment
 from headwater.model.flow import Flow, PipelineConfig
 from headwater.model.key import ApiKey
+from headwater.model.redrive import Redrive
 from headwater.model.stored_config import UnreadablePipelineConfig
 from headwater.model.value_sets import Dataset
 
@@ -76,6 +77,12 @@ def rotated(deployment: Deployment) -> Change:
     """Return the change for new credentials of a deployment."""
     after = f"{_deployment(deployment)} credentials {deployment.credentials_version}"
     return Change("flow.rotate_credentials", deployment.owner, deployment.config_id, after=after)
+
+
+def redriven(deployment: Deployment, redrive: Redrive) -> Change:
+    """Return the change for a request to redrive dead letters."""
+    after = f"{_deployment(deployment)} redrive {redrive.id} letters {redrive.requested}"
+    return Change("dead_letters.redrive", deployment.owner, deployment.config_id, after=after)
 
 
 def _deployment(deployment: Deployment) -> str:

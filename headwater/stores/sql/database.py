@@ -20,6 +20,7 @@ from headwater.stores.sql.keys import SqlKeys
 from headwater.stores.sql.leases import SqlLeases
 from headwater.stores.sql.migrate import migrate
 from headwater.stores.sql.quotas import QuotaChecker, SqlQuotas
+from headwater.stores.sql.redrives import SqlRedrives
 from headwater.stores.sql.revisions import SqlRevisions
 from headwater.stores.sql.unreadable import UnreadableRow, unreadable_rows
 
@@ -37,6 +38,7 @@ class Database:
         self.flows = SqlFlows(connections, deployment_mapper, quota_checker)
         self.revisions = SqlRevisions(connections)
         self.deployments = SqlDeployments(connections, deployment_mapper, quota_checker)
+        self.redrives = SqlRedrives(connections, deployment_mapper)
         self.change_counter = SqlChangeCounter(connections)
         self.leases = SqlLeases(connections)
         self.keys = SqlKeys(connections)

@@ -1,11 +1,11 @@
 """In-memory implementation of the metric store, for tests. Metrics never expire."""
 
 import threading
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-from headwater.model.metric import TIME_RANGES, Interval, MetricsDelta, NamedCounts, TimeRange
+from headwater.model.metric import MAX_TOTALS, TIME_RANGES, Interval, MetricsDelta, NamedCounts, TimeRange, Total
 
 
 @dataclass(slots=True)
@@ -22,8 +22,16 @@ class _Deployment:
     writers: dict[tuple[str, int], str] = field(default_factory=dict)
     counted_offsets: dict[tuple[str, int], int] = field(default_factory=dict)
     intervals: dict[tuple[int, int], Interval] = field(default_factory=lambda: defaultdict(Interval))
-    totals: Counter[str] = field(default_factory=Counter)
+    totals: dict[str, Total] = field(default_factory=dict)
     last_progress: float | None = None
+
+    def add_totals(self, counts: NamedCounts, now: float) -> None:
+        """Add to the totals, of which there are at most MAX_TOTALS."""
+        for sent_name, count in counts.items():
+            is_full = sent_name not in self.totals and len(self.totals) >= MAX_TOTALS
+            name = f"{sent_name.partition('/')[0]}/other" if is_full else sent_name
+            known = self.totals.get(name, Total(0, now, now))
+            self.totals[name] = Total(known.count + count, known.first, now)
 
     def intervals_of(self, minute: int) -> list[Interval]:
         """Return the interval of each resolution that contains a minute."""
@@ -65,7 +73,7 @@ class MemoryMetrics:
                 for interval in deployment.intervals_of(delta.minute):
                     interval.add(counts.counts, {})
                     interval.add_named(counts.named, {})
-                deployment.totals.update(counts.totals)
+                deployment.add_totals(counts.totals, float(delta.minute))
             if new or not delta.partitions:
                 for interval in deployment.intervals_of(delta.minute):
                     interval.add({}, delta.times)
@@ -82,7 +90,7 @@ class MemoryMetrics:
                 if (resolution_s, start) in intervals
             }
 
-    def totals(self, deployment_id: str) -> NamedCounts:
+    def totals(self, deployment_id: str) -> Mapping[str, Total]:
         """See MetricStore."""
         with self._lock:
             return dict(self._deployments[deployment_id].totals)

@@ -58,13 +58,18 @@ class MemoryTopicHistory:
         ends = self._ends.get(topic, {})
         return {number: OffsetRange(self._starts[topic][number], end) for number, end in ends.items()}
 
-    def read(self, topic: str, ranges: Mapping[int, OffsetRange], max_bytes: int) -> Mapping[int, LogChunk]:
+    def read(
+        self, topic: str, ranges: Mapping[int, OffsetRange], max_bytes: int, *, with_values: bool = True
+    ) -> Mapping[int, LogChunk]:
         """See TopicHistory."""
         self._check()
+        nonempty = {number: each for number, each in ranges.items() if each.start < each.end}
+        chunks = {number: self._chunk(topic, number, each, max_bytes) for number, each in nonempty.items()}
+        if with_values:
+            return chunks
         return {
-            number: self._chunk(topic, number, each, max_bytes)
-            for number, each in ranges.items()
-            if each.start < each.end
+            number: LogChunk(chunk.start, [record._replace(value=None) for record in chunk.records])
+            for number, chunk in chunks.items()
         }
 
     def _chunk(self, topic: str, partition: int, offsets: OffsetRange, max_bytes: int) -> LogChunk:

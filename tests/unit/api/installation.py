@@ -37,6 +37,7 @@ from headwater.services.keys import Keys
 from headwater.services.pipeline_checker import PipelineChecker
 from headwater.services.prices import Prices
 from headwater.services.quotas import QuotaEnforcingSets, QuotaStores
+from headwater.services.redrives import Redrives
 from headwater.services.trials import Trials
 from headwater.stores.protocols.deployments import DeploymentStore
 from headwater.stores.protocols.sets import SetLookup
@@ -47,6 +48,7 @@ from headwater.transforms.transform_type import TransformType, ValidateScript
 from tests.support.memory.broker import MemoryClusterAdmin
 from tests.support.memory.metrics import MemoryMetrics
 from tests.support.memory.prices import MemoryPrices
+from tests.support.memory.redrives import MemoryRedriveOutcomes
 from tests.support.memory.sets import MemoryDatasetNames, MemoryReservations, MemorySetStore, MemoryUnsavedSets
 from tests.support.memory.topic_history import MemoryTopicHistory
 from tests.support.sql import fresh_database
@@ -271,6 +273,7 @@ class Installation:
     names: MemoryDatasetNames = field(default_factory=MemoryDatasetNames)
     metrics: MemoryMetrics = field(default_factory=MemoryMetrics)
     prices: MemoryPrices = field(default_factory=MemoryPrices)
+    outcomes: MemoryRedriveOutcomes = field(default_factory=MemoryRedriveOutcomes)
     history: MemoryTopicHistory = field(default_factory=MemoryTopicHistory)
     broker: MemoryClusterAdmin = field(default_factory=MemoryClusterAdmin)
     clock: Clock = field(default_factory=Clock)
@@ -323,7 +326,16 @@ class Installation:
                 read_lag=lambda _, group: self.broker.lag([group]).get(group),
                 now=self.clock,
             ),
-            dead_letters=DeadLetters(self.history),
+            dead_letters=DeadLetters(self.history, self.metrics, self.outcomes),
+            redrives=Redrives(
+                deployments=self.controller,
+                store=self.database.redrives,
+                outcomes=self.outcomes,
+                history=self.history,
+                now=self.clock,
+                new_id=new_id,
+                clock=self.clock.monotonic,
+            ),
             filters=Filters(flows, self.controller, audited),
             datasets=Datasets(
                 store=self.database.datasets, names=self.names, sets=audited, now=self.clock, new_id=new_id

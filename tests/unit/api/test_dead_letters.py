@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from headwater.model.audit import AuditQuery
 from headwater.model.dead_letter import (
     ATTEMPTS_HEADER,
     COLUMN_HEADER,
@@ -12,9 +13,21 @@ from headwater.model.dead_letter import (
     LINE_HEADER,
     MESSAGE_HEADER,
     TRANSFORM_HEADER,
+    LetterId,
+    LetterKind,
+    letter_total_name,
 )
 from headwater.model.deployment import dead_letter_topic
+from headwater.model.metric import MAX_TOTALS, MetricsDelta, PartitionCounts
 from headwater.model.outputs import CONFIG_HEADER, SOURCE_HEADER
+from headwater.model.redrive import (
+    MAX_OPEN_REDRIVES,
+    LetterOutcomes,
+    LetterRange,
+    Redrive,
+    RedriveCounts,
+    RedriveSelection,
+)
 from headwater.services import dead_letters
 from tests.unit.api.installation import FLOW, Installation, User
 
@@ -168,3 +181,194 @@ class TestList:
     def test_kafka_is_away(self, scene: Scene) -> None:
         scene.history.away = True
         scene.user.problem(scene.user.get(f"{FLOW}/{scene.id}/dead-letters"), 503, "broker-unavailable")
+
+
+class TestSummary:
+    def count(self, scene: Scene, **letters: int) -> None:
+        """Count letters by the class of their error, as a worker does."""
+        names = {letter_total_name(LetterKind(error, "script", 3)): count for error, count in letters.items()}
+        deployment = scene.headwater.database.deployments.active(scene.id)
+        assert deployment is not None
+        self._end = getattr(self, "_end", 0) + 1
+        minute = int(scene.headwater.clock.monotonic())
+        write = MetricsDelta(minute, {0: PartitionCounts(self._end, {}, {}, names)}, {})
+        scene.headwater.metrics.write(deployment.id, "g", "a", write)
+
+    def items(self, scene: Scene) -> list[dict[str, Any]]:
+        response = scene.user.get(f"{FLOW}/{scene.id}/dead-letters/summary")
+        assert response.status_code == 200, response.text
+        items: list[dict[str, Any]] = response.json()["items"]
+        return items
+
+    def test_without_letters(self, scene: Scene) -> None:
+        assert self.items(scene) == []
+
+    def test_letters(self, scene: Scene) -> None:
+        self.count(scene, TypeError=2, RangeError=1)
+        scene.headwater.clock.forward(10)
+        self.count(scene, RangeError=4)
+        for error in ("TypeError", "RangeError", "TypeError"):
+            scene.fail(error=error)
+        place = {"transform_uid": "script", "line": 3, "first": "2026-01-02T03:04:05.000Z"}
+        assert self.items(scene) == [
+            {"error": "RangeError", **place, "count": 5, "last": "2026-01-02T03:04:15.000Z", "example": "0/1"},
+            {"error": "TypeError", **place, "count": 2, "last": "2026-01-02T03:04:05.000Z", "example": "0/2"},
+        ]
+
+    def test_letters_that_retention_has_removed(self, scene: Scene) -> None:
+        self.count(scene, TypeError=2)
+        scene.fail()
+        scene.history.truncate(scene.topic, 0, 1)
+        (item,) = self.items(scene)
+        assert (item["count"], item["example"]) == (2, None)
+
+    def test_many_kinds(self, scene: Scene) -> None:
+        self.count(scene, **{f"E{number}": 1 for number in range(MAX_TOTALS)})
+        self.count(scene, x=2, y=3)
+        (item,) = [item for item in self.items(scene) if item["error"] == "other"]
+        assert (item["transform_uid"], item["line"], item["count"], item["example"]) == ("", None, 5, None)
+
+    def test_the_summary_ends_with_the_deployment(self, scene: Scene) -> None:
+        self.count(scene, TypeError=2)
+        scene.user.post(f"{FLOW}/{scene.id}/teardown")
+        scene.user.problem(scene.user.get(f"{FLOW}/{scene.id}/dead-letters/summary"), 404, "not-found")
+        scene.user.post(f"{FLOW}/{scene.id}/deploy")
+        assert self.items(scene) == []
+
+
+class TestRedrive:
+    def redrive(self, scene: Scene, **body: Any) -> Any:
+        response = scene.user.post(f"{FLOW}/{scene.id}/dead-letters/redrive", body)
+        assert response.status_code == (200 if body.get("dry_run") else 202), response.text
+        return response.json()
+
+    def read(self, scene: Scene, redrive_id: str) -> dict[str, Any]:
+        response = scene.user.get(f"{FLOW}/{scene.id}/redrives/{redrive_id}")
+        assert response.status_code == 200, response.text
+        body: dict[str, Any] = response.json()
+        return body
+
+    def stored(self, scene: Scene, redrive_id: str) -> Redrive:
+        redrive = scene.headwater.database.redrives.get(scene.id, redrive_id)
+        assert redrive is not None
+        return redrive
+
+    def record(self, scene: Scene, outcomes: LetterOutcomes, number: int = 1) -> None:
+        deployment = scene.headwater.database.deployments.active(scene.id)
+        assert deployment is not None
+        scene.headwater.outcomes.record(deployment.id, number, outcomes, TIME_MS // 1000)
+
+    def test_all_letters(self, scene: Scene) -> None:
+        for partition in (0, 1, 1):
+            scene.fail(partition=partition)
+        accepted = self.redrive(scene, all=True)
+        assert accepted == {"id": accepted["id"], "requested": 3}
+        zero = {"delivered": 0, "dropped": 0, "failed": 0}
+        assert self.read(scene, accepted["id"]) == {"state": "running", "requested": 3, **zero}
+        stored = self.stored(scene, accepted["id"])
+        assert stored.selection == RedriveSelection(ranges={0: LetterRange(0, 1), 1: LetterRange(0, 2)})
+
+    def test_letters_of_one_error(self, scene: Scene) -> None:
+        for error in ("TypeError", "RangeError", "TypeError", "TypeError"):
+            scene.fail(error=error)
+        scene.fail(transform="other")
+        accepted = self.redrive(scene, error="TypeError", transform_uid="script")
+        assert accepted["requested"] == 3
+        selection = self.stored(scene, accepted["id"]).selection
+        assert selection.ranges == {0: LetterRange(0, 4)}
+        assert (selection.ids, selection.error, selection.transform_uid) == (None, "TypeError", "script")
+        assert self.redrive(scene, transform_uid="other", dry_run=True) == {"requested": 1}
+        assert self.redrive(scene, error="TypeError", dry_run=True) == {"requested": 4}
+
+    def test_letters_by_id(self, scene: Scene) -> None:
+        for partition in (0, 0, 0, 1):
+            scene.fail(partition=partition)
+        accepted = self.redrive(scene, ids=["0/2", "1/0", "0/1", "0/2"])
+        assert accepted["requested"] == 3
+        selection = self.stored(scene, accepted["id"]).selection
+        assert selection.ranges == {0: LetterRange(1, 3), 1: LetterRange(0, 1)}
+        assert selection.ids == ((0, 1), (0, 2), (1, 0))
+
+    def test_a_dry_run_changes_nothing(self, scene: Scene) -> None:
+        scene.fail()
+        assert self.redrive(scene, all=True, dry_run=True) == {"requested": 1}
+        assert scene.headwater.database.redrives.running() == []
+
+    def test_redriven_letters(self, scene: Scene) -> None:
+        for _ in range(3):
+            scene.fail()
+        accepted = self.redrive(scene, ids=["0/0", "0/2"])
+        self.record(scene, {LetterId(0, 0): "delivered", LetterId(0, 2): "failed"})
+        state = {"state": "running", "requested": 2, "delivered": 1, "dropped": 0, "failed": 1}
+        assert self.read(scene, accepted["id"]) == state
+        assert [item["redriven"] for item in scene.page()["items"]] == [
+            {"time": "2026-01-02T03:04:05.000Z", "outcome": "failed"},
+            None,
+            {"time": "2026-01-02T03:04:05.000Z", "outcome": "delivered"},
+        ]
+        assert self.redrive(scene, all=True, dry_run=True) == {"requested": 1}
+        assert self.redrive(scene, ids=["0/0", "0/1"], dry_run=True) == {"requested": 2}
+
+    def test_no_letters(self, scene: Scene) -> None:
+        accepted = self.redrive(scene, all=True)
+        assert accepted["requested"] == 0
+        assert self.read(scene, accepted["id"])["state"] == "done"
+
+    def test_the_end(self, scene: Scene) -> None:
+        scene.fail()
+        accepted = self.redrive(scene, all=True)
+        scene.headwater.database.redrives.finish(
+            accepted["id"], "done", RedriveCounts(dropped=1), scene.headwater.clock()
+        )
+        state = {"state": "done", "requested": 1, "delivered": 0, "dropped": 1, "failed": 0}
+        assert self.read(scene, accepted["id"]) == state
+        scene.headwater.outcomes.away = True
+        assert self.read(scene, accepted["id"]) == state
+
+    @pytest.mark.parametrize(
+        ("body", "places"),
+        [
+            ({}, {""}),
+            ({"all": True, "error": "x"}, {""}),
+            ({"ids": ["0/0"], "all": True}, {""}),
+            ({"dry_run": True}, {""}),
+            ({"all": False}, {"/all"}),
+            ({"ids": []}, {"/ids"}),
+            ({"ids": ["x", "0/0", "0-1"]}, {"/ids/0", "/ids/2"}),
+            ({"ids": ["0/0", "0/1", "5/0"]}, {"/ids/1", "/ids/2"}),
+            ({"all": True, "dry": True}, {"/dry"}),
+        ],
+    )
+    def test_invalid_requests(self, scene: Scene, body: dict[str, Any], places: set[str]) -> None:
+        scene.fail()
+        response = scene.user.post(f"{FLOW}/{scene.id}/dead-letters/redrive", body)
+        assert scene.user.faults(response).keys() == places
+        assert scene.headwater.database.redrives.running() == []
+
+    def test_not_deployed(self, alice: User) -> None:
+        config_id = alice.create()["id"]
+        response = alice.post(f"{FLOW}/{config_id}/dead-letters/redrive", {"all": True})
+        assert "draft" in alice.problem(response, 409, "conflict")["detail"]
+
+    def test_redrives_of_another_owner(self, scene: Scene, bob: User) -> None:
+        scene.fail()
+        accepted = self.redrive(scene, all=True)
+        bob.problem(bob.post(f"{FLOW}/{scene.id}/dead-letters/redrive", {"all": True}), 404, "not-found")
+        bob.problem(bob.get(f"{FLOW}/{scene.id}/redrives/{accepted['id']}"), 404, "not-found")
+
+    def test_an_unknown_redrive(self, scene: Scene) -> None:
+        scene.user.problem(scene.user.get(f"{FLOW}/{scene.id}/redrives/x"), 404, "not-found")
+
+    def test_too_many_redrives(self, scene: Scene) -> None:
+        scene.fail()
+        for _ in range(MAX_OPEN_REDRIVES):
+            self.redrive(scene, ids=["0/0"])
+        response = scene.user.post(f"{FLOW}/{scene.id}/dead-letters/redrive", {"ids": ["0/0"]})
+        scene.user.problem(response, 409, "conflict")
+
+    def test_the_audit_log(self, scene: Scene) -> None:
+        scene.fail()
+        accepted = self.redrive(scene, all=True)
+        (entry, *_) = scene.headwater.database.audit.read(AuditQuery(object=scene.id))
+        assert entry.change.action == "dead_letters.redrive"
+        assert f"redrive {accepted['id']} letters 1" in entry.change.after

@@ -10,6 +10,7 @@ from headwater.controller.flow_locks import FlowLocks
 from headwater.controller.leadership import Leadership
 from headwater.controller.purger import Purger
 from headwater.controller.reconciler import Reconciler
+from headwater.controller.redrives import Redrives
 from headwater.controller.sources import Sources
 from headwater.controller.sweeper import Sweeper
 from headwater.model.access import KafkaAccess, PubSubAccess
@@ -19,6 +20,7 @@ from headwater.model.flow import Flow, PipelineConfig
 from tests.support.memory.broker import MemoryClusterAdmin, MemorySubscriptions
 from tests.support.memory.metrics import MemoryMetrics
 from tests.support.memory.orchestrator import MemoryOrchestrator
+from tests.support.memory.redrives import MemoryRedriveOutcomes
 from tests.support.memory.sets import MemoryDatasetNames, MemorySetStore, MemoryUnsavedSets
 from tests.support.sql import fresh_database
 
@@ -68,6 +70,7 @@ class World:
         self.sets = MemorySetStore()
         self.names = MemoryDatasetNames()
         self.metrics = MemoryMetrics()
+        self.outcomes = MemoryRedriveOutcomes()
         self.auto = auto
         self.broker.ensure(DeploymentResources((TopicSpec(TOPIC, 4),), (), (), ()))
         self.start_controller()
@@ -91,6 +94,7 @@ class World:
             sources=sources,
             orchestrator=self.orchestrator,
             metrics=self.metrics,
+            letter_outcomes=self.outcomes,
             flow_locks=flow_locks,
             require_lease=confirm,
         )
@@ -100,6 +104,17 @@ class World:
             settings=settings,
             sources=sources,
             clock=lambda: self.now,
+        )
+        redrives = Redrives(
+            store=self.database.redrives,
+            outcomes=self.outcomes,
+            deployments=self.database.deployments,
+            broker=self.broker,
+            sources=sources,
+            orchestrator=self.orchestrator,
+            settings=settings,
+            clock=lambda: self.now,
+            now=lambda: NOW,
         )
         purger = Purger(self.database.flows, self.database.revisions, self.sets, confirm)
         self.sweeper = Sweeper(
@@ -123,6 +138,7 @@ class World:
             reconciler=reconciler,
             sweeper=self.sweeper,
             purger=purger,
+            redrives=redrives,
             clock=lambda: self.now,
         )
 
@@ -141,6 +157,8 @@ class World:
                 self.controller._sweeping.result(10)
             if self.controller._purging is not None:
                 self.controller._purging.exception(10)
+            if self.controller._redriving is not None:
+                self.controller._redriving.exception(10)
             for work in self.controller._managed.values():
                 if work.running is not None:
                     work.running.exception(10)

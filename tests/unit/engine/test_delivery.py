@@ -6,9 +6,10 @@ import time
 from dataclasses import replace
 
 from headwater.engine.at_least_once import AtLeastOnce
-from headwater.engine.dead_letters import MAX_HEADER_BYTES, DeadLetters
+from headwater.engine.dead_letters import DeadLetters
 from headwater.engine.delivery import UNLIMITED
 from headwater.engine.in_flight_batch import InFlightBatch
+from headwater.model.dead_letter import MAX_HEADER_BYTES
 from headwater.model.record import Failure, RecordBatch, TransformResult
 from headwater.sinks.kafka import KafkaSink
 from headwater.transforms.base import PendingBatch
@@ -91,6 +92,7 @@ class TestDeadLetters:
             "headwater-attempts": "2",
             "headwater-src": "stream/1/9/0",
             "headwater-cfg": "4",
+            "headwater-timestamp": str(now_ms - 2),
         }
 
     def test_without_a_place_in_the_script(self) -> None:

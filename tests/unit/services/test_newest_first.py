@@ -1,4 +1,4 @@
-"""Records of a topic are read from the newest to the oldest, whatever the sizes of chunks and gaps are."""
+"""Records of a topic are read from the newest to the oldest."""
 
 import random
 from collections.abc import Iterable, Iterator

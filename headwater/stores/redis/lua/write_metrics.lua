@@ -1,12 +1,13 @@
 -- Adds counts and times to one interval of each resolution, adds totals, and advances the counted offsets. Returns the
 -- field prefixes of the partitions whose counts were rejected, because another worker writes the partitions.
--- KEYS: ownership hash, interval..., hash of the totals
--- ARGV: writer, milliseconds to live of each key except the totals, number of partitions, then per partition: prefix of
---   its fields, end offset, number of the following arguments, name, count..., number of the following arguments, name,
---   total...; then the histograms of times: name, count...
+-- KEYS: ownership hash, interval..., hash of the totals, hash of their times
+-- ARGV: writer, milliseconds to live of each key except the last two, maximum number of totals, number of partitions,
+--   then per partition: prefix of its fields, end offset, number of the following arguments, name, count..., number of
+--   the following arguments, name, total...; then the histograms of times: name, count...
 local MAX_FIELDS = 500 -- in one command, because Lua limits the number of arguments
-local writer, partition_count, rejected = ARGV[1], tonumber(ARGV[#KEYS + 1]), {}
-local totals = KEYS[#KEYS]
+local INTERVALS_END = #KEYS - 2
+local writer, max_totals, partition_count, rejected = ARGV[1], tonumber(ARGV[#KEYS]), tonumber(ARGV[#KEYS + 1]), {}
+local totals, total_times = KEYS[#KEYS - 1], KEYS[#KEYS]
 
 -- One HMGET and one HSET block the server for less time than one HINCRBY per field.
 local function add_fields(key, first, last)
@@ -25,10 +26,28 @@ local function add_to(key, first, last)
 end
 
 local function add_to_all_intervals(first, last)
-  for k = 2, #KEYS - 1 do add_to(KEYS[k], first, last) end
+  for k = 2, INTERVALS_END do add_to(KEYS[k], first, last) end
+end
+
+-- When there are too many totals, a new one is added to the total `other` of its kind.
+local function add_totals(first, last)
+  if first > last then return end
+  local time = redis.call('TIME')
+  local now_ms = string.format('%.0f', time[1] * 1000 + math.floor(time[2] / 1000))
+  local size = redis.call('HLEN', totals)
+  for i = first, last, 2 do
+    local name = ARGV[i]
+    if redis.call('HEXISTS', totals, name) == 0 then
+      if size >= max_totals then name = string.match(name, '^[^/]*') .. '/other' end
+      if redis.call('HSETNX', total_times, name .. ':first', now_ms) == 1 then size = size + 1 end
+    end
+    redis.call('HINCRBY', totals, name, ARGV[i + 1])
+    redis.call('HSET', total_times, name .. ':last', now_ms)
+  end
 end
 
 local advanced = false -- whether a counted offset advanced
+local has_counts = false -- whether any counts of an interval were added
 local first = #KEYS + 2 -- the index of the first argument of a partition, and in the end of the histograms
 for _ = 1, partition_count do
   local field, end_offset = ARGV[first], ARGV[first + 1]
@@ -41,15 +60,16 @@ for _ = 1, partition_count do
   elseif not known[2] or tonumber(known[2]) < tonumber(end_offset) then
     redis.call('HSET', KEYS[1], field .. ':owner', writer, field .. ':mark', end_offset)
     add_to_all_intervals(first_count, first_total - 2)
-    add_to(totals, first_total, next_first - 1)
+    add_totals(first_total, next_first - 1)
     advanced = true
+    has_counts = has_counts or first_total - 2 > first_count
   end
   first = next_first
 end
 
-if advanced then redis.call('HSET', KEYS[1], 'at', redis.call('TIME')[1]) end
+if has_counts then redis.call('HSET', KEYS[1], 'at', redis.call('TIME')[1]) end
 if advanced or partition_count == 0 then
   add_to_all_intervals(first, #ARGV)
-  for k = 1, #KEYS - 1 do redis.call('PEXPIRE', KEYS[k], ARGV[k + 1]) end
+  for k = 1, INTERVALS_END do redis.call('PEXPIRE', KEYS[k], ARGV[k + 1]) end
 end
 return rejected

@@ -1,0 +1,151 @@
+"""Delivers the outputs of redriven letters, and stores what became of each letter."""
+
+import time
+from collections.abc import Callable, Collection
+from typing import Protocol
+
+from headwater.engine.delivery import Backpressure, Delivery, PendingCommit
+from headwater.engine.in_flight_batch import InFlightBatch
+from headwater.model.dead_letter import LetterId, RedriveOutcome
+from headwater.model.metric import MetricsDelta, PartitionCounts
+from headwater.model.record import Failure
+from headwater.model.redrive import LetterOutcomes, RedriveSpec
+from headwater.sources.base import Positions
+from headwater.stores.protocols.metrics import MetricStore
+from headwater.stores.protocols.redrives import RedriveOutcomeStore
+
+
+class LetterSource(Protocol):
+    """The part of the source of letters that their delivery uses.
+
+    Attributes:
+        yields: Whether the pipeline needs the machine more than the redrive.
+    """
+
+    yields: bool
+
+    def commit(self, positions: Positions, *, wait: bool) -> None:
+        """See sources.base.Source."""
+
+    def forget(self, positions: Positions) -> None:
+        """Forget the letters before these positions."""
+
+
+class RedriveDelivery:
+    """Implements engine.delivery.Delivery for a redrive.
+
+    It stores the outcomes of letters before it commits their positions. A worker that is killed in between processes
+    the letters again, and their new outcomes replace the stored ones.
+
+    Args:
+        inner: Delivers the outputs.
+        source: The source of the letters.
+        store: The outcomes of letters.
+        deployment_id: The deployment.
+        redrive: The redrive.
+        now: Returns the seconds since the epoch.
+    """
+
+    def __init__(
+        self,
+        inner: Delivery,
+        source: LetterSource,
+        store: RedriveOutcomeStore,
+        *,
+        deployment_id: str,
+        redrive: RedriveSpec,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self.commit_interval_s = inner.commit_interval_s
+        self._inner = inner
+        self._source = source
+        self._store = store
+        self._deployment_id = deployment_id
+        self._redrive = redrive
+        self._now = now
+        self._outcomes: LetterOutcomes = {}
+        """The outcomes that are not stored yet."""
+        self._uncommitted: Positions = {}
+        """Positions whose commit failed, because the outcomes could not be stored."""
+        self.connect = inner.connect
+        self.start = inner.start
+        self.outstanding = inner.outstanding
+        self.take_rejections = inner.take_rejections
+        self.flush = inner.flush
+        self.close = inner.close
+
+    def backpressure(self) -> Backpressure:
+        """See Delivery."""
+        return self._inner.backpressure()
+
+    def deliver(self, in_flight: InFlightBatch) -> tuple[int, list[Failure]]:
+        """See Delivery."""
+        produced, failures = self._inner.deliver(in_flight)
+        self._outcomes |= outcomes_of(in_flight)
+        return produced, failures
+
+    def commit(self, positions: Positions) -> PendingCommit | None:
+        """See Delivery. Raises RedisUnavailable; the next call then stores the outcomes."""
+        failed_before, self._uncommitted = self._uncommitted, self._uncommitted | positions
+        if not self._uncommitted:
+            return self._inner.commit({})
+        self._source.yields = self._store.record(
+            self._deployment_id, self._redrive.number, self._outcomes, int(self._now())
+        )
+        self._outcomes.clear()
+        to_commit, self._uncommitted = self._uncommitted, {}
+        pending = self._inner.commit(to_commit)
+        if pending is None and failed_before:
+            self._source.commit(to_commit, wait=False)
+        self._source.forget(to_commit)
+        return pending
+
+    def recover(self) -> bool:
+        """See Delivery. The letters since the last commit are read again."""
+        self._outcomes.clear()
+        self._uncommitted.clear()
+        return self._inner.recover()
+
+    def on_revoked(self, partitions: Collection[int]) -> None:
+        """See Delivery."""
+        self._outcomes = {letter: each for letter, each in self._outcomes.items() if letter.partition not in partitions}
+        self._uncommitted = {p: position for p, position in self._uncommitted.items() if p not in partitions}
+        self._inner.on_revoked(partitions)
+
+
+def outcomes_of(in_flight: InFlightBatch) -> LetterOutcomes:
+    """Return the outcome of each letter in a delivered batch.
+
+    A letter has failed when any of its outputs has failed: there is a new letter then.
+    """
+    failed = {(each.partition, each.offset) for each in in_flight.failed_records}
+    delivered = set(zip(in_flight.output.partitions, in_flight.output.offsets, strict=True))
+
+    def outcome(position: tuple[int, int]) -> RedriveOutcome:
+        if position in failed:
+            return "failed"
+        return "delivered" if position in delivered else "dropped"
+
+    positions = zip(in_flight.input.partitions, in_flight.input.offsets, strict=True)
+    return {LetterId(*position): outcome(position) for position in positions}
+
+
+class LetterTotals:
+    """Implements MetricStore for a redrive.
+
+    It writes only the totals, which count the new dead letters. Letters are no records of the stream, so they are not
+    counted as received or sent by the pipeline.
+    """
+
+    def __init__(self, store: MetricStore) -> None:
+        self.acquire_partitions = store.acquire_partitions
+        self.read = store.read
+        self.totals = store.totals
+        self.last_progress = store.last_progress
+        self.drop = store.drop
+        self._store = store
+
+    def write(self, deployment_id: str, group: str, writer: str, delta: MetricsDelta) -> frozenset[int]:
+        """See MetricStore."""
+        partitions = {p: PartitionCounts(each.end, {}, {}, each.totals) for p, each in delta.partitions.items()}
+        return self._store.write(deployment_id, group, writer, MetricsDelta(delta.minute, partitions, {}))

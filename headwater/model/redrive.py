@@ -1,0 +1,151 @@
+"""Redrives: dead letters that are sent through the running revision again."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal, NamedTuple
+
+from pydantic import BaseModel, ConfigDict
+
+from headwater.model.dead_letter import LetterId, RedriveOutcome
+from headwater.model.deployment import worker_user
+
+RedriveState = Literal["running", "done", "stopped"]
+"""The state of a redrive. A redrive that waits for an earlier one, or for the end of a pause, is running."""
+
+MAX_OPEN_REDRIVES = 10
+"""How many redrives of a deployment may be running or waiting."""
+_SEPARATOR = ".redrive-"
+
+
+class LetterRange(NamedTuple):
+    """The offsets [start, end) of a partition, in which all selected letters are."""
+
+    start: int
+    end: int
+
+
+class RedriveSelection(BaseModel):
+    """The letters that a redrive sends.
+
+    Letters with a position outside of `ranges` are not selected.
+
+    Attributes:
+        ranges: By partition, where the letters are. A letter that is written after the request is in no range.
+        ids: The letters as (partition, offset), sorted; None selects letters by the other members.
+        error: The class of the error; None selects letters with any class.
+        transform_uid: The uid of the transform, or the name of the sink; None selects letters of all.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    ranges: dict[int, LetterRange]
+    ids: tuple[tuple[int, int], ...] | None = None
+    error: str | None = None
+    transform_uid: str | None = None
+
+    def selects_kind(self, error: str, transform_uid: str) -> bool:
+        """Return whether letters with this kind of error are selected, if `ids` is None."""
+        return self.error in (None, error) and self.transform_uid in (None, transform_uid)
+
+
+class RedriveSpec(BaseModel):
+    """The part of a worker's spec that makes it redrive letters.
+
+    Attributes:
+        id: The id of the redrive, the value of the header REDRIVEN_HEADER.
+        number: The number of the redrive in its deployment.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    id: str
+    number: int
+    selection: RedriveSelection
+
+
+@dataclass(frozen=True, slots=True)
+class RedriveCounts:
+    """How many letters had each outcome. A letter counts once."""
+
+    delivered: int = 0
+    dropped: int = 0
+    failed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Redrive:
+    """A redrive as it is stored.
+
+    Attributes:
+        id: The id of the redrive.
+        config_id: The configuration.
+        deployment_id: The deployment whose letters are sent.
+        number: Counts the redrives of the deployment, from 1. They run one after the other in this order.
+        created_at: When the redrive was requested.
+        selection: The letters.
+        requested: How many letters were selected at the time of the request.
+        counts: The outcomes, which are stored when the redrive ends.
+        ended_at: When the redrive ended; None while it is running.
+    """
+
+    id: str
+    config_id: str
+    deployment_id: str
+    number: int
+    created_at: datetime
+    selection: RedriveSelection
+    requested: int
+    state: RedriveState = "running"
+    counts: RedriveCounts = RedriveCounts()
+    ended_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RedriveProgress:
+    """How far the worker of a redrive has come.
+
+    Attributes:
+        counts: The outcomes so far.
+        has_finished: Whether the worker has processed and committed all letters.
+    """
+
+    counts: RedriveCounts = RedriveCounts()
+    has_finished: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LetterOutcome:
+    """The stored outcome of a letter.
+
+    Attributes:
+        outcome: The outcome.
+        time_s: When it was stored, in seconds since the epoch.
+        number: The number of the redrive.
+    """
+
+    outcome: RedriveOutcome
+    time_s: int
+    number: int
+
+
+LetterOutcomes = dict[LetterId, RedriveOutcome]
+
+
+def redrive_worker_set_id(deployment_id: str, number: int) -> str:
+    """Return the id under which the orchestrator runs the worker of a redrive."""
+    return f"{deployment_id}{_SEPARATOR}{number}"
+
+
+def redrive_group(deployment_id: str, number: int) -> str:
+    """Return the consumer group with which the worker of a redrive reads the dead-letter topic."""
+    return redrive_worker_set_id(worker_user(deployment_id), number)
+
+
+def deployment_of(worker_set_id: str) -> str:
+    """Return the deployment of a worker set, also of the worker set of a redrive."""
+    return worker_set_id.partition(_SEPARATOR)[0]
+
+
+def is_redrive(worker_set_id: str) -> bool:
+    """Return whether a worker set runs a redrive."""
+    return _SEPARATOR in worker_set_id

@@ -1,0 +1,194 @@
+"""Requests redrives of dead letters, and reads their state."""
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from headwater.brokers.topic_history import LogRecord, OffsetRange, TopicHistory
+from headwater.errors import Conflict, Fault, InvalidInput, NotFound
+from headwater.model.dead_letter import LetterHeaders, LetterId
+from headwater.model.deployment import Deployment, dead_letter_topic
+from headwater.model.redrive import LetterRange, Redrive, RedriveSelection
+from headwater.model.value_sets import MAX_REPORTED_FAULTS
+from headwater.services.dead_letters import letter_id
+from headwater.services.ids import Clock, NewId
+from headwater.stores.protocols.deployments import DeploymentStore
+from headwater.stores.protocols.redrives import RedriveOutcomeStore, RedriveStore
+
+MAX_COUNT_S = 40.0
+"""How long the letters of a request may be counted. A request lasts a minute at most."""
+CHUNK = 10_000
+"""How many offsets of a partition are read at once."""
+_UNLIMITED = 1 << 40
+
+
+@dataclass(frozen=True, slots=True)
+class LetterQuery:
+    """The letters that a request names.
+
+    Attributes:
+        ids: The letters; None names letters by the other members.
+        error: The class of the error; None names letters with any class.
+        transform_uid: The uid of the transform, or the name of the sink; None names letters of all.
+    """
+
+    ids: Sequence[LetterId] | None = None
+    error: str | None = None
+    transform_uid: str | None = None
+
+
+class Redrives:
+    """Requests redrives, and reads their state.
+
+    The methods may block, and raise Unavailable errors.
+
+    Args:
+        deployments: The deployments.
+        store: The redrives.
+        outcomes: The outcomes of redriven letters.
+        history: Reads the dead-letter topics.
+        clock: Returns monotonic seconds.
+    """
+
+    def __init__(
+        self,
+        *,
+        deployments: DeploymentStore,
+        store: RedriveStore,
+        outcomes: RedriveOutcomeStore,
+        history: TopicHistory,
+        now: Clock,
+        new_id: NewId,
+        clock: Callable[[], float],
+    ) -> None:
+        self._deployments = deployments
+        self._store = store
+        self._outcomes = outcomes
+        self._history = history
+        self._now = now
+        self._new_id = new_id
+        self._clock = clock
+
+    def count(self, owner: str, config_id: str, query: LetterQuery) -> int:
+        """Return how many letters a redrive would send. Raises the errors of `request`."""
+        self._store.require_redrivable(owner, config_id)
+        return self._select(config_id, query)[1]
+
+    def request(self, owner: str, config_id: str, query: LetterQuery) -> Redrive:
+        """Request that the controller redrives letters.
+
+        Raises NotFound, Conflict when the pipeline is not deployed or paused, and InvalidInput for ids of letters that
+        do not exist.
+        """
+        self._store.require_redrivable(owner, config_id)
+        selection, requested = self._select(config_id, query)
+        return self._store.request(owner, config_id, self._new_id(), selection, requested, self._now())
+
+    def get(self, config_id: str, redrive_id: str) -> Redrive:
+        """Return a redrive with its present counts. Raises NotFound.
+
+        The caller must ensure that the configuration belongs to the owner.
+        """
+        redrive = self._store.get(config_id, redrive_id)
+        if redrive is None:
+            raise NotFound("This configuration has no redrive with this id. POST …/dead-letters/redrive returns ids.")
+        if redrive.state != "running":
+            return redrive
+        return replace(redrive, counts=self._outcomes.progress(redrive.deployment_id, redrive.number).counts)
+
+    def _select(self, config_id: str, query: LetterQuery) -> tuple[RedriveSelection, int]:
+        """Return the selection of a query, and how many letters it selects."""
+        deployment = self._deployments.active(config_id)
+        if deployment is None:
+            raise Conflict("This configuration is a draft: it is not deployed. Deploy it with POST …/deploy.")
+        topic = dead_letter_topic(config_id)
+        ranges = self._history.ranges(topic)
+        if query.ids is None:
+            found = self._letters_of_kind(deployment, topic, ranges, query)
+        else:
+            found = self._named_letters(topic, ranges, query.ids)
+        selection = RedriveSelection(
+            ranges={number: LetterRange(offsets[0], offsets[-1] + 1) for number, offsets in found.items()},
+            ids=None if query.ids is None else tuple(sorted({(each.partition, each.offset) for each in query.ids})),
+            error=query.error,
+            transform_uid=query.transform_uid,
+        )
+        return selection, sum(map(len, found.values()))
+
+    def _letters_of_kind(
+        self, deployment: Deployment, topic: str, ranges: Mapping[int, OffsetRange], query: LetterQuery
+    ) -> dict[int, list[int]]:
+        """Return the offsets of the letters by partition that were not redriven yet."""
+        found: dict[int, list[int]] = defaultdict(list)
+        selection = RedriveSelection(ranges={}, error=query.error, transform_uid=query.transform_uid)
+        for records in self._read(topic, _chunks(ranges)):
+            kinds = ((letter_id(record), LetterHeaders(record.headers).kind) for record in records)
+            letters = [letter for letter, kind in kinds if selection.selects_kind(kind.error, kind.transform_uid)]
+            redriven = self._outcomes.outcomes(deployment.id, letters)
+            for letter in letters:
+                if letter not in redriven:
+                    found[letter.partition].append(letter.offset)
+        return found
+
+    def _named_letters(
+        self, topic: str, ranges: Mapping[int, OffsetRange], ids: Sequence[LetterId]
+    ) -> dict[int, list[int]]:
+        """Return the offsets of the letters by partition.
+
+        Raises InvalidInput for letters that do not exist.
+        """
+        wanted: set[tuple[int, int]] = set(ids)
+        existing = {
+            letter_id(record) for records in self._read(topic, _chunks_with(ids, ranges)) for record in records
+        } & wanted
+        missing = [number for number, letter in enumerate(ids) if letter not in existing]
+        if missing:
+            faults = [
+                Fault(f"/ids/{number}", "is no dead letter of this pipeline; Kafka's retention may have removed it")
+                for number in missing[:MAX_REPORTED_FAULTS]
+            ]
+            raise InvalidInput("No letter was redriven.", faults)
+        found: dict[int, list[int]] = defaultdict(list)
+        for letter in sorted(set(ids)):
+            found[letter.partition].append(letter.offset)
+        return found
+
+    def _read(self, topic: str, chunks: Iterator[Mapping[int, OffsetRange]]) -> Iterator[Sequence[LogRecord]]:
+        """Yield the records of chunks without their values.
+
+        Raises InvalidInput after MAX_COUNT_S seconds.
+        """
+        deadline = self._clock() + MAX_COUNT_S
+        for chunk in chunks:
+            if self._clock() >= deadline:
+                raise InvalidInput(
+                    f"The dead-letter topic has too many letters to count them within {MAX_COUNT_S:g} s. Name the "
+                    "letters by `ids`, which GET …/dead-letters returns."
+                )
+            read = self._history.read(topic, chunk, _UNLIMITED, with_values=False)
+            yield [record for each in read.values() for record in each.records]
+
+
+def _chunks(ranges: Mapping[int, OffsetRange]) -> Iterator[Mapping[int, OffsetRange]]:
+    """Split the ranges of all partitions into chunks, in order."""
+    starts = {number: each.start for number, each in ranges.items()}
+    while unread := {number: start for number, start in starts.items() if start < ranges[number].end}:
+        starts |= {number: min(start + CHUNK, ranges[number].end) for number, start in unread.items()}
+        yield {number: OffsetRange(start, starts[number]) for number, start in unread.items()}
+
+
+def _chunks_with(ids: Collection[LetterId], ranges: Mapping[int, OffsetRange]) -> Iterator[Mapping[int, OffsetRange]]:
+    """Return chunks that contain all letters that may exist.
+
+    Letters that are near each other are in one chunk.
+    """
+    chunk: list[LetterId] = []
+    for letter in sorted(set(ids)):
+        if letter.partition not in ranges or letter.offset not in range(*ranges[letter.partition]):
+            continue
+        if chunk and (letter.partition != chunk[0].partition or letter.offset >= chunk[0].offset + CHUNK):
+            yield {chunk[0].partition: OffsetRange(chunk[0].offset, chunk[-1].offset + 1)}
+            chunk = []
+        chunk.append(letter)
+    if chunk:
+        yield {chunk[0].partition: OffsetRange(chunk[0].offset, chunk[-1].offset + 1)}

@@ -1,0 +1,196 @@
+"""The source that reads the letters of a redrive from the dead-letter topic."""
+
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import Final
+
+import structlog
+
+from headwater.errors import RedisUnavailable
+from headwater.model.access import KafkaAccess
+from headwater.model.dead_letter import TIMESTAMP_HEADER, LetterHeaders, LetterId
+from headwater.model.outputs import SOURCE_HEADER
+from headwater.model.record import Int64Column, RecordBatch, RowIndexes, position_ids
+from headwater.model.redrive import LetterOutcome, LetterRange, RedriveSpec
+from headwater.native.librdkafka import FetchedColumns, PartitionOffset
+from headwater.sources.base import Positions
+from headwater.sources.kafka import KafkaSource
+from headwater.stores.protocols.redrives import RedriveOutcomeStore
+
+log = structlog.get_logger(__name__)
+
+MAX_RECORDS: Final = 500
+"""How many letters a batch has at most, so that other work never waits long for one."""
+YIELDING_RECORDS: Final = 5
+YIELDING_PAUSE_S: Final = 0.05
+"""While the redrive yields, a batch has at most YIELDING_RECORDS letters, and is read after a pause of this length."""
+FINISH_CHECK_INTERVAL_S: Final = 0.5
+
+_NOTHING: Final = LetterRange(0, 0)
+
+
+class DeadLetterSource(KafkaSource):
+    """Implements sources.base.Source for a redrive.
+
+    It returns the selected letters with the ids of their source records. A letter gets the timestamp of its source
+    record, so that a script sees the same time again. Letters after the ranges of the selection are not read. When all
+    letters are committed, the source stores that the redrive is finished, and returns nothing more.
+
+    Args:
+        access: The Kafka cluster.
+        topic: The dead-letter topic.
+        group: The consumer group of the redrive.
+        instance_id: The `group.instance.id`.
+        deployment_id: The deployment.
+        redrive: The redrive.
+        store: The outcomes of letters.
+    """
+
+    needs_headers = True
+
+    def __init__(
+        self,
+        access: KafkaAccess,
+        topic: str,
+        group: str,
+        *,
+        instance_id: str,
+        deployment_id: str,
+        redrive: RedriveSpec,
+        store: RedriveOutcomeStore,
+    ) -> None:
+        super().__init__(access, topic, group, instance_id=instance_id)
+        self._deployment_id = deployment_id
+        self._redrive = redrive
+        self._store = store
+        self._selection = redrive.selection
+        self._unread = {number: each for number, each in self._selection.ranges.items() if each.start < each.end}
+        """The ranges that have letters."""
+        self._ids = None if self._selection.ids is None else frozenset(self._selection.ids)
+        self._source_ids: dict[LetterId, bytes] = {}
+        """By letter that is not committed yet: the id of its source record."""
+        self._has_finished = False
+        self._next_finish_check = 0.0
+        self.yields = False
+        """Whether the pipeline needs the machine more. RedriveDelivery sets it."""
+
+    def poll(self, max_records: int, timeout_s: float) -> RecordBatch:
+        if not self.yields:
+            return super().poll(min(max_records, MAX_RECORDS), timeout_s)
+        time.sleep(YIELDING_PAUSE_S)
+        return super().poll(min(max_records, YIELDING_RECORDS), timeout_s)
+
+    # Positions
+
+    def _start_positions(self, partitions: list[int]) -> list[PartitionOffset]:
+        """Skip the letters before the ranges."""
+        return [
+            start
+            if start.offset >= self._range(start.partition).start
+            else PartitionOffset(start.partition, self._range(start.partition).start)
+            for start in super()._start_positions(partitions)
+        ]
+
+    def _range(self, partition: int) -> LetterRange:
+        return self._unread.get(partition, _NOTHING)
+
+    def _may_read(self, partition: int) -> bool:
+        return super()._may_read(partition) and not self._is_at_end(partition)
+
+    def _is_at_end(self, partition: int) -> bool:
+        return self._positions.get(partition, 0) >= self._range(partition).end
+
+    # Letters
+
+    def _to_batch(self, fetched: FetchedColumns) -> RecordBatch:
+        headers = dict(_headers_by_letter(fetched))
+        batch = super()._to_batch(fetched)
+        read = batch.last_offsets().keys() | batch.offsets_after_control_records.keys()
+        ends = {number: self._positions[number] for number in read}
+        letters = [LetterId(*position) for position in zip(batch.partitions, batch.offsets, strict=True)]
+        selected = self._selected_rows(letters, headers)
+        for row in selected:
+            self._source_ids[letters[row]] = _source_id(headers[letters[row]])
+        kept = batch.take(RowIndexes("i", selected))
+        times = [
+            headers[letters[row]].integer(TIMESTAMP_HEADER) or timestamp
+            for row, timestamp in zip(selected, kept.timestamps, strict=True)
+        ]
+        self._update_client([number for number in ends if self._is_at_end(number)])
+        # Letters that are not selected are committed with the letters before them.
+        return replace(kept, timestamps=Int64Column("q", times), offsets_after_control_records=ends)
+
+    def _selected_rows(self, letters: list[LetterId], headers: dict[LetterId, LetterHeaders]) -> list[int]:
+        in_range = [row for row, letter in enumerate(letters) if letter.offset in range(*self._range(letter.partition))]
+        if self._ids is not None:
+            return [row for row in in_range if letters[row] in self._ids]
+        of_kind = [row for row in in_range if self._has_selected_kind(headers[letters[row]])]
+        outcomes = self._outcomes([letters[row] for row in of_kind])
+        mine = self._redrive.number
+        return [row for row in of_kind if letters[row] not in outcomes or outcomes[letters[row]].number == mine]
+
+    def _has_selected_kind(self, headers: LetterHeaders) -> bool:
+        kind = headers.kind
+        return self._selection.selects_kind(kind.error, kind.transform_uid)
+
+    def _outcomes(self, letters: list[LetterId]) -> dict[LetterId, LetterOutcome]:
+        """Return the outcomes of letters, however long the store takes to answer.
+
+        The letters are fetched already. A worker that waits here too long loses its partitions, and reads them again.
+        """
+        while True:
+            try:
+                return dict(self._store.outcomes(self._deployment_id, letters))
+            except RedisUnavailable as error:
+                log.warning("a redrive waits for the set store", reason=error.detail)
+                time.sleep(1.0)
+
+    def source_ids(self, batch: RecordBatch) -> list[bytes]:
+        letters = map(LetterId, batch.partitions, batch.offsets)
+        return [self._source_ids.get(letter) or own for letter, own in zip(letters, position_ids(batch), strict=True)]
+
+    def forget(self, positions: Positions) -> None:
+        """Forget the source ids of letters whose positions are committed now."""
+        self._source_ids = {
+            letter: source_id
+            for letter, source_id in self._source_ids.items()
+            if letter.offset >= positions.get(letter.partition, 0)
+        }
+
+    # The end
+
+    def _do_housekeeping(self) -> None:
+        super()._do_housekeeping()
+        now = time.monotonic()
+        if self._has_finished or now < self._next_finish_check or not self._has_read_all():
+            return
+        self._next_finish_check = now + FINISH_CHECK_INTERVAL_S
+        committed = self.committed()
+        if all(committed.get(number, 0) >= each.end for number, each in self._unread.items()):
+            try:
+                self._store.finish(self._deployment_id, self._redrive.number)
+            except RedisUnavailable as error:
+                log.warning("the end of a redrive is not stored yet", reason=error.detail)
+            else:
+                self._has_finished = True
+
+    def _has_read_all(self) -> bool:
+        return self._assigned >= self._unread.keys() and all(map(self._is_at_end, self._unread))
+
+
+def _headers_by_letter(fetched: FetchedColumns) -> Iterator[tuple[LetterId, LetterHeaders]]:
+    """Return the headers of the fetched letters."""
+    if fetched.headers is None:
+        return
+    counts, names, values = fetched.headers
+    pairs: Iterable[tuple[bytes | None, bytes | None]] = zip(names, values, strict=True)
+    pairs = iter(pairs)
+    for partition, offset, count in zip(fetched.partitions, fetched.offsets, counts, strict=True):
+        headers = {(name or b"").decode(errors="replace"): value for name, value in (next(pairs) for _ in range(count))}
+        yield LetterId(partition, offset), LetterHeaders(headers)
+
+
+def _source_id(headers: LetterHeaders) -> bytes:
+    """Return the id of the source record: the header without the index of the output."""
+    return headers.text(SOURCE_HEADER).rpartition("/")[0].encode()

@@ -1,0 +1,76 @@
+"""The protocols of the stores of redrives: their rows, and the outcomes of their letters."""
+
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
+from typing import Protocol
+
+from headwater.model.dead_letter import LetterId
+from headwater.model.redrive import (
+    LetterOutcome,
+    LetterOutcomes,
+    Redrive,
+    RedriveCounts,
+    RedriveProgress,
+    RedriveSelection,
+    RedriveState,
+)
+
+
+class RedriveStore(Protocol):
+    """The redrives of deployments, in the SQL database."""
+
+    def require_redrivable(self, owner: str, config_id: str) -> None:
+        """Raise the errors of `request`."""
+
+    def request(
+        self,
+        owner: str,
+        config_id: str,
+        new_id: str,
+        selection: RedriveSelection,
+        requested: int,
+        at: datetime,
+    ) -> Redrive:
+        """Store a new redrive of the active deployment, with the next number, and audit it.
+
+        A redrive without letters is done at once. Raises NotFound when the configuration does not exist, and Conflict
+        when it is not deployed, is paused, or has MAX_OPEN_REDRIVES open redrives.
+        """
+
+    def get(self, config_id: str, redrive_id: str) -> Redrive | None:
+        """Return a redrive of a configuration; None when there is none with this id."""
+
+    def running(self) -> Sequence[Redrive]:
+        """Return all redrives that have not ended, in the order of their numbers."""
+
+    def finish(self, redrive_id: str, state: RedriveState, counts: RedriveCounts, at: datetime) -> None:
+        """Store the end of a redrive that is running."""
+
+
+class RedriveOutcomeStore(Protocol):
+    """The outcomes of letters, in Redis.
+
+    All methods raise RedisUnavailable.
+    """
+
+    def record(self, deployment_id: str, number: int, outcomes: LetterOutcomes, now_s: int) -> bool:
+        """Store the outcomes of letters in a redrive, and count each letter of the redrive once.
+
+        A later outcome of the same letter replaces the earlier one, in the counts too. Returns whether the redrive must
+        yield to the pipeline.
+        """
+
+    def outcomes(self, deployment_id: str, letters: Collection[LetterId]) -> Mapping[LetterId, LetterOutcome]:
+        """Return the last outcome of each letter that has one."""
+
+    def progress(self, deployment_id: str, number: int) -> RedriveProgress:
+        """Return how far a redrive has come."""
+
+    def finish(self, deployment_id: str, number: int) -> None:
+        """Store that the worker has processed and committed all letters of a redrive."""
+
+    def set_yielding(self, deployment_id: str, number: int, *, yields: bool) -> None:
+        """Set whether a redrive must yield to the pipeline."""
+
+    def drop(self, deployment_id: str) -> None:
+        """Remove all outcomes of a deployment. The caller must ensure that no redrive of it runs."""

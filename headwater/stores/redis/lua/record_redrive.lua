@@ -1,0 +1,40 @@
+-- Stores the outcomes of letters, and counts each letter of a redrive once. Returns whether the redrive must yield.
+-- KEYS: hash of the redrive, set of the suffixes of all keys, then per block: hash of the partition's blocks
+-- ARGV: milliseconds to live, the end of each entry (time and number of the redrive), letters per block, suffix of the
+--   redrive's hash, then per block: suffix of the hash, name of the block, one character for each position of the
+--   block: its outcome, or "\0" when it stays
+local ttl, entry_end, letters_per_block = ARGV[1], ARGV[2], tonumber(ARGV[3])
+local number_bytes, entry_bytes = 2, #entry_end + 1
+local number = string.sub(entry_end, -number_bytes)
+local counts = {}
+
+local function count(outcome, difference) counts[outcome] = (counts[outcome] or 0) + difference end
+
+redis.call('SADD', KEYS[2], ARGV[4])
+for k = 3, #KEYS do
+  local first = 5 + 3 * (k - 3)
+  local suffix, block, outcomes = ARGV[first], ARGV[first + 1], ARGV[first + 2]
+  local known = redis.call('HGET', KEYS[k], block) or string.rep('\0', entry_bytes * letters_per_block)
+  local parts, copied_to = {}, 0
+  for i = 1, #outcomes do
+    local outcome = string.sub(outcomes, i, i)
+    if outcome ~= '\0' then
+      local before = (i - 1) * entry_bytes
+      local entry = string.sub(known, before + 1, before + entry_bytes)
+      local previous = string.sub(entry, 1, 1)
+      if previous ~= '\0' and string.sub(entry, -number_bytes) == number then count(previous, -1) end
+      count(outcome, 1)
+      parts[#parts + 1] = string.sub(known, copied_to + 1, before)
+      parts[#parts + 1] = outcome .. entry_end
+      copied_to = before + entry_bytes
+    end
+  end
+  parts[#parts + 1] = string.sub(known, copied_to + 1)
+  redis.call('HSET', KEYS[k], block, table.concat(parts))
+  redis.call('SADD', KEYS[2], suffix)
+end
+for outcome, difference in pairs(counts) do
+  if difference ~= 0 then redis.call('HINCRBY', KEYS[1], outcome, string.format('%.0f', difference)) end
+end
+for k = 1, #KEYS do redis.call('PEXPIRE', KEYS[k], ttl) end
+return redis.call('HGET', KEYS[1], 'yields')

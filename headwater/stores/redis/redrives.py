@@ -1,0 +1,131 @@
+"""The outcomes of redriven letters in Valkey or Redis.
+
+All keys of a deployment share one hash tag, so that one script can write all of them.
+
+{dm:ID}:redrive:NUMBER      hash    one redrive: the count of each outcome by its character, `finished` and `yields`
+{dm:ID}:redriven:PARTITION  hash    the outcomes of the letters of a partition, in blocks of LETTERS_PER_BLOCK offsets:
+                                    the field is the number of the block, and the value has an entry for each offset
+{dm:ID}:redrives            set     the ends of the names of all these keys, by which they are removed
+
+An entry is the character of the outcome, the time in seconds and the number of the redrive. All keys expire some time
+after the last write, when Kafka has long removed the letters.
+"""
+
+import struct
+from collections import defaultdict
+from collections.abc import Collection, Mapping
+
+from headwater.model.dead_letter import LetterId, RedriveOutcome
+from headwater.model.redrive import LetterOutcome, LetterOutcomes, RedriveCounts, RedriveProgress
+from headwater.stores.redis.client import Client, Script
+from headwater.stores.redis.connection import Argument
+
+LETTERS_PER_BLOCK = 1_024
+TTL_MS = 40 * 24 * 3600 * 1000
+BLOCKS_PER_CALL = 64
+"""How many blocks one script changes, so that it does not block the server for long."""
+_ENTRY = struct.Struct(">cIH")
+_ENTRY_END = struct.Struct(">IH")
+_MAX_NUMBER = 1 << 16
+_NO_OUTCOME = 0
+_CHARACTERS: dict[RedriveOutcome, bytes] = {"delivered": b"d", "dropped": b"r", "failed": b"f"}
+_OUTCOMES = {character: outcome for outcome, character in _CHARACTERS.items()}
+_RECORD = Script.load("record_redrive")
+
+
+class RedisRedriveOutcomes:
+    """Implements RedriveOutcomeStore on one server, replica group or cluster. Thread-safe."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    def record(self, deployment_id: str, number: int, outcomes: LetterOutcomes, now_s: int) -> bool:
+        """See RedriveOutcomeStore."""
+        blocks = list(_blocks(outcomes).items())
+        entry_end = _ENTRY_END.pack(now_s, number % _MAX_NUMBER)
+        yields = False
+        for first in range(0, len(blocks) or 1, BLOCKS_PER_CALL):
+            keys = [_key(deployment_id, _redrive(number)), _key(deployment_id, "redrives")]
+            args: list[Argument] = [TTL_MS, entry_end, LETTERS_PER_BLOCK, _redrive(number)]
+            for (partition, block), characters in blocks[first : first + BLOCKS_PER_CALL]:
+                keys.append(_key(deployment_id, _redriven(partition)))
+                args += [_redriven(partition), block, bytes(characters)]
+            yields = self._client.run(_RECORD, keys, args) == b"1"
+        return yields
+
+    def outcomes(self, deployment_id: str, letters: Collection[LetterId]) -> Mapping[LetterId, LetterOutcome]:
+        """See RedriveOutcomeStore."""
+        by_block: dict[tuple[int, int], list[LetterId]] = defaultdict(list)
+        for letter in letters:
+            by_block[letter.partition, letter.offset // LETTERS_PER_BLOCK].append(letter)
+        commands = [("HGET", _key(deployment_id, _redriven(partition)), block) for partition, block in by_block]
+        replies = self._client.pipeline(commands) if commands else []
+        found = {
+            letter: _outcome(reply, letter.offset % LETTERS_PER_BLOCK)
+            for reply, in_block in zip(replies, by_block.values(), strict=True)
+            if reply is not None
+            for letter in in_block
+        }
+        return {letter: outcome for letter, outcome in found.items() if outcome is not None}
+
+    def progress(self, deployment_id: str, number: int) -> RedriveProgress:
+        """See RedriveOutcomeStore."""
+        (reply,) = self._client.pipeline([("HGETALL", _key(deployment_id, _redrive(number)))])
+        fields: dict[bytes, bytes] = dict(zip(reply[::2], reply[1::2], strict=True))
+        counts = {outcome: int(fields.get(character, 0)) for outcome, character in _CHARACTERS.items()}
+        return RedriveProgress(RedriveCounts(**counts), b"finished" in fields)
+
+    def finish(self, deployment_id: str, number: int) -> None:
+        """See RedriveOutcomeStore."""
+        self._set(deployment_id, number, "finished", 1)
+
+    def set_yielding(self, deployment_id: str, number: int, *, yields: bool) -> None:
+        """See RedriveOutcomeStore."""
+        self._set(deployment_id, number, "yields", int(yields))
+
+    def _set(self, deployment_id: str, number: int, field: str, value: int) -> None:
+        key, index = _key(deployment_id, _redrive(number)), _key(deployment_id, "redrives")
+        self._client.pipeline(
+            [
+                ("SADD", index, _redrive(number)),
+                ("HSET", key, field, value),
+                ("PEXPIRE", index, TTL_MS),
+                ("PEXPIRE", key, TTL_MS),
+            ]
+        )
+
+    def drop(self, deployment_id: str) -> None:
+        """See RedriveOutcomeStore."""
+        index = _key(deployment_id, "redrives")
+        (suffixes,) = self._client.pipeline([("SMEMBERS", index)])
+        self._client.call("UNLINK", index, *(_key(deployment_id, suffix.decode()) for suffix in suffixes))
+
+
+def _key(deployment_id: str, suffix: str) -> str:
+    return f"{{dm:{deployment_id}}}:{suffix}"
+
+
+def _redrive(number: int) -> str:
+    return f"redrive:{number}"
+
+
+def _redriven(partition: int) -> str:
+    return f"redriven:{partition}"
+
+
+def _blocks(outcomes: LetterOutcomes) -> dict[tuple[int, int], bytearray]:
+    """Return the characters of the outcomes in each block, by partition and block."""
+    blocks: dict[tuple[int, int], bytearray] = {}
+    for (partition, offset), outcome in outcomes.items():
+        number, position = divmod(offset, LETTERS_PER_BLOCK)
+        characters = blocks.setdefault((partition, number), bytearray(LETTERS_PER_BLOCK))
+        characters[position] = ord(_CHARACTERS[outcome])
+    return blocks
+
+
+def _outcome(block: bytes, position: int) -> LetterOutcome | None:
+    entry = block[position * _ENTRY.size : (position + 1) * _ENTRY.size]
+    if entry[0] == _NO_OUTCOME:
+        return None
+    character, time_s, number = _ENTRY.unpack(entry)
+    return LetterOutcome(_OUTCOMES[character], time_s, number)

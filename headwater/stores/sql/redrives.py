@@ -1,0 +1,133 @@
+"""The redrives of deployments."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, Row, func, insert, select, update
+
+from headwater.errors import Conflict
+from headwater.model.deployment import Deployment, DesiredPhase
+from headwater.model.redrive import (
+    MAX_OPEN_REDRIVES,
+    Redrive,
+    RedriveCounts,
+    RedriveSelection,
+    RedriveState,
+)
+from headwater.stores.sql import audit_changes
+from headwater.stores.sql.audit import record
+from headwater.stores.sql.connections import Connections
+from headwater.stores.sql.deployment_mapper import DeploymentMapper
+from headwater.stores.sql.flow_mapper import FlowMapper
+from headwater.stores.sql.tables import redrives
+
+_IS_RUNNING = redrives.c.state == "running"
+
+
+class SqlRedrives:
+    """RedriveStore in SQL."""
+
+    def __init__(self, connections: Connections, deployment_mapper: DeploymentMapper) -> None:
+        self._connections = connections
+        self._deployment_mapper = deployment_mapper
+        self._flow_mapper = FlowMapper(deployment_mapper.credentials)
+
+    def require_redrivable(self, owner: str, config_id: str) -> None:
+        """See RedriveStore."""
+        with self._connections.writing() as connection:
+            self._lock_redrivable(connection, owner, config_id)
+
+    def _lock_redrivable(self, connection: Connection, owner: str, config_id: str) -> Deployment:
+        self._flow_mapper.get(connection, owner, config_id, lock=True)
+        deployment = _redrivable(self._deployment_mapper.lock_active(connection, config_id))
+        _require_few_open(connection, deployment.id)
+        return deployment
+
+    def request(
+        self, owner: str, config_id: str, new_id: str, selection: RedriveSelection, requested: int, at: datetime
+    ) -> Redrive:
+        """See RedriveStore."""
+        with self._connections.writing() as connection:
+            deployment = self._lock_redrivable(connection, owner, config_id)
+            last = select(func.max(redrives.c.number)).where(redrives.c.deployment_id == deployment.id)
+            number = 1 + (connection.scalar(last) or 0)
+            redrive = Redrive(new_id, config_id, deployment.id, number, at, selection, requested)
+            if not requested:
+                redrive = replace(redrive, state="done", ended_at=at)
+            connection.execute(insert(redrives).values(**_values(redrive)))
+            record(connection, audit_changes.redriven(deployment, redrive))
+            return redrive
+
+    def get(self, config_id: str, redrive_id: str) -> Redrive | None:
+        """See RedriveStore."""
+        query = select(redrives).where(redrives.c.id == redrive_id, redrives.c.config_id == config_id)
+        with self._connections.reading() as connection:
+            row = connection.execute(query).one_or_none()
+        return None if row is None else _redrive(row)
+
+    def running(self) -> Sequence[Redrive]:
+        """See RedriveStore."""
+        query = select(redrives).where(_IS_RUNNING).order_by(redrives.c.deployment_id, redrives.c.number)
+        with self._connections.reading() as connection:
+            return [_redrive(row) for row in connection.execute(query)]
+
+    def finish(self, redrive_id: str, state: RedriveState, counts: RedriveCounts, at: datetime) -> None:
+        """See RedriveStore."""
+        values = {"state": state, "ended_at": at, **_counts(counts)}
+        with self._connections.writing() as connection:
+            connection.execute(update(redrives).where(redrives.c.id == redrive_id, _IS_RUNNING).values(**values))
+
+
+def _redrivable(deployment: Deployment | None) -> Deployment:
+    """Return the deployment. Raises Conflict when its letters can't be redriven in its state."""
+    if deployment is None:
+        raise Conflict("This configuration is a draft: it is not deployed. Deploy it with POST …/deploy.")
+    if deployment.desired is DesiredPhase.ABSENT:
+        raise Conflict("This configuration is being torn down, and its dead letters are removed.")
+    if str(deployment.desired) == "paused":
+        raise Conflict("The pipeline is paused. Resume it with POST …/resume, and send the same request again.")
+    return deployment
+
+
+def _require_few_open(connection: Connection, deployment_id: str) -> None:
+    query = select(func.count()).select_from(redrives).where(redrives.c.deployment_id == deployment_id, _IS_RUNNING)
+    if (connection.scalar(query) or 0) >= MAX_OPEN_REDRIVES:
+        raise Conflict(
+            f"{MAX_OPEN_REDRIVES} redrives of this pipeline are running or waiting. Wait until one of them is done."
+        )
+
+
+def _counts(counts: RedriveCounts) -> dict[str, int]:
+    return {"delivered": counts.delivered, "dropped": counts.dropped, "failed": counts.failed}
+
+
+def _values(redrive: Redrive) -> dict[str, Any]:
+    return {
+        "id": redrive.id,
+        "config_id": redrive.config_id,
+        "deployment_id": redrive.deployment_id,
+        "number": redrive.number,
+        "created_at": redrive.created_at,
+        "ended_at": redrive.ended_at,
+        "state": redrive.state,
+        "selection": redrive.selection.model_dump_json(),
+        "requested": redrive.requested,
+        **_counts(redrive.counts),
+    }
+
+
+def _redrive(row: Row[Any]) -> Redrive:
+    return Redrive(
+        id=row.id,
+        config_id=row.config_id,
+        deployment_id=row.deployment_id,
+        number=row.number,
+        created_at=row.created_at,
+        selection=RedriveSelection.model_validate_json(row.selection),
+        requested=row.requested,
+        state=row.state,
+        counts=RedriveCounts(row.delivered, row.dropped, row.failed),
+        ended_at=row.ended_at,
+    )

@@ -1,0 +1,1 @@
+"""Acceptance tests of the calls for living with a pipeline."""

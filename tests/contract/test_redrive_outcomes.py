@@ -1,0 +1,111 @@
+"""The contract of RedriveOutcomeStore."""
+
+import random
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+
+from headwater.model.dead_letter import LetterId, RedriveOutcome
+from headwater.model.redrive import LetterOutcome, RedriveCounts, RedriveProgress
+from headwater.stores.protocols.redrives import RedriveOutcomeStore
+from headwater.stores.redis.client import connect
+from headwater.stores.redis.redrives import LETTERS_PER_BLOCK, RedisRedriveOutcomes
+from tests.support.memory.redrives import MemoryRedriveOutcomes
+
+ID = "d1"
+
+
+@pytest.fixture(params=["memory", "valkey_url", "cluster_url"])
+def store(request: pytest.FixtureRequest) -> Iterator[RedriveOutcomeStore]:
+    if request.param == "memory":
+        yield MemoryRedriveOutcomes()
+        return
+    with closing(connect(request.getfixturevalue(request.param))) as client:
+        outcomes = RedisRedriveOutcomes(client)
+        outcomes.drop(ID)
+        yield outcomes
+
+
+def test_nothing(store: RedriveOutcomeStore) -> None:
+    assert store.outcomes(ID, [LetterId(0, 1)]) == {}
+    assert store.outcomes(ID, []) == {}
+    assert store.progress(ID, 1) == RedriveProgress()
+    store.drop(ID)
+
+
+def test_outcomes(store: RedriveOutcomeStore) -> None:
+    letters: dict[LetterId, RedriveOutcome] = {
+        LetterId(0, 5): "delivered",
+        LetterId(0, 7): "dropped",
+        LetterId(0, LETTERS_PER_BLOCK): "failed",
+        LetterId(3, 10**12): "delivered",
+    }
+    assert store.record(ID, 1, letters, 1_767_323_045) is False
+    asked = [*letters, LetterId(0, 6), LetterId(1, 5), LetterId(3, 10**12 + 1)]
+    assert store.outcomes(ID, asked) == {
+        letter: LetterOutcome(outcome, 1_767_323_045, 1) for letter, outcome in letters.items()
+    }
+    assert store.progress(ID, 1).counts == RedriveCounts(2, 1, 1)
+    assert store.progress(ID, 2).counts == RedriveCounts()
+
+
+def test_a_letter_of_a_redrive_counts_once(store: RedriveOutcomeStore) -> None:
+    store.record(ID, 1, {LetterId(0, 1): "delivered", LetterId(0, 2): "failed"}, 10)
+    store.record(ID, 1, {LetterId(0, 1): "delivered", LetterId(0, 2): "dropped", LetterId(0, 3): "failed"}, 11)
+    assert store.progress(ID, 1).counts == RedriveCounts(1, 1, 1)
+    assert store.outcomes(ID, [LetterId(0, 2)])[LetterId(0, 2)] == LetterOutcome("dropped", 11, 1)
+
+
+def test_a_later_redrive(store: RedriveOutcomeStore) -> None:
+    store.record(ID, 1, {LetterId(0, 1): "failed"}, 10)
+    store.record(ID, 300, {LetterId(0, 1): "delivered"}, 20)
+    assert store.progress(ID, 1).counts == RedriveCounts(0, 0, 1)
+    assert store.progress(ID, 300).counts == RedriveCounts(1, 0, 0)
+    assert store.outcomes(ID, [LetterId(0, 1)])[LetterId(0, 1)] == LetterOutcome("delivered", 20, 300)
+
+
+def test_the_end_of_a_redrive(store: RedriveOutcomeStore) -> None:
+    store.record(ID, 1, {LetterId(0, 1): "failed"}, 10)
+    store.finish(ID, 1)
+    assert store.progress(ID, 1) == RedriveProgress(RedriveCounts(failed=1), has_finished=True)
+    assert not store.progress(ID, 2).has_finished
+
+
+def test_yielding(store: RedriveOutcomeStore) -> None:
+    store.set_yielding(ID, 1, yields=True)
+    assert store.record(ID, 1, {}, 10)
+    assert store.record(ID, 1, {LetterId(0, 1): "failed"}, 10)
+    assert not store.record(ID, 2, {}, 10)
+    store.set_yielding(ID, 1, yields=False)
+    assert not store.record(ID, 1, {}, 10)
+
+
+def test_drop(store: RedriveOutcomeStore) -> None:
+    store.record(ID, 1, {LetterId(0, 1): "failed", LetterId(1, 1): "failed"}, 10)
+    store.record("d2", 1, {LetterId(0, 1): "failed"}, 10)
+    store.finish(ID, 1)
+    store.drop(ID)
+    assert store.outcomes(ID, [LetterId(0, 1), LetterId(1, 1)]) == {}
+    assert store.progress(ID, 1) == RedriveProgress()
+    assert store.progress("d2", 1).counts == RedriveCounts(failed=1)
+    store.drop("d2")
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_many_letters(store: RedriveOutcomeStore, seed: int) -> None:
+    rng = random.Random(seed)
+    expected: dict[LetterId, RedriveOutcome] = {}
+    for _ in range(5):
+        first = rng.randrange(200 * LETTERS_PER_BLOCK)
+        offsets = range(first, first + rng.randrange(5_000), rng.choice([1, 1, 7]))
+        letters: dict[LetterId, RedriveOutcome] = {
+            LetterId(rng.randrange(2), offset): rng.choice(["delivered", "dropped", "failed"]) for offset in offsets
+        }
+        store.record(ID, 1, letters, 10)
+        expected |= letters
+    found = {letter: outcome.outcome for letter, outcome in store.outcomes(ID, expected).items()}
+    assert found == expected
+    counts = Counter(expected.values())
+    assert store.progress(ID, 1).counts == RedriveCounts(counts["delivered"], counts["dropped"], counts["failed"])

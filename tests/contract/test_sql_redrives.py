@@ -1,0 +1,96 @@
+"""The contract of RedriveStore."""
+
+from datetime import timedelta
+
+import pytest
+
+from headwater.errors import Conflict, NotFound
+from headwater.model.audit import AuditQuery
+from headwater.model.deployment import Phase
+from headwater.model.redrive import MAX_OPEN_REDRIVES, LetterRange, Redrive, RedriveCounts, RedriveSelection
+from tests.support.deployments import deploy, observed, running
+from tests.support.sql import OWNER, T0, SqlStores, a_flow
+
+SELECTION = RedriveSelection(
+    ranges={0: LetterRange(3, 9), 7: LetterRange(0, 1)}, ids=((0, 3), (7, 0)), error="x", transform_uid="t"
+)
+
+
+@pytest.fixture
+def stores(stores: SqlStores) -> SqlStores:
+    """Return the stores with one deployed configuration."""
+    stores.flows.create(a_flow())
+    deploy(stores)
+    running(stores)
+    return stores
+
+
+def request(stores: SqlStores, name: str = "r1", requested: int = 2) -> Redrive:
+    return stores.redrives.request(OWNER, "f1", name, SELECTION, requested, T0)
+
+
+def test_a_redrive(stores: SqlStores) -> None:
+    first = request(stores)
+    assert first == Redrive("r1", "f1", "d1", 1, T0, SELECTION, 2)
+    assert stores.redrives.get("f1", "r1") == first
+    assert stores.redrives.get("f1", "r2") is None
+    assert stores.redrives.get("f2", "r1") is None
+
+
+def test_numbers(stores: SqlStores) -> None:
+    redrives = [request(stores, name) for name in ("c", "b", "a")]
+    assert [each.number for each in redrives] == [1, 2, 3]
+    assert list(stores.redrives.running()) == redrives
+    stores.redrives.finish("b", "done", RedriveCounts(), T0)
+    assert list(stores.redrives.running()) == [redrives[0], redrives[2]]
+    assert request(stores, "d").number == 4
+
+
+def test_the_end(stores: SqlStores) -> None:
+    request(stores)
+    ended_at = T0 + timedelta(seconds=9)
+    stores.redrives.finish("r1", "stopped", RedriveCounts(1, 2, 3), ended_at)
+    stores.redrives.finish("r1", "done", RedriveCounts(), T0)
+    ended = stores.redrives.get("f1", "r1")
+    assert ended is not None
+    assert (ended.state, ended.counts, ended.ended_at) == ("stopped", RedriveCounts(1, 2, 3), ended_at)
+
+
+def test_no_letters(stores: SqlStores) -> None:
+    assert request(stores, requested=0).state == "done"
+    assert list(stores.redrives.running()) == []
+
+
+def test_audit(stores: SqlStores) -> None:
+    request(stores)
+    (entry, *_) = stores.audit.read(AuditQuery(object="f1"))
+    assert (entry.change.action, entry.change.owner) == ("dead_letters.redrive", OWNER)
+    assert entry.change.after.endswith("redrive r1 letters 2")
+
+
+def test_too_many(stores: SqlStores) -> None:
+    for number in range(MAX_OPEN_REDRIVES):
+        request(stores, f"r{number}")
+    with pytest.raises(Conflict):
+        request(stores, "more")
+    stores.redrives.finish("r0", "done", RedriveCounts(), T0)
+    request(stores, "more")
+
+
+def test_configurations_without_a_deployment(stores: SqlStores) -> None:
+    with pytest.raises(NotFound):
+        stores.redrives.request("bob", "f1", "r", SELECTION, 2, T0)
+    with pytest.raises(NotFound):
+        stores.redrives.require_redrivable(OWNER, "f2")
+    stores.deployments.request_teardown("f1")
+    with pytest.raises(Conflict, match="torn down"):
+        request(stores)
+    observed_end(stores)
+    with pytest.raises(Conflict, match="draft"):
+        stores.redrives.require_redrivable(OWNER, "f1")
+
+
+def observed_end(stores: SqlStores) -> None:
+    with pytest.raises(AssertionError):
+        observed(stores, Phase.ABSENT)
+    assert stores.deployments.active("f1") is None

@@ -1,0 +1,75 @@
+"""In-memory implementation of the outcomes of redriven letters, for tests."""
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Mapping
+
+from headwater.errors import RedisUnavailable
+from headwater.model.dead_letter import LetterId, RedriveOutcome
+from headwater.model.redrive import LetterOutcome, LetterOutcomes, RedriveCounts, RedriveProgress
+
+_Redrive = tuple[str, int]
+
+
+class MemoryRedriveOutcomes:
+    """Implements RedriveOutcomeStore.
+
+    Attributes:
+        away: While this is true, every call raises RedisUnavailable.
+    """
+
+    def __init__(self) -> None:
+        self.away = False
+        self._outcomes: dict[str, dict[LetterId, LetterOutcome]] = defaultdict(dict)
+        self._counts: dict[_Redrive, Counter[RedriveOutcome]] = defaultdict(Counter)
+        self._finished: set[_Redrive] = set()
+        self._yielding: set[_Redrive] = set()
+
+    def record(self, deployment_id: str, number: int, outcomes: LetterOutcomes, now_s: int) -> bool:
+        """See RedriveOutcomeStore."""
+        self._check()
+        known, counts = self._outcomes[deployment_id], self._counts[deployment_id, number]
+        for letter, outcome in outcomes.items():
+            previous = known.get(letter)
+            if previous is not None and previous.number == number:
+                counts[previous.outcome] -= 1
+            counts[outcome] += 1
+            known[letter] = LetterOutcome(outcome, now_s, number)
+        return (deployment_id, number) in self._yielding
+
+    def outcomes(self, deployment_id: str, letters: Collection[LetterId]) -> Mapping[LetterId, LetterOutcome]:
+        """See RedriveOutcomeStore."""
+        self._check()
+        known = self._outcomes[deployment_id]
+        return {letter: known[letter] for letter in letters if letter in known}
+
+    def progress(self, deployment_id: str, number: int) -> RedriveProgress:
+        """See RedriveOutcomeStore."""
+        self._check()
+        counts = self._counts[deployment_id, number]
+        return RedriveProgress(
+            RedriveCounts(counts["delivered"], counts["dropped"], counts["failed"]),
+            (deployment_id, number) in self._finished,
+        )
+
+    def finish(self, deployment_id: str, number: int) -> None:
+        """See RedriveOutcomeStore."""
+        self._check()
+        self._finished.add((deployment_id, number))
+
+    def set_yielding(self, deployment_id: str, number: int, *, yields: bool) -> None:
+        """See RedriveOutcomeStore."""
+        self._check()
+        (self._yielding.add if yields else self._yielding.discard)((deployment_id, number))
+
+    def drop(self, deployment_id: str) -> None:
+        """See RedriveOutcomeStore."""
+        self._check()
+        self._outcomes.pop(deployment_id, None)
+        for redrive in [each for each in self._counts if each[0] == deployment_id]:
+            del self._counts[redrive]
+        self._finished = {each for each in self._finished if each[0] != deployment_id}
+        self._yielding = {each for each in self._yielding if each[0] != deployment_id}
+
+    def _check(self) -> None:
+        if self.away:
+            raise RedisUnavailable("The set store is away.")

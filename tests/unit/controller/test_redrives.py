@@ -1,0 +1,158 @@
+"""Redrives run one after the other beside their pipeline, and end with it."""
+
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+
+from headwater.controller.redrives import RedrivePlan, plan_redrives
+from headwater.model.dead_letter import LetterId
+from headwater.model.deployment import Deployment, DesiredPhase, Phase
+from headwater.model.redrive import (
+    LetterRange,
+    Redrive,
+    RedriveCounts,
+    RedriveProgress,
+    RedriveSelection,
+    redrive_worker_set_id,
+)
+from headwater.model.worker_spec import WorkerSpec
+from tests.unit.controller.world import FLOW, NOW, World, deployment
+
+DLQ = f"flow.{FLOW}.dlq"
+SELECTION = RedriveSelection(ranges={0: LetterRange(0, 9)})
+
+
+def redrive(number: int) -> Redrive:
+    return Redrive(f"r{number}", FLOW, "d", number, datetime(2026, 1, 1, tzinfo=UTC), SELECTION, 9)
+
+
+RUNNING = replace(deployment(), phase=Phase.RUNNING)
+FIRST, SECOND = redrive(1), redrive(2)
+
+
+@pytest.mark.parametrize(
+    ("state", "finished", "planned"),
+    [
+        (RUNNING, False, RedrivePlan(running=FIRST)),
+        (RUNNING, True, RedrivePlan([(FIRST, "done")], SECOND)),
+        (None, False, RedrivePlan([(FIRST, "stopped"), (SECOND, "stopped")])),
+        (replace(RUNNING, desired=DesiredPhase.ABSENT), True, RedrivePlan([(FIRST, "stopped"), (SECOND, "stopped")])),
+        (replace(RUNNING, phase=Phase.PENDING), False, RedrivePlan()),
+        (replace(RUNNING, phase=Phase.FAILED), False, RedrivePlan()),
+        (replace(RUNNING, unreadable_reason="sealed with another key"), False, RedrivePlan()),
+    ],
+)
+def test_plans(state: Deployment | None, finished: bool, planned: RedrivePlan) -> None:
+    progress = {1: RedriveProgress(has_finished=finished), 2: RedriveProgress()}
+    assert plan_redrives(state, [FIRST, SECOND], lambda each: progress[each.number]) == planned
+
+
+def test_the_last_redrive_ends() -> None:
+    ended = RedriveProgress(has_finished=True)
+    assert plan_redrives(RUNNING, [FIRST], lambda _: ended) == RedrivePlan([(FIRST, "done")], None)
+
+
+class Scene(World):
+    """A deployed pipeline."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.deploy()
+        self.run()
+        assert self.active is not None
+        self.id = self.active.id
+        self._names = iter("abcdefg")
+
+    def request(self) -> Redrive:
+        return self.database.redrives.request("owner", FLOW, next(self._names), SELECTION, 9, NOW)
+
+    def stored(self, wanted: Redrive) -> Redrive:
+        stored = self.database.redrives.get(FLOW, wanted.id)
+        assert stored is not None
+        return stored
+
+    def spec(self, wanted: Redrive) -> WorkerSpec | None:
+        worker = f"{redrive_worker_set_id(self.id, wanted.number)}-0"
+        return next((each.spec for each in self.orchestrator.worker_snapshots() if each.worker == worker), None)
+
+
+@pytest.fixture
+def scene() -> Scene:
+    return Scene()
+
+
+def test_the_worker_of_a_redrive(scene: Scene) -> None:
+    first = scene.request()
+    scene.run(3)
+    spec, group = scene.spec(first), f"wrk-{scene.id}.redrive-1"
+    assert spec is not None
+    assert spec.redrive is not None
+    assert (spec.source_topic, spec.source_group, spec.dead_letter_topic) == (DLQ, group, DLQ)
+    assert (spec.deployment_id, spec.revision, spec.slots) == (scene.id, 1, 1)
+    assert (spec.redrive.id, spec.redrive.number, spec.redrive.selection) == (first.id, 1, SELECTION)
+    assert scene.broker.commits[group].keys() == {(DLQ, number) for number in range(4)}
+    rules = {
+        (rule.resource, rule.name)
+        for rule in scene.broker.rules
+        if rule.user == f"wrk-{scene.id}" and rule.operations == ("READ",)
+    }
+    assert {("topic", DLQ), ("group", f"wrk-{scene.id}.")} <= rules
+
+
+def test_redrives_run_one_after_the_other(scene: Scene) -> None:
+    first, second = scene.request(), scene.request()
+    scene.run(3)
+    assert scene.spec(first)
+    assert not scene.spec(second)
+    scene.outcomes.record(scene.id, 1, {LetterId(0, 1): "delivered", LetterId(0, 2): "failed"}, 1)
+    scene.outcomes.finish(scene.id, 1)
+    scene.run(3)
+    assert not scene.spec(first)
+    assert scene.spec(second)
+    ended = scene.stored(first)
+    assert (ended.state, ended.counts, ended.ended_at) == ("done", RedriveCounts(1, 0, 1), NOW)
+    assert scene.stored(second).state == "running"
+
+
+def test_another_controller_continues(scene: Scene) -> None:
+    first = scene.request()
+    scene.run(3)
+    scene.start_controller()
+    scene.now += 60
+    scene.run(10)
+    assert scene.spec(first)
+
+
+def test_a_teardown_stops_redrives(scene: Scene) -> None:
+    first, second = scene.request(), scene.request()
+    scene.run(3)
+    scene.outcomes.record(scene.id, 1, {LetterId(0, 1): "delivered"}, 1)
+    scene.database.deployments.request_teardown(FLOW)
+    scene.run(3)
+    assert scene.active is None
+    assert scene.orchestrator.running_deployments() == frozenset()
+    assert scene.stored(first).state == scene.stored(second).state == "stopped"
+    assert scene.outcomes.outcomes(scene.id, [LetterId(0, 1)]) == {}
+
+
+def test_a_broker_that_is_away(scene: Scene) -> None:
+    first = scene.request()
+    scene.broker.away = True
+    scene.run(3)
+    assert not scene.spec(first)
+    scene.broker.away = False
+    scene.run(3)
+    assert scene.spec(first)
+
+
+def test_workers_of_pipelines_keep_their_hash(scene: Scene) -> None:
+    (snapshot,) = scene.orchestrator.worker_snapshots()
+    assert "redrive" not in snapshot.spec.model_dump_json()
+
+
+def test_a_redrive_is_no_unknown_deployment(scene: Scene) -> None:
+    first = scene.request()
+    scene.run(80)
+    assert scene.spec(first)
+    assert not scene.sweeper.unknown
