@@ -144,18 +144,24 @@ class Sources:
             if isinstance(binding, PubSubTopic):
                 yield binding.access, source_group(deployment.id, revision.source_epoch)
 
-    def subscriptions_and_groups(self) -> frozenset[str]:
-        """Return the names of the projects' subscriptions and the other clusters' groups.
-
-        Subscriptions and groups of other programs are included.
-        """
+    def subscriptions(self) -> frozenset[str]:
+        """Return the names of the projects' subscriptions, also those of other programs."""
         names: set[str] = set()
         for project in self._projects_with_created_subscriptions():
             with deploy_failures_are_retriable():
                 names |= project.names()
-        for cluster in self.clusters.values():
-            names |= cluster.groups()
         return frozenset(names)
+
+    def external_groups(self) -> Mapping[str, bool]:
+        """Return the consumer groups of the other clusters, and whether each has members.
+
+        Groups of other programs are included.
+        """
+        groups: dict[str, bool] = {}
+        for cluster in self.clusters.values():
+            for group, has_members in cluster.groups().items():
+                groups[group] = has_members or groups.get(group, False)
+        return groups
 
     def remove_subscriptions_and_groups(self, prefixes: Sequence[str]) -> None:
         """Remove subscriptions, and empty groups of other clusters, by the prefix of their names."""

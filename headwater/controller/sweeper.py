@@ -129,8 +129,9 @@ class Sweeper:
         """Remove the resources of ended deployments, and report unknown resources."""
         existing = ExistingResources(
             self._broker.inventory(),
-            self._sources.subscriptions_and_groups(),
-            self._orchestrator.running_deployments(),
+            external_groups=self._sources.external_groups(),
+            subscriptions=self._sources.subscriptions(),
+            worker_sets=self._orchestrator.running_deployments(),
         )
         classified = classify(existing, read_recorded_state(self._deployments, existing))
         self._report_unknown(classified.unknown)
@@ -170,7 +171,7 @@ class Sweeper:
         if removable.groups:
             self._require_lease()
             self._broker.delete_groups(prefixes)
-        if removable.external:
+        if removable.external_groups or removable.subscriptions:
             self._require_lease()
             self._sources.remove_subscriptions_and_groups(prefixes)
         self._remove_topics(removable.topics)
