@@ -20,15 +20,15 @@ from headwater.stores.redis.sets import value_encoding
 class _Set:
     """A set with the position of each value.
 
-    hash_key and version are kept when the values are replaced.
+    The seed and the version are kept when the values are replaced.
     """
 
     values: dict[str, int] = field(default_factory=dict)
     version: int = 0
-    hash_key: int = field(default_factory=lambda: secrets.randbits(64))
+    hash_seed: int = field(default_factory=lambda: secrets.randbits(64))
 
     def position(self, value: str) -> int:
-        [hash_] = value_encoding.hashes([value_encoding.encode(value)], self.hash_key)
+        [hash_] = value_encoding.hashes([value_encoding.encode(value)], self.hash_seed)
         return hash_ >> (value_encoding.HASH_BITS - value_encoding.POSITION_BITS)
 
     def written(self, changed: int) -> SetWriteResult:
