@@ -233,11 +233,11 @@ class SandboxedChild:
 
 def _spawn(command: DenoCommand, child_end: socket.socket, launcher_end: socket.socket) -> children.Child:
     descriptor = launcher_end.fileno()
-    mode = "jit" if command.jit else "jitless"
-    maps = "maps" if command.for_validation else "no-maps"
+    jit = "jit" if command.jit else "jitless"
+    own_maps = "read-own-maps" if command.for_validation else "no-own-maps"
     launcher = [sys.executable, "-I", "-S", "-c", _RUN_LAUNCHER, str(Path(__file__).parent)]
     return children.spawn(
-        [*launcher, str(descriptor), str(command.data_bytes), mode, maps, *command.argv],
+        [*launcher, str(descriptor), str(command.data_bytes), jit, own_maps, *command.argv],
         env={},
         stdin=child_end.fileno(),
         stdout=child_end.fileno(),

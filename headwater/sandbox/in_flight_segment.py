@@ -59,6 +59,6 @@ class InFlightSegment:
         return self.limit_ms / 1000
 
     def binary_header(self, realm_number: int) -> bytes:
-        """Return the first part of the payload of a BATCH frame."""
+        """Return the first part of the payload of a SEGMENT frame."""
         flags = self.segment.mode.flag | self.script_batch.flags | self.has_dry_run * DRY_RUN_FLAG
         return realm_number.to_bytes(2, "little") + bytes([flags]) + self.limit_ms.to_bytes(2, "little")

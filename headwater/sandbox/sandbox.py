@@ -244,7 +244,9 @@ class Sandbox:
         script_batch.mark_sent(segment)
         limit_ms = self._limit_ms(script_batch, segment)
         in_flight = InFlightSegment(script_batch, segment, limit_ms, has_dry_run=has_dry_run)
-        self._send(child, in_flight, Kind.BATCH, in_flight.binary_header(realm_number), *script_batch.payload(segment))
+        self._send(
+            child, in_flight, Kind.SEGMENT, in_flight.binary_header(realm_number), *script_batch.payload(segment)
+        )
         return True
 
     def _prepare_dry_run(self, child: SandboxedChild, script_batch: ScriptBatch, segment: Segment) -> bool:

@@ -1,7 +1,7 @@
 // Finds the built-in class of an object by its internal slots, which a script can't fake.
-((realm) => {
+((handles) => {
   'use strict';
-  const { uncurry, slice } = realm;
+  const { uncurry, slice } = handles;
   const { getOwnPropertyDescriptor: descriptor, getPrototypeOf } = Reflect, { isView } = ArrayBuffer;
   const getter = (prototype, key) => uncurry(descriptor(prototype, key).get);
   const tagOf = uncurry(Object.prototype.toString), Typed = getPrototypeOf(Uint8Array.prototype);

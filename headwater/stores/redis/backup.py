@@ -46,8 +46,8 @@ def dump(client: Client) -> Iterator[Entry]:
     The dump of a set contains each value that is a member during the whole read, and never mixes the values of two
     replacements. The ownership hashes of prices, which contain the positions, are read before the states. A state may
     contain ticks beyond its position; after a restore they are folded again, and a tick that is folded twice counts
-    once. The list of unsaved sets is read
-    before the sets, so that it contains a set whose configuration is saved meanwhile; the cleanup keeps saved sets.
+    once. The list of unsaved sets is read before the sets, so that it contains a set whose configuration is saved
+    meanwhile; the cleanup keeps saved sets.
     """
     yield from _dump_keys(client, [unsaved_sets.KEY.encode()])
     for kind in _SET_KINDS:

@@ -122,7 +122,7 @@ class Pool:
 
 def echo(kind: Kind, payload: bytes) -> list[Frame]:
     """A correct child, whose script returns its input."""
-    assert kind is Kind.BATCH
+    assert kind is Kind.SEGMENT
     records = payload.split(b"\n")[2:]
     return results(b"".join(record + b"\n" for record in records), b"%d 0 0  " % len(records))
 
@@ -287,7 +287,7 @@ def test_a_question_before_the_answer_to_the_last_one_breaks_the_protocol(monkey
     questions = [Frame(Kind.SYNC_QUESTION, b'["a",["%d"]]' % n) for n in range(2)]
 
     def ask_twice(kind: Kind, payload: bytes) -> list[Frame]:
-        return questions if kind is Kind.BATCH else results(b"{}\n", b"1 0 0  ")
+        return questions if kind is Kind.SEGMENT else results(b"{}\n", b"1 0 0  ")
 
     def echo_and_end_lookup(kind: Kind, payload: bytes) -> list[Frame]:
         lookup_may_end.set()
