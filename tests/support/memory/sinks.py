@@ -73,9 +73,7 @@ class MemoryProducer:
         self.produce(OutputBatch.of(topic, [value], [key], [partition], [0]))
 
     def is_queue_full(self) -> bool:
-        if len(self._queue) > self._max_queued:
-            self.deliver(len(self._queue) - self._max_queued)
-        return False
+        return len(self._queue) > self._max_queued
 
     def outstanding(self) -> int:
         return len(self._queue)

@@ -113,11 +113,7 @@ class FaultyProducer(MemoryProducer):
         super().__init__(topics, max_queued=max_queued)
         self.queue = self._queue
         self._faults = faults
-        self._max = max_queued
         self._broken = False
-
-    def is_queue_full(self) -> bool:
-        return len(self._queue) > self._max
 
     def flush(self, timeout_s: float) -> int:
         if not timeout_s:  # sends lingering records, whose acknowledgements come later
