@@ -35,7 +35,8 @@ def remove_superseded(revisions: RevisionStore, before: datetime, now: datetime)
 def remove_expired_filters(revisions: RevisionStore, sets: SetStore, before: datetime) -> None:
     """Drop the values of filters that were removed before `before`.
 
-    A filter that a revision contains again is kept.
+    A filter that a stored revision contains is kept. No save brings a filter back between this check and the drop: a
+    save takes over filters only from the newest revision, which is never removed.
     """
     expired: dict[str, list[str]] = defaultdict(list)
     for removed in revisions.removed_filters(before=before):
