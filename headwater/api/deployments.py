@@ -28,11 +28,11 @@ from headwater.errors import StoredDataUnreadable
 from headwater.model.deployment import (
     Deployment,
     DesiredPhase,
+    ObservedWorker,
     Phase,
-    WorkerStatus,
-    consumer_group,
     dead_letter_topic,
     sink_topic,
+    suggested_reader_group,
 )
 from headwater.model.sink import TOPIC_FIELDS, Sink
 from headwater.services.deployments import KafkaEndpoint, is_removed, is_rotated
@@ -184,7 +184,7 @@ def _result_or_none(read: "Future[T | None]") -> T | None:
     return read.result() if read.done() else None
 
 
-def _unknown_status(worker: WorkerStatus) -> WorkerStatus:
+def _unknown_status(worker: ObservedWorker) -> ObservedWorker:
     """Return the status of a worker while no controller updates it."""
     return worker.model_copy(update={"is_ready": False, "reason": NO_CONTROLLER})
 
@@ -226,7 +226,7 @@ def _connection(deployment: Deployment, sink: Sink, kafka: KafkaEndpoint) -> Sin
         sasl_mechanism=kafka.sasl_mechanism,
         username=login.username,
         password=login.password,
-        consumer_group=consumer_group(deployment.id),
+        consumer_group=suggested_reader_group(deployment.id),
     )
     return SinkConnection(
         uid=sink.uid,

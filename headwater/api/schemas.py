@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, Self, Union
 from pydantic import BaseModel, Field, PlainSerializer, create_model
 
 from headwater import errors
-from headwater.model.deployment import LogLine, Status, WorkerStatus
+from headwater.model.deployment import LogLine, ObservedWorker, Status
 from headwater.model.fields import is_none
 from headwater.model.flow import Flow, PipelineConfig
 from headwater.model.sink import TopicFields
@@ -252,7 +252,7 @@ class WorkersHealth(BaseModel):
     workers: list[WorkerEntry]
 
     @classmethod
-    def of(cls, workers: tuple[WorkerStatus, ...]) -> Self:
+    def of(cls, workers: tuple[ObservedWorker, ...]) -> Self:
         """Return the body for the workers of a deployment."""
         healthy = sum(worker.is_ready for worker in workers)
         return cls(
@@ -279,7 +279,7 @@ class DeploymentStats(BaseModel):
     )
 
     @classmethod
-    def of(cls, workers: tuple[WorkerStatus, ...], lag: int | None, last_progress_at: datetime | None) -> Self:
+    def of(cls, workers: tuple[ObservedWorker, ...], lag: int | None, last_progress_at: datetime | None) -> Self:
         """Return the body for the workers of a deployment."""
         return cls(workers_health=WorkersHealth.of(workers), lag=lag, last_progress_at=last_progress_at)
 

@@ -27,8 +27,8 @@ from headwater.model.deployment import (
     DesiredPhase,
     LogLine,
     Observation,
+    ObservedWorker,
     Phase,
-    WorkerStatus,
 )
 from headwater.model.flow import Flow
 from headwater.orchestrators.base import Orchestrator
@@ -126,7 +126,7 @@ class Controller:
         self._last_counter_value: int | None = None
         self._due_at: dict[str, float] = {}
         self._unstored_observations: list[Observation] = []
-        self._reported_states: dict[str, Sequence[WorkerStatus]] = {}
+        self._reported_states: dict[str, Sequence[ObservedWorker]] = {}
         self._unstored_logs: Mapping[str, Sequence[LogLine]] = {}
         self._has_lost_lease = False
         self.reconcile_loop = LoopHealth("reconciling deployments")
@@ -265,7 +265,7 @@ class Controller:
 
     def _update_managed(self, deployment: Deployment) -> None:
         managed = self._managed.setdefault(deployment.id, _ManagedDeployment(deployment))
-        if _requests(managed.deployment) != _requests(deployment):
+        if _desired_versions(managed.deployment) != _desired_versions(deployment):
             managed.not_before = 0.0
             managed.backoff.reset()
         managed.deployment = deployment
@@ -399,7 +399,7 @@ class Controller:
             raise
 
 
-def _requests(deployment: Deployment) -> tuple[int, int]:
+def _desired_versions(deployment: Deployment) -> tuple[int, int]:
     """Return the numbers that each request to deploy, tear down or rotate the password raises."""
     return deployment.generation, deployment.credentials_version
 

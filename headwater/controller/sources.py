@@ -16,7 +16,7 @@ from headwater.brokers.base import ClusterAdmin, Subscriptions
 from headwater.errors import BrokerUnavailable, DeployFailed
 from headwater.model.access import KafkaAccess, PubSubAccess
 from headwater.model.binding import Binding, Bindings, KafkaTopic, PubSubSubscription, PubSubTopic
-from headwater.model.deployment import Deployment, Phase, Revision, source_group
+from headwater.model.deployment import Deployment, Phase, Revision, worker_group
 from headwater.model.flow import Source
 from headwater.model.stream import STREAM_PARTITIONS
 
@@ -113,7 +113,7 @@ class Sources:
     def prepare(self, deployment: Deployment, target: Revision) -> None:
         """Set the start position of a source, before any worker reads it."""
         source = target.config.source
-        binding, group = self.binding(source), source_group(deployment.id, target.source_epoch)
+        binding, group = self.binding(source), worker_group(deployment.id, target.source_epoch)
         match binding:
             case KafkaTopic():
                 self._broker(binding).commit_start_offsets(group, binding.topic, source.start_at)
@@ -131,7 +131,7 @@ class Sources:
 
     def remove_subscriptions(self, deployment: Deployment, kept: Revision | None = None) -> None:
         """Remove the subscriptions of a deployment, except the one that the revision `kept` reads."""
-        kept_name = source_group(deployment.id, kept.source_epoch) if kept is not None else None
+        kept_name = worker_group(deployment.id, kept.source_epoch) if kept is not None else None
         for access, name in set(self._subscriptions(deployment)):
             if name != kept_name:
                 with deploy_failures_are_retriable():
@@ -142,7 +142,7 @@ class Sources:
             source = revision.config.source
             binding = self.bindings.find(source.chain, source.entity, zerolag=source.is_zerolag)
             if isinstance(binding, PubSubTopic):
-                yield binding.access, source_group(deployment.id, revision.source_epoch)
+                yield binding.access, worker_group(deployment.id, revision.source_epoch)
 
     def subscriptions(self) -> frozenset[str]:
         """Return the names of the projects' subscriptions, also those of other programs."""

@@ -49,10 +49,11 @@ class Status(StrEnum):
     TERMINATING = "Terminating"
 
 
-class WorkerStatus(BaseModel):
-    """A worker as `deploy/stats` shows it.
+class ObservedWorker(BaseModel):
+    """A worker as its orchestrator observes it.
 
-    The database stores it as JSON. `spec_hash`, `deaths` and `waits` are not part of the response.
+    `deploy/stats` shows it, and the database stores it as JSON. `spec_hash`, `deaths` and `waits` are not part of the
+    response.
 
     Attributes:
         spec_hash: The hash of the spec that the worker runs.
@@ -148,7 +149,7 @@ class Deployment:
     condition: Condition = Condition.ROLLING_OUT
     reason: str = ""
     previous_revisions: tuple[Revision, ...] = ()
-    workers: tuple[WorkerStatus, ...] = ()
+    workers: tuple[ObservedWorker, ...] = ()
     unreadable_reason: str = ""
 
     @property
@@ -290,8 +291,8 @@ def worker_user(deployment_id: str) -> str:
     return f"wrk-{deployment_id}"
 
 
-def consumer_group(deployment_id: str) -> str:
-    """Return the consumer group that the deploy response suggests to readers.
+def suggested_reader_group(deployment_id: str) -> str:
+    """Return the consumer group that the deploy response suggests to the readers of a sink topic.
 
     Readers may use any group whose name begins with `dep-<deployment_id>.`.
     """
@@ -307,6 +308,6 @@ def transactional_id_prefix(config_id: str) -> str:
     return f"headwater-{config_id}-"
 
 
-def source_group(deployment_id: str, epoch: int) -> str:
+def worker_group(deployment_id: str, epoch: int) -> str:
     """Return the workers' consumer group on the source topic. See Deployment.source_epoch."""
     return f"{worker_user(deployment_id)}.{epoch}"

@@ -27,7 +27,7 @@ from headwater.child_logs import captured_output
 from headwater.children import spawn
 from headwater.errors import OrchestratorUnavailable
 from headwater.loop_health import LoopHealth
-from headwater.model.deployment import LogLine, WorkerStatus
+from headwater.model.deployment import LogLine, ObservedWorker
 from headwater.model.reading_plan import ReadingPlan
 from headwater.model.worker_protocol import WorkerSnapshot
 from headwater.model.worker_spec import WorkerSet
@@ -173,14 +173,14 @@ class ProcessOrchestrator:
             self._wake()
         return not slots
 
-    def status(self, deployment_id: str) -> Sequence[WorkerStatus]:
+    def status(self, deployment_id: str) -> Sequence[ObservedWorker]:
         with self._lock:
             self._check_open()
             slots = [slot for _, slot in self._slots_of(deployment_id)]
             slots_with_worker = [slot for slot in slots if slot.worker.spec_hash or slot.worker.process]
             return [slot.status(slot.worker, self._clock()) for slot in slots_with_worker]
 
-    def successors(self, deployment_id: str) -> Sequence[WorkerStatus]:
+    def successors(self, deployment_id: str) -> Sequence[ObservedWorker]:
         with self._lock:
             self._check_open()
             slots = [slot for _, slot in self._slots_of(deployment_id) if slot.successor.spec_hash]
