@@ -53,8 +53,8 @@ from headwater.stores.redis.dataset_names import RedisDatasetNames
 from headwater.stores.redis.metrics import RedisMetrics
 from headwater.stores.redis.prices import RedisPrices
 from headwater.stores.redis.reservations import RedisReservations
+from headwater.stores.redis.sets.pending_sets import RedisPendingSets
 from headwater.stores.redis.sets.set_store import RedisSetStore
-from headwater.stores.redis.sets.unsaved_sets import RedisUnsavedSets
 from headwater.stores.redis.token_buckets import RedisTokenBuckets
 from headwater.stores.sql.database import Database
 from headwater.transforms import TRANSFORMS
@@ -115,21 +115,13 @@ def _services(endpoints: Endpoints, database: Database, client: Client) -> Servi
     @contextmanager
     def open_context(owner: str) -> Iterator[TransformContext]:
         with short_lived_sandbox(jit=settings.v8_jit) as sandbox:
-            yield TransformContext(
-                config_id="",
-                owner=owner,
-                sets=sets,
-                names=names,
-                jit=settings.v8_jit,
-                log=lambda _: None,
-                sandbox=sandbox,
-            )
+            yield TransformContext("", owner, sets, names, sandbox)
 
     return Services(
         keys=Keys(database.keys, utc_now, time.monotonic),
         idempotency=IdempotencyService(database.idempotency, utc_now),
         flows=Flows(
-            FlowStores(database.flows, database.revisions, sets, RedisUnsavedSets(client)), checker, utc_now, new_id
+            FlowStores(database.flows, database.revisions, sets, RedisPendingSets(client)), checker, utc_now, new_id
         ),
         trials=Trials(
             checker=checker, transform_types=TRANSFORMS, open_context=open_context, now=utc_now, clock=time.monotonic

@@ -121,7 +121,7 @@ def run_worker(spec: WorkerSpec, slot: int, reporter: HeartbeatReporter, plan: R
     try:
         lookup_times: deque[float] = deque(maxlen=MAX_LOOKUP_TIMES)
         with (
-            _resources(spec, reporter, lookup_times) as resources,
+            _resources(spec, lookup_times) as resources,
             _pipeline_metrics(spec, slot, lookup_times) as metrics,
         ):
             worker = _worker(spec, slot, resources, metrics, reporter, plan)
@@ -151,15 +151,14 @@ def _pipeline_metrics(spec: WorkerSpec, slot: int, lookup_times: deque[float]) -
 
 
 @contextmanager
-def _resources(spec: WorkerSpec, reporter: HeartbeatReporter, lookup_times: deque[float]) -> Iterator[TransformContext]:
+def _resources(spec: WorkerSpec, lookup_times: deque[float]) -> Iterator[TransformContext]:
     """Open the resources that transforms use.
 
     The sandbox is started only when there is a script.
     """
     with closing(connect(spec.redis_url)) as client, closing(RedisSetLookup(client)) as sets:
         names = RedisDatasetNames(client)
-        timed = TimedLookup(sets, lookup_times)
-        resources = TransformContext(spec.config_id, spec.owner, timed, names, spec.jit, reporter.log.add_script_line)
+        resources = TransformContext(spec.config_id, spec.owner, TimedLookup(sets, lookup_times), names)
         if not any(transform.is_script for transform in spec.transforms):
             yield resources
             return
