@@ -105,23 +105,23 @@ class MemorySetStore:
         """Do nothing: an interrupted replacement leaves nothing behind."""
 
 
-class MemoryUnsavedSets:
-    """UnsavedSets of one process."""
+class MemoryPendingSets:
+    """PendingSets of one process."""
 
     def __init__(self) -> None:
         self._added_at: dict[SetId, datetime] = {}
 
     def add(self, set_ids: Iterable[SetId], now: datetime) -> None:
-        """See UnsavedSets."""
+        """See PendingSets."""
         self._added_at |= dict.fromkeys(set_ids, now)
 
     def remove(self, set_ids: Iterable[SetId]) -> None:
-        """See UnsavedSets."""
+        """See PendingSets."""
         for set_id in set_ids:
             self._added_at.pop(set_id, None)
 
     def added_before(self, time: datetime) -> Sequence[SetId]:
-        """See UnsavedSets."""
+        """See PendingSets."""
         return [set_id for set_id, added_at in self._added_at.items() if added_at < time]
 
 
