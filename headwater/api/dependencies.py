@@ -36,6 +36,7 @@ class Services:
     """The services that the routes call, and the settings of the API.
 
     Attributes:
+        bindings: Where this installation reads each stream: a Kafka topic, or Google Pub/Sub.
         has_leader: Whether a controller holds the lease, and so acts on deployments.
         rate_limits: None means that the rate of requests is not limited.
         probes: The readiness probe of each dependency, by the name that GET /readyz shows.

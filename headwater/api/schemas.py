@@ -328,6 +328,7 @@ class FilterPage(BaseModel):
     @classmethod
     def of(cls, page: ValuePage) -> dict[str, Any]:
         """Return the members of the body.
+
         No model is created, because a page may have many values.
         """
         return {"values": page.values, "cursor": page.cursor, "total_count": page.total}
@@ -371,6 +372,7 @@ class EntriesPage(BaseModel):
     @classmethod
     def of(cls, page: ValuePage) -> dict[str, Any]:
         """Return the members of the body.
+
         No model is created, because a page may have many values.
         """
         cursor = None if page.cursor is None else str(page.cursor)

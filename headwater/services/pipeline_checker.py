@@ -139,10 +139,10 @@ class PipelineChecker:
         # Compiling costs a V8 process per script, so it is done only when the configuration has no other fault.
         if source is None or entity is None or findings.faults:
             raise InvalidInput("The configuration was not saved.", findings.faults)
-        compiled = stored.transforms if stored and _has_same_example(stored.source, source) else []
+        reusable = stored.transforms if stored and _has_same_example(stored.source, source) else []
         config = PipelineConfig(
             source=source,
-            transforms=self._transforms.compile(transforms, _example_json(entity), compiled, pointer_of, findings),
+            transforms=self._transforms.compile(transforms, _example_json(entity), reusable, pointer_of, findings),
             sinks=sinks,
             parallelism=sent.parallelism,
             delivery=sent.delivery,

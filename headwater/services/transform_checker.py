@@ -22,7 +22,7 @@ class TransformChecker:
 
     Args:
         types: The code of each type of transforms, by the name of the type.
-        validate_script: Compiles a script in the sandbox.
+        validate_script: Compiles a script in the sandbox, and runs it on an example record.
         new_id: Returns the uid of a new transform.
     """
 
