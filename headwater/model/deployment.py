@@ -292,7 +292,7 @@ def worker_user(deployment_id: str) -> str:
 
 
 def suggested_reader_group(deployment_id: str) -> str:
-    """Return the consumer group that the deploy response suggests to the readers of a sink topic.
+    """Return the consumer group that the deploy response suggests to readers.
 
     Readers may use any group whose name begins with `dep-<deployment_id>.`.
     """

@@ -195,7 +195,7 @@ class PipelineChecker:
             findings.add_fault(f"{PIPELINE}/delivery", detail)
 
     def _sink_with_uid(self, sent: NewSink, stored: Sequence[Sink]) -> Sink:
-        """Return a sent sink with the uid of the stored sink of its name and type, otherwise with a new one."""
+        """Return the sink with the uid of the stored sink of its name and type, or a new uid."""
         stored_uids = (sink.uid for sink in stored if (sink.name, sink.type) == (sent.name, sent.type))
         uid = next(stored_uids, None) or self._new_id()
         model = SINK_MODELS[sent.type]

@@ -1,4 +1,4 @@
-"""Checks the uids and names of the transforms of a request, and finds a transform by its uid."""
+"""Checks the uids and names of transforms in a request, and finds transforms by uid."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
