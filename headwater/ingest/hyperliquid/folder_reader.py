@@ -136,7 +136,7 @@ class _CompressedFile:
         return data[:size]
 
     def _skip_to(self, offset: int) -> None:
-        """Read up to an offset, so that the kept bytes contain or end at it. The file may end before the offset."""
+        """Read until the kept bytes contain the offset or end at it, or until the file ends."""
         if offset < self._kept_from:
             self.close()
             self._open_stream()

@@ -215,7 +215,10 @@ def _timestamp_converter(kind: Any, member: Member) -> Convert:
 
 
 def _epoch_converter(member: Member) -> Convert:
-    """Return the converter of a number since the epoch, whose size tells its unit, to the text of a time."""
+    """Return the converter of numbers since the epoch to the text of a time.
+
+    The size of a number tells its unit.
+    """
     show = _utc_formatter(member)
     return lambda value: show(int(Decimal(repr(value)) * (10**9 // units_per_second(value))))
 
@@ -277,7 +280,10 @@ _UNKNOWN_MEMBER: Final = Member(None, None)
 
 
 def _map_converter(kind: Any, _member: Member) -> Convert:
-    """Return the converter of maps: to objects if the keys are text, otherwise to lists of [key, value]."""
+    """Return the converter of maps.
+
+    A map with text keys becomes an object, another map a list of [key, value].
+    """
     key, item = converter(kind.key_type, _UNKNOWN_MEMBER), converter(kind.item_type, _UNKNOWN_MEMBER)
     make = _as_object if _is_text(kind.key_type) else list
     return lambda pairs: make([(key(name), item(value)) for name, value in pairs])
