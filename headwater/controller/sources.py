@@ -145,7 +145,10 @@ class Sources:
                 yield binding.access, worker_group(deployment.id, revision.source_epoch)
 
     def subscriptions(self) -> frozenset[str]:
-        """Return the names of the projects' subscriptions, also of subscriptions that other programs created."""
+        """Return the names of the projects' subscriptions.
+
+        Subscriptions of other programs are included.
+        """
         names: set[str] = set()
         for project in self._projects_with_created_subscriptions():
             with deploy_failures_are_retriable():
