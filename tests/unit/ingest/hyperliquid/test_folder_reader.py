@@ -5,7 +5,9 @@ import lzma
 import os
 import sys
 import time
+from io import BufferedReader
 from pathlib import Path
+from typing import BinaryIO
 
 import msgspec
 import pyarrow as pa
@@ -228,8 +230,13 @@ def test_a_compressed_file_that_is_longer_than_a_read(follower: Follower, monkey
 
 
 def test_a_compressed_file_is_decompressed_once(follower: Follower, monkeypatch: pytest.MonkeyPatch) -> None:
-    opened: list[object] = []
-    monkeypatch.setattr(folder_reader, "decompressed", lambda file: opened.append(file) or decompressed(file))
+    opened: list[BufferedReader] = []
+
+    def counted(file: BufferedReader) -> BinaryIO:
+        opened.append(file)
+        return decompressed(file)
+
+    monkeypatch.setattr(folder_reader, "decompressed", counted)
     content = [b"line %04d" % number for number in range(2000)] + [b"x" * 3000, b"last"]
     append(follower.folder / "9.lz4", lz4(b"\n".join(content)))
     reader, read_lines = follower.begin(), list[bytes]()

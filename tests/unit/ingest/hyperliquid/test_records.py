@@ -14,7 +14,7 @@ from headwater.model.stream import find_chain
 from tests.unit.ingest.hyperliquid.node_files import HASH, OTHER, TIME, TIME_MS, USER, fill, order
 
 RAW = msgspec.Raw
-FILL_WITHOUT_TID = [USER, {name: value for name, value in fill()[1].items() if name != "tid"}]
+FILL_EVENT_WITHOUT_TID = {name: value for name, value in fill()[1].items() if name != "tid"}
 TRADE_WITHOUT_OIDS = {
     "coin": "COMP", "side": "B", "time": TIME, "px": "51.3670", "sz": "0.31", "hash": HASH,
     "side_info": [{"user": USER}, {"user": OTHER}],
@@ -68,8 +68,8 @@ def test_records_have_the_members_and_the_key_of_the_catalog(entity: str, value:
 
 
 def test_a_fill_without_a_tid_has_the_key_of_the_catalog() -> None:
-    for event in (FILL_WITHOUT_TID, [USER, {**FILL_WITHOUT_TID[1], "startPosition": None}]):
-        record, side = records.fill_record(raw(event), 5)
+    for event in (FILL_EVENT_WITHOUT_TID, FILL_EVENT_WITHOUT_TID | {"startPosition": None}):
+        record, side = records.fill_record(raw([USER, event]), 5)
         assert not side.has_tid
         assert record.key == natural_key("hyperliquid", "fill")(record.value)
 
