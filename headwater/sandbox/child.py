@@ -129,7 +129,8 @@ class SandboxedChild:
         try:
             frame = self._await_answer(cpu_before_s)
             failure = None if frame.kind == Kind.LOADED else parse_error(frame.payload)
-        except ProtocolError:
+        except ProtocolError as error:
+            log.error("the sandbox violated its protocol while it loaded a script, and is killed", reason=str(error))
             raise ChildExited(self.kill()) from None
         except TimeoutError:
             self.kill()

@@ -63,7 +63,7 @@ class Mode(enum.IntEnum):
     WHOLE = 0
     TRACED = 1  # the child sends TRACE before it processes each record
     ALONE = 2  # one record; its script waits for the answers of `flow.contains`
-    MEASURED = 3  # one record in the realm for dry runs; only its CPU time counts, its output is discarded
+    MEASURED = 3  # one record, if possible in the realm for dry runs; only its CPU time counts, its output is discarded
 
     @property
     def is_lone(self) -> bool:
@@ -182,7 +182,7 @@ class ScriptBatch:
     def __post_init__(self) -> None:
         self._outputs = [b""] * len(self.batch)
         self._lines, self.failures, self._long_integers = (
-            ConvertedLines(self.batch.values, {}, []) if self.batch.for_script else to_lines(self.batch.values)
+            ConvertedLines(self.batch.values, {}, []) if self.batch.from_script else to_lines(self.batch.values)
         )
         rows = range(len(self.batch))
         self._queue.extend(
@@ -197,7 +197,7 @@ class ScriptBatch:
     @property
     def flags(self) -> int:
         """The flags of the SEGMENT frames of all segments."""
-        return self.batch.for_script * INPUT_FROM_SCRIPT_FLAG | self.feeds_script * FEEDS_SCRIPT_FLAG
+        return self.batch.from_script * INPUT_FROM_SCRIPT_FLAG | self.feeds_script * FEEDS_SCRIPT_FLAG
 
     @property
     def pending(self) -> Segment | None:
@@ -230,7 +230,7 @@ class ScriptBatch:
         if len(segment.rows) < len(batch):
             rows = RowIndexes("i", segment.rows)
             batch, lines = batch.take(rows), lines.select_rows(rows)
-            long_integers = [] if batch.for_script else find_long_integers_by_row(lines)
+            long_integers = [] if batch.from_script else find_long_integers_by_row(lines)
         return _segment_header(batch, long_integers), memoryview(lines.buffer)[:-1]
 
     def apply_results(self, segment: Segment, results: Results, cpu_s: float) -> bool:
@@ -298,7 +298,8 @@ class ScriptBatch:
             self._fail_with_timeout(retry)
         else:
             self._push_front([retry])
-        # A MEASURED record ran in the realm for dry runs, whose state does not count.
+        # A MEASURED record ran in the realm for dry runs, whose state does not count. The sandbox reloads the script's own
+        # realm when the record had to run there and was interrupted.
         return segment.mode is Mode.ALONE and (self.must_block or has_failed)
 
     def _measure_in_dry_run_realm(self, segment: Segment, retry: Segment, results: Results) -> bool:

@@ -45,7 +45,7 @@ class RedisSetFilter:
             record = batch.values[row]
             try:
                 values_by_row[row] = self._expression.select(
-                    remove_marks(record) if record and batch.for_script else record
+                    remove_marks(record) if record and batch.from_script else record
                 )
             except InvalidRecord as error:
                 failures.append(Failure(row, error.error, error.message, self.uid))
@@ -62,7 +62,7 @@ class RedisSetFilter:
         slow path.
         """
         values, unparsed_rows = self._expression.select_fast(batch.values)
-        if batch.for_script and any_marked(batch.values.buffer):
+        if batch.from_script and any_marked(batch.values.buffer):
             marked_rows = [row for row, value in enumerate(values) if _MARKED_NUMBER.fullmatch(value)]
             for row in marked_rows:
                 values[row] = ""

@@ -24,5 +24,5 @@
     try { probe(value); } catch { return ''; }
     return name;
   };
-  Object.assign(realm, { getter, tag, kindOf, typedName, lengthOf });
+  Object.assign(handles, { getter, tag, kindOf, typedName, lengthOf });
 });

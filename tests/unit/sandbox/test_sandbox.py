@@ -282,6 +282,36 @@ def test_a_slow_record_is_measured_in_its_own_realm_when_a_second_realm_kills_th
         assert len(modes) == 2
 
 
+def test_a_realm_whose_measurement_was_interrupted_is_reloaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded: list[int] = []
+    runs: list[int] = []
+    times = itertools.count()
+
+    class NotingChild(SlowDryRunChild):
+        def load(self, number: int, script: LoadableScript) -> ScriptFailure | None:
+            loaded.append(number)
+            return super().load(number, script)
+
+    def slow_and_interrupted(kind: Kind, payload: bytes) -> list[Frame]:
+        runs.append(len(loaded))
+        [text, summary] = echo(kind, payload)
+        if len(runs) == 1:
+            return [text, summary._replace(payload=b"1 0 0 0 ")]
+        return results(b"", b"0 1 0  ") if len(runs) == 2 else [text, summary]
+
+    stateful = "let n = 0; function process(r) { n++; return flow.contains('a', [n]) ? r : null; }"
+    children = [NotingChild(slow_and_interrupted) for _ in range(3)]
+    for child in children:
+        monkeypatch.setattr(child, "cpu_s", lambda: next(times) * 0.06)
+    with sandbox_with(monkeypatch, *children) as sandbox:
+        number = sandbox.add(stateful, lambda query: [])
+        sandbox.wait(sandbox.submit(number, batch(lines({"n": 0}))))
+        loads_before_measurement = runs[1]
+        sandbox.wait(sandbox.submit(number, batch(lines({"n": 1}))))
+        assert loaded[loads_before_measurement:].count(number) >= 1
+        assert runs[2] > loads_before_measurement
+
+
 def test_a_question_before_the_answer_to_the_last_one_breaks_the_protocol(monkeypatch: pytest.MonkeyPatch) -> None:
     lookup_may_end = threading.Event()
     questions = [Frame(Kind.SYNC_QUESTION, b'["a",["%d"]]' % n) for n in range(2)]
