@@ -82,8 +82,8 @@ async def _watcher(request: Request) -> DeploymentWatcher:
     return cast("DeploymentWatcher", request.app.state.watcher)
 
 
-async def _check_limiter(request: Request) -> OwnerLimiter:
-    return cast("OwnerLimiter", request.app.state.check_limiter)
+async def _compile_limiter(request: Request) -> OwnerLimiter:
+    return cast("OwnerLimiter", request.app.state.compile_limiter)
 
 
 async def _if_match(
@@ -108,7 +108,7 @@ ApiKeyDep = Annotated[ApiKey, Depends(_api_key)]
 WatcherDep = Annotated[DeploymentWatcher, Depends(_watcher)]
 """The watcher that waits until the controller has acted on a deployment."""
 
-LimiterDep = Annotated[OwnerLimiter, Depends(_check_limiter)]
+CompileLimiterDep = Annotated[OwnerLimiter, Depends(_compile_limiter)]
 """The limiter of requests that compile scripts in the sandbox."""
 
 IfMatchDep = Annotated[IfMatch, Depends(_if_match)]

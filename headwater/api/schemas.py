@@ -271,7 +271,7 @@ class DeploymentStats(BaseModel):
     workers_health: WorkersHealth
     lag: int | None = Field(
         description="Number of records in the source that are not processed yet, by their offsets; null when Kafka is "
-        "unavailable."
+        "unavailable, and always null for a source on Pub/Sub."
     )
     last_progress_at: Timestamp | None = Field(
         description="Time of the last committed batch; null when there was none within a week, or when Valkey or "

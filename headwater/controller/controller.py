@@ -181,8 +181,10 @@ class Controller:
 
     def _do_leader_work(self) -> None:
         self._store_observations()
-        if self._take_change() or self._take_due("resync", RESYNC_EVERY_S):
+        counter_value = self._change_counter.value()
+        if counter_value != self._last_counter_value or self._take_due("resync", RESYNC_EVERY_S):
             self._reload()
+            self._last_counter_value = counter_value
         self._start_reconciliations()
         if self._take_due("report", REPORT_EVERY_S):
             self._report_workers()
@@ -224,12 +226,6 @@ class Controller:
             return False
         self._due_at[work] = now + every_s
         return True
-
-    def _take_change(self) -> bool:
-        """Return whether deployments may have changed in the database since the last call."""
-        value = self._change_counter.value()
-        has_changed, self._last_counter_value = value != self._last_counter_value, value
-        return has_changed
 
     def _reload(self, observed: Collection[str] = ()) -> None:
         """Load the deployments that have changed, and the deployments in `observed`.

@@ -147,7 +147,7 @@ def plan(desired: DesiredState, observed: ObservedState) -> Plan:
     if rollout is None:
         return _begin_rollout(desired, desired.target.workers, observed)
     if not observed.has_ensured_workers and not _runs(desired.target.workers, observed):
-        return Plan((EnsureWorkers(desired.target.workers),), rollout)
+        return Plan((EnsureWorkers(desired.target.workers, is_repeated=True),), rollout)
     return _evaluate_rollout(desired, desired.target.workers, rollout, observed)
 
 
@@ -265,8 +265,8 @@ def _plan_when_ready(desired: DesiredState, rollout: RolloutProgress, observed: 
     elif deployment.condition is Condition.STABLE and deployment.previous_revisions:
         # The database records the revision as stable, since an earlier reconciliation has stored that. So no rollback
         # can need the previous revisions.
-        retired = replace(same_condition, retired=True)
-        return Plan((RemovePrevious(desired.target.revision), StoreObservation(retired)), rollout)
+        without_previous = replace(same_condition, previous_removed=True)
+        return Plan((RemovePrevious(desired.target.revision), StoreObservation(without_previous)), rollout)
     else:
         return Plan((), rollout)
     return Plan((StoreObservation(observation),), rollout)

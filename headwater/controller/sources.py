@@ -111,14 +111,17 @@ class Sources:
         return self.bindings.find(source.chain, source.entity, zerolag=source.is_zerolag) == binding
 
     def prepare(self, deployment: Deployment, target: Revision) -> None:
-        """Set the start position of a source, before any worker reads it."""
+        """Set the start position of a source, before any worker reads it.
+
+        A subscription has the name that the workers' consumer group would have on Kafka.
+        """
         source = target.config.source
-        binding, group = self.binding(source), worker_group(deployment.id, target.source_epoch)
+        binding, name = self.binding(source), worker_group(deployment.id, target.source_epoch)
         match binding:
             case KafkaTopic():
-                self._broker(binding).commit_start_offsets(group, binding.topic, source.start_at)
+                self._broker(binding).commit_start_offsets(name, binding.topic, source.start_at)
             case PubSubTopic():
-                self.projects[binding.access].ensure(group, binding.topic, source.start_at)
+                self.projects[binding.access].ensure(name, binding.topic, source.start_at)
 
     def lag(self, access: KafkaAccess | None, groups: Collection[str]) -> Mapping[str, int]:
         """Return the lag of consumer groups on a cluster, by group.

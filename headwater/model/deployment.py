@@ -56,7 +56,8 @@ class ObservedWorker(BaseModel):
     response.
 
     Attributes:
-        spec_hash: The hash of the spec that the worker runs.
+        spec_hash: The hash of the spec that the worker should run. While a previous process of the worker ends, that
+            process still runs the previous spec.
         deaths: How often the worker has ended unexpectedly with this spec.
         waits: Whether the worker waits for an unavailable store or broker.
     """
@@ -246,7 +247,7 @@ class Observation:
     With the condition STABLE, `observed_revision` becomes the stable revision.
 
     Attributes:
-        retired: Whether the resources of all revisions but `observed_revision` have been removed.
+        previous_removed: Whether the resources of all revisions but `observed_revision` have been removed.
     """
 
     deployment_id: str
@@ -256,7 +257,7 @@ class Observation:
     condition: Condition
     reason: str = ""
     observed_credentials_version: int = 1
-    retired: bool = False
+    previous_removed: bool = False
 
 
 def sink_topic(config_id: str, sink_name: str) -> str:

@@ -112,7 +112,7 @@ class ProcessOrchestrator:
         run_dir.mkdir(mode=0o700, parents=True)
         if cgroups is not None:
             write_base_file(run_dir, cgroups)
-        self._loop = LoopHealth("managing workers")
+        self._loop_health = LoopHealth("managing workers")
         self._thread = threading.Thread(target=self._run, name="orchestrator", daemon=True)
         self._thread.start()
 
@@ -218,7 +218,7 @@ class ProcessOrchestrator:
 
     @property
     def current_failure(self) -> str:
-        return self._loop.error
+        return self._loop_health.error
 
     def close(self) -> None:
         with self._lock:
@@ -263,9 +263,9 @@ class ProcessOrchestrator:
         while not self._closed.is_set():
             try:
                 self._run_once()
-                self._loop.on_success()
+                self._loop_health.on_success()
             except Exception as error:  # noqa: BLE001  # only this thread manages the workers
-                self._closed.wait(min(self._loop.on_error(error), MAX_RETRY_DELAY_S))
+                self._closed.wait(min(self._loop_health.on_error(error), MAX_RETRY_DELAY_S))
         self._stop_all()
 
     def _run_once(self) -> None:
@@ -379,8 +379,9 @@ class ProcessOrchestrator:
             return
         if role.spec_hash is None:  # a teardown during a hand-over
             process.leave_group()
-        if now >= process.stop_deadline:
+        if now >= process.stop_deadline and not process.was_killed_late:
             log.warning("worker ignored SIGTERM; it is killed", worker=slot.name, grace_s=STOP_GRACE_S)
+            process.was_killed_late = True
             process.child.send(signal.SIGKILL)
 
     def _kill_if_stuck(self, slot: Slot, process: WorkerProcess) -> None:

@@ -298,8 +298,8 @@ class ScriptBatch:
             self._fail_with_timeout(retry)
         else:
             self._push_front([retry])
-        # A MEASURED record ran in the realm for dry runs, whose state does not count. The sandbox reloads the script's own
-        # realm when the record had to run there and was interrupted.
+        # A MEASURED record ran in the realm for dry runs, whose state does not count. If it had to run in the script's
+        # own realm and was interrupted, the sandbox reloads this realm.
         return segment.mode is Mode.ALONE and (self.must_block or has_failed)
 
     def _measure_in_dry_run_realm(self, segment: Segment, retry: Segment, results: Results) -> bool:
