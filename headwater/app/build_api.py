@@ -64,7 +64,7 @@ PASSWORD_BYTES = 24
 RATE_LIMIT_TIMEOUT_S = 0.5
 """The time-out of the rate limits' store. After a time-out, a request is accepted uncounted."""
 METRICS_READ_TIMEOUT_S = 2.0
-"""The time-out of reads of metrics. `deploy/stats` must respond even while the set store is unavailable."""
+"""The time-out of reads of metrics. `deploy/stats` must respond even while Valkey or Redis is unavailable."""
 SWITCH_INTERVAL_S = 0.001
 """Python's switch interval: how long the thread of an upload may keep the GIL while other requests wait."""
 

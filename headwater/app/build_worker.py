@@ -215,7 +215,7 @@ def _delivery(spec: WorkerSpec, slot: int, source: Source, reporter: HeartbeatRe
         sinks,
         dead_letters,
         transactional_producer,
-        group_metadata=source.group_metadata,
+        transaction_group=source.transaction_group,
         source_ids=source.source_ids,
         watching=Watchdog(HANGS_AFTER_S, lambda: _end_hung(reporter)).watching,
     )

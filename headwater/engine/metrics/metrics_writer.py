@@ -136,7 +136,7 @@ class MetricsWriter:
     def _count_acquired(self, metrics: PendingMetrics) -> None:
         """Count the records of acquired partitions and of full ones.
 
-        All records of a full partition are new. The records of the other unacquired partitions stay uncounted.
+        All later records of a full partition are new. The records of the other unacquired partitions stay uncounted.
         """
         full = self._full_partitions()
         waiting = self._unacquired - full

@@ -414,7 +414,7 @@ class FolderReader:
 
     def _close(self, file: _File) -> None:
         """Close a file, and record the bytes of an incomplete last line as lost."""
-        if rest := file.unread():
+        if (rest := file.unread()) > 0:
             self.losses.append(f"{file.path} ends within a line; {rest} bytes are skipped")
         self._files.pop(file.path).content.close()
 
