@@ -34,7 +34,7 @@ class Reader(Protocol):
 
     @property
     def number_unit(self) -> str:
-        """What the number of a record counts, from 1: `line` or `record`."""
+        """What the number of a record counts from 1, which is `line` or `record`."""
 
     def __iter__(self) -> Iterator[tuple[int, bytes]]:
         """Yield the number and the JSON of each record."""
