@@ -37,7 +37,7 @@ from headwater.stores.sql.encryption import FieldCipher
 from tests.support.memory.broker import MemoryClusterAdmin
 from tests.support.memory.metrics import MemoryMetrics
 from tests.support.memory.orchestrator import MemoryOrchestrator
-from tests.support.memory.sets import MemoryDatasetNames, MemorySetStore, MemoryUnsavedSets
+from tests.support.memory.sets import MemoryDatasetNames, MemoryPendingSets, MemorySetStore
 from tests.unit.controller.world import NOW, deployment, flow
 
 TICKS = round(RESYNC_EVERY_S / TICK_S)
@@ -87,7 +87,7 @@ def controller_of(database: Database, clock: Clock) -> Controller:
             datasets=database.datasets,
             dataset_names=MemoryDatasetNames(),
             sets=sets,
-            unsaved_sets=MemoryUnsavedSets(),
+            pending_sets=MemoryPendingSets(),
             require_lease=leadership.require_lease,
             now=lambda: NOW,
         ),

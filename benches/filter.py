@@ -114,7 +114,7 @@ def main(count: int = 5_000) -> None:
         measure(text, partial(select_all, select, values), count, reference_us)
 
     sets = MemorySetStore()
-    resources = TransformContext("c", "owner", sets, MemoryDatasetNames(), jit=False, log=typer.echo)
+    resources = TransformContext("c", "owner", sets, MemoryDatasetNames())
     config = RedisSetFilterTransform(uid="t", type="redis_set_filter", filter_expr=next(iter(EXPRESSIONS)))
     transform = build(config, resources)
     numbers = [0] * count

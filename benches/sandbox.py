@@ -124,7 +124,7 @@ def measure_chain(
     configs = [V8Transform(uid=f"u{number}", type="v8", script=script) for number, script in enumerate(scripts)]
     with Sandbox(jit=jit) as sandbox:
         sets, names = MemorySetStore(), MemoryDatasetNames()
-        resources = TransformContext("c1", "ann", sets, names, jit=jit, log=print, sandbox=sandbox)
+        resources = TransformContext("c1", "ann", sets, names, sandbox=sandbox)
         transforms = build_transforms(configs, TRANSFORMS, resources)
         for output in run_batches(transforms, batch, WARM_BATCHES):
             assert output.values == expected

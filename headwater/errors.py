@@ -378,9 +378,9 @@ class Fenced(WorkerError):
 
 
 class DeliveryFailed(WorkerError):
-    """Kafka rejected records, and a retry would not help.
+    """A transaction has failed, or its outcome is unknown.
 
-    The offsets of the records were not committed, so the records are read again after the restart of the worker.
+    Use a new producer, and read the records again from the committed offsets.
     """
 
 

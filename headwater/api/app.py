@@ -37,8 +37,8 @@ from headwater.api.idempotency import Idempotency
 from headwater.api.invalid_key_limiter import InvalidKeyLimiter
 from headwater.api.middleware import ProblemMiddleware, RequestMiddleware
 from headwater.api.owner_limiter import (
-    MAX_CONCURRENT_CHECKS,
-    MAX_CONCURRENT_CHECKS_PER_OWNER,
+    MAX_CONCURRENT_COMPILES,
+    MAX_CONCURRENT_COMPILES_PER_OWNER,
     MAX_CONCURRENT_UPLOADS,
     MAX_CONCURRENT_UPLOADS_PER_OWNER,
     OwnerLimiter,
@@ -92,10 +92,10 @@ def create_api(services: Services) -> FastAPI:
     app.state.services = services
     app.state.metrics = metrics
     app.state.watcher = DeploymentWatcher(services.deployments.progress)
-    app.state.key_use_loop = LoopHealth("writing the last use of keys")
-    app.state.probes = ReadinessProbes(services.probes, (app.state.watcher.loop, app.state.key_use_loop))
+    app.state.key_use_health = LoopHealth("writing the last use of keys")
+    app.state.probes = ReadinessProbes(services.probes, (app.state.watcher.poll_health, app.state.key_use_health))
     app.state.upload_limiter = OwnerLimiter(MAX_CONCURRENT_UPLOADS, MAX_CONCURRENT_UPLOADS_PER_OWNER)
-    app.state.check_limiter = OwnerLimiter(MAX_CONCURRENT_CHECKS, MAX_CONCURRENT_CHECKS_PER_OWNER)
+    app.state.compile_limiter = OwnerLimiter(MAX_CONCURRENT_COMPILES, MAX_CONCURRENT_COMPILES_PER_OWNER)
     problems.install(app)
     openapi.add_description(app, ROUTES)
     return app
@@ -130,7 +130,7 @@ def _middleware(services: Services, table: RouteTable, metrics: PrometheusMetric
 async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     keys = app.state.services.keys
     async with anyio.create_task_group() as background:
-        background.start_soon(_write_last_use, keys, app.state.key_use_loop)
+        background.start_soon(_write_last_use, keys, app.state.key_use_health)
         background.start_soon(app.state.watcher.run)
         yield
         background.cancel_scope.cancel()
@@ -139,16 +139,16 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     app.state.probes.close()
 
 
-async def _write_last_use(keys: Keys, loop: LoopHealth) -> None:
+async def _write_last_use(keys: Keys, health: LoopHealth) -> None:
     delay_s = WRITE_LAST_USE_EVERY_S
     while True:
         await anyio.sleep(delay_s)
         try:
             await to_thread.run_sync(_write_last_use_once, keys)
-            loop.on_success()
+            health.on_success()
             delay_s = WRITE_LAST_USE_EVERY_S
         except Exception as error:  # noqa: BLE001  # an unexpected error must not end this loop
-            delay_s = loop.on_error(error)
+            delay_s = health.on_error(error)
 
 
 def _write_last_use_once(keys: Keys) -> None:

@@ -7,9 +7,9 @@ from anyio import to_thread
 from fastapi import Body, Query, Request, Response
 
 from headwater.api import examples
-from headwater.api.dependencies import ApiKeyDep, IfMatchDep, LimiterDep, ServicesDep, WatcherDep
+from headwater.api.dependencies import ApiKeyDep, CompileLimiterDep, IfMatchDep, ServicesDep, WatcherDep
 from headwater.api.guarded_routes import guarded_router, require_prices_scope, required_scopes
-from headwater.api.openapi import body_problem_responses, etag_responses, problem_responses
+from headwater.api.openapi import PENDING_RESPONSE, body_problem_responses, etag_responses, problem_responses
 from headwater.api.pagination import LINK_RESPONSES, Cursor, Limit, stream_array
 from headwater.api.schemas import FlowConfig, Message
 from headwater.model.fields import Text
@@ -44,13 +44,13 @@ def set_etag(response: Response, flow: Flow) -> None:
     openapi_extra=required_scopes("flow:write"),
 )
 async def create(
-    body: CreateBody, response: Response, api_key: ApiKeyDep, services: ServicesDep, limiter: LimiterDep
+    body: CreateBody, response: Response, api_key: ApiKeyDep, services: ServicesDep, compile_limiter: CompileLimiterDep
 ) -> FlowConfig:
     """Checks the configuration, compiles its scripts in the sandbox, and stores it.
     Nothing runs until the configuration is deployed. A prices sink also needs the scope `prices:write`.
     """
     require_prices_scope(api_key, body.pipeline_config.sinks)
-    created = await limiter.run(api_key.owner, partial(services.flows.create, api_key.owner, body))
+    created = await compile_limiter.run(api_key.owner, partial(services.flows.create, api_key.owner, body))
     response.headers["Location"] = f"{PATH}/{created.flow.id}"
     set_etag(response, created.flow)
     return FlowConfig.of(created.flow, created.warnings)
@@ -111,7 +111,7 @@ async def replace(
     response: Response,
     api_key: ApiKeyDep,
     services: ServicesDep,
-    limiter: LimiterDep,
+    compile_limiter: CompileLimiterDep,
     if_match: IfMatchDep,
 ) -> FlowConfig:
     """Checks the whole configuration and stores it as a new revision.
@@ -127,7 +127,7 @@ async def replace(
     """
     require_prices_scope(api_key, body.pipeline_config.sinks)
     save = partial(services.flows.replace, api_key.owner, config_id, body, if_match)
-    saved = await limiter.run(api_key.owner, save)
+    saved = await compile_limiter.run(api_key.owner, save)
     set_etag(response, saved.flow)
     return FlowConfig.of(saved.flow, saved.warnings)
 
@@ -136,7 +136,7 @@ async def replace(
     "/{config_id}",
     operation_id="deleteConfiguration",
     summary="Delete a configuration",
-    responses=problem_responses(404, 409, 412),
+    responses=problem_responses(404, 409, 412) | PENDING_RESPONSE,
     openapi_extra=required_scopes("flow:write", when_deployed="flow:deploy"),
 )
 async def delete(

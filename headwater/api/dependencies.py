@@ -38,6 +38,7 @@ class Services:
     """The services that the routes call, and the settings of the API.
 
     Attributes:
+        bindings: Where this installation reads each stream: a Kafka topic, or Google Pub/Sub.
         has_leader: Whether a controller holds the lease, and so acts on deployments.
         rate_limits: None means that the rate of requests is not limited.
         probes: The readiness probe of each dependency, by the name that GET /readyz shows.
@@ -85,8 +86,8 @@ async def _watcher(request: Request) -> DeploymentWatcher:
     return cast("DeploymentWatcher", request.app.state.watcher)
 
 
-async def _check_limiter(request: Request) -> OwnerLimiter:
-    return cast("OwnerLimiter", request.app.state.check_limiter)
+async def _compile_limiter(request: Request) -> OwnerLimiter:
+    return cast("OwnerLimiter", request.app.state.compile_limiter)
 
 
 async def _if_match(
@@ -111,7 +112,7 @@ ApiKeyDep = Annotated[ApiKey, Depends(_api_key)]
 WatcherDep = Annotated[DeploymentWatcher, Depends(_watcher)]
 """The watcher that waits until the controller has acted on a deployment."""
 
-LimiterDep = Annotated[OwnerLimiter, Depends(_check_limiter)]
+CompileLimiterDep = Annotated[OwnerLimiter, Depends(_compile_limiter)]
 """The limiter of requests that compile scripts in the sandbox."""
 
 IfMatchDep = Annotated[IfMatch, Depends(_if_match)]

@@ -27,7 +27,7 @@ class DeploymentWatcher:
 
     def __init__(self, read_progress: ReadProgress) -> None:
         self._read_progress = read_progress
-        self.loop = LoopHealth("watching deployments")
+        self.poll_health = LoopHealth("watching deployments")
         self._thread_limiter = anyio.CapacityLimiter(1)
         self._awaited: Counter[str] = Counter()
         self._polls_started = 0
@@ -44,7 +44,7 @@ class DeploymentWatcher:
         recover.
         """
         while True:
-            if not self.loop.error:
+            if not self.poll_health.error:
                 await self._has_waiters.wait()
             self._has_waiters = anyio.Event()
             await self._poll_while_awaited()
@@ -55,9 +55,9 @@ class DeploymentWatcher:
             delay_s = POLL_S
             try:
                 await self._poll_once()
-                self.loop.on_success()
+                self.poll_health.on_success()
             except Exception as error:  # noqa: BLE001  # this is the only poller: without it, deploy calls wait in vain
-                delay_s = self.loop.on_error(error)
+                delay_s = self.poll_health.on_error(error)
             await anyio.sleep(delay_s)
             if not self._awaited:
                 return

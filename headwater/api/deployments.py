@@ -12,7 +12,7 @@ from fastapi import Query
 from headwater.api.dependencies import ApiKeyDep, ServicesDep, WatcherDep
 from headwater.api.deployment_watcher import roll_out
 from headwater.api.guarded_routes import guarded_router, required_scopes
-from headwater.api.openapi import problem_responses
+from headwater.api.openapi import PENDING_RESPONSE, problem_responses
 from headwater.api.query_parameters import STRICT_INTEGER
 from headwater.api.schemas import (
     DeadLetter,
@@ -28,11 +28,11 @@ from headwater.errors import StoredDataUnreadable
 from headwater.model.deployment import (
     Deployment,
     DesiredPhase,
+    ObservedWorker,
     Phase,
-    WorkerStatus,
-    consumer_group,
     dead_letter_topic,
     sink_topic,
+    suggested_reader_group,
 )
 from headwater.model.sink import TOPIC_FIELDS, Sink
 from headwater.services.deployments import KafkaEndpoint, is_removed, is_rotated
@@ -62,7 +62,7 @@ STATUS_MESSAGES = {
     "/deploy",
     operation_id="deployConfiguration",
     summary="Deploy the newest revision",
-    responses=problem_responses(404, 409, 422),
+    responses=problem_responses(404, 409, 422) | PENDING_RESPONSE,
     openapi_extra=required_scopes("flow:deploy", with_prices_sink=True),
 )
 async def deploy(config_id: str, api_key: ApiKeyDep, services: ServicesDep, watcher: WatcherDep) -> DeploymentBody:
@@ -96,7 +96,7 @@ def read(config_id: str, api_key: ApiKeyDep, services: ServicesDep) -> Deploymen
     "/teardown",
     operation_id="tearDown",
     summary="Tear the deployment down",
-    responses=problem_responses(404),
+    responses=problem_responses(404) | PENDING_RESPONSE,
     openapi_extra=required_scopes("flow:deploy"),
 )
 async def teardown(config_id: str, api_key: ApiKeyDep, services: ServicesDep, watcher: WatcherDep) -> Message:
@@ -114,7 +114,7 @@ async def teardown(config_id: str, api_key: ApiKeyDep, services: ServicesDep, wa
     "/deploy/credentials",
     operation_id="rotateCredentials",
     summary="Rotate the readers' password",
-    responses=problem_responses(404, 409),
+    responses=problem_responses(404, 409) | PENDING_RESPONSE,
     openapi_extra=required_scopes("flow:deploy"),
 )
 async def rotate(config_id: str, api_key: ApiKeyDep, services: ServicesDep, watcher: WatcherDep) -> DeploymentBody:
@@ -161,7 +161,7 @@ def logs(
 async def stats(config_id: str, api_key: ApiKeyDep, services: ServicesDep) -> DeploymentStats:
     """Returns the state of each worker, the lag, and the time of the last progress.
     A change of a worker is visible within 5 seconds. The lag is read at the time of the request; it is null when Kafka
-    does not answer within a second.
+    does not answer within a second, and for a source on Pub/Sub.
     """
     deployment = await to_thread.run_sync(services.deployments.get, api_key.owner, config_id)
     lag = services.deployment_metrics.lag(deployment)
@@ -184,7 +184,7 @@ def _result_or_none(read: "Future[T | None]") -> T | None:
     return read.result() if read.done() else None
 
 
-def _unknown_status(worker: WorkerStatus) -> WorkerStatus:
+def _unknown_status(worker: ObservedWorker) -> ObservedWorker:
     """Return the status of a worker while no controller updates it."""
     return worker.model_copy(update={"is_ready": False, "reason": NO_CONTROLLER})
 
@@ -226,7 +226,7 @@ def _connection(deployment: Deployment, sink: Sink, kafka: KafkaEndpoint) -> Sin
         sasl_mechanism=kafka.sasl_mechanism,
         username=login.username,
         password=login.password,
-        consumer_group=consumer_group(deployment.id),
+        consumer_group=suggested_reader_group(deployment.id),
     )
     return SinkConnection(
         uid=sink.uid,

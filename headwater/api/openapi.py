@@ -23,6 +23,7 @@ from headwater.api.guarded_routes import SCOPE, SCOPE_WHEN_DEPLOYED, SCOPE_WITH_
 from headwater.api.openapi_links import LINKS
 from headwater.api.problems import MEDIA_TYPE, METHOD_NOT_ALLOWED, PROBLEM_TYPES, URN, ProblemType
 from headwater.api.schemas import ProblemDetails
+from headwater.errors import DeployPending, Unavailable
 from headwater.model.idempotency import KEY_PATTERN
 
 TITLE = "Headwater"
@@ -35,8 +36,8 @@ JSON = "application/json"
 PROBLEM_SCHEMA = {"$ref": "#/components/schemas/ProblemDetails"}
 DEFAULT_PROBLEM_TYPES = {
     problem_type.status: problem_type for problem_type in reversed((*PROBLEM_TYPES.values(), METHOD_NOT_ALLOWED))
-}
-"""The problem type that documents each status: the first one with this status in PROBLEM_TYPES."""
+} | {HTTPStatus.SERVICE_UNAVAILABLE: PROBLEM_TYPES[Unavailable]}
+"""The problem type that documents each status: the first one with this status in PROBLEM_TYPES, or the general one."""
 COMMON_STATUSES = (
     HTTPStatus.UNAUTHORIZED,
     HTTPStatus.FORBIDDEN,
@@ -131,6 +132,10 @@ def problem_response(problem_type: ProblemType) -> dict[str, Any]:
     if problem_type.status is HTTPStatus.UNPROCESSABLE_ENTITY:
         example["errors"] = [{"pointer": "/name", "detail": "is required"}]
     return {"description": problem_type.title, "content": {MEDIA_TYPE: {"schema": PROBLEM_SCHEMA, "example": example}}}
+
+
+PENDING_RESPONSE: Responses = {503: problem_response(PROBLEM_TYPES[DeployPending])}
+"""The 503 of a route that waits for the controller."""
 
 
 def etag_responses(status: int = HTTPStatus.OK) -> Responses:

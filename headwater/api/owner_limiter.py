@@ -7,9 +7,9 @@ from weakref import WeakValueDictionary
 import anyio
 from anyio import to_thread
 
-MAX_CONCURRENT_CHECKS = 4
+MAX_CONCURRENT_COMPILES = 4
 """A request that compiles scripts runs a V8 process of about 60 MB."""
-MAX_CONCURRENT_CHECKS_PER_OWNER = 2
+MAX_CONCURRENT_COMPILES_PER_OWNER = 2
 """A script that uses up its time limit occupies its slot for seconds; one owner must not block all others."""
 MAX_CONCURRENT_UPLOADS = 32
 MAX_CONCURRENT_UPLOADS_PER_OWNER = 8

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, Self, Union
 from pydantic import BaseModel, Field, PlainSerializer, create_model
 
 from headwater import errors
-from headwater.model.deployment import LogLine, Status, WorkerStatus
+from headwater.model.deployment import LogLine, ObservedWorker, Status
 from headwater.model.fields import is_none
 from headwater.model.flow import Flow, PipelineConfig
 from headwater.model.sink import TopicFields
@@ -253,7 +253,7 @@ class WorkersHealth(BaseModel):
     workers: list[WorkerEntry]
 
     @classmethod
-    def of(cls, workers: tuple[WorkerStatus, ...]) -> Self:
+    def of(cls, workers: tuple[ObservedWorker, ...]) -> Self:
         """Return the body for the workers of a deployment."""
         healthy = sum(worker.is_ready for worker in workers)
         return cls(
@@ -272,7 +272,7 @@ class DeploymentStats(BaseModel):
     workers_health: WorkersHealth
     lag: int | None = Field(
         description="Number of records in the source that are not processed yet, by their offsets; null when Kafka is "
-        "unavailable."
+        "unavailable, and always null for a source on Pub/Sub."
     )
     last_progress_at: Timestamp | None = Field(
         description="Time of the last committed batch; null when there was none within a week, or when Valkey or "
@@ -280,7 +280,7 @@ class DeploymentStats(BaseModel):
     )
 
     @classmethod
-    def of(cls, workers: tuple[WorkerStatus, ...], lag: int | None, last_progress_at: datetime | None) -> Self:
+    def of(cls, workers: tuple[ObservedWorker, ...], lag: int | None, last_progress_at: datetime | None) -> Self:
         """Return the body for the workers of a deployment."""
         return cls(workers_health=WorkersHealth.of(workers), lag=lag, last_progress_at=last_progress_at)
 
@@ -329,6 +329,7 @@ class FilterPage(BaseModel):
     @classmethod
     def of(cls, page: ValuePage) -> dict[str, Any]:
         """Return the members of the body.
+
         No model is created, because a page may have many values.
         """
         return {"values": page.values, "cursor": page.cursor, "total_count": page.total}
@@ -372,6 +373,7 @@ class EntriesPage(BaseModel):
     @classmethod
     def of(cls, page: ValuePage) -> dict[str, Any]:
         """Return the members of the body.
+
         No model is created, because a page may have many values.
         """
         cursor = None if page.cursor is None else str(page.cursor)

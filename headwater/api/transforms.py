@@ -11,10 +11,10 @@ from fastapi import Body, Response
 
 from headwater.api import examples
 from headwater.api.configurations import PATH, set_etag
-from headwater.api.dependencies import ApiKeyDep, IfMatchDep, LimiterDep, Services, ServicesDep, WatcherDep
+from headwater.api.dependencies import ApiKeyDep, CompileLimiterDep, IfMatchDep, Services, ServicesDep, WatcherDep
 from headwater.api.deployment_watcher import DeploymentWatcher, wait_until_running
 from headwater.api.guarded_routes import guarded_router, required_scopes
-from headwater.api.openapi import body_problem_responses, etag_responses
+from headwater.api.openapi import PENDING_RESPONSE, body_problem_responses, etag_responses
 from headwater.api.schemas import SAVED_TRANSFORM, saved_transform
 from headwater.errors import (
     Conflict,
@@ -38,7 +38,7 @@ router = guarded_router(PATH + "/{config_id}/transforms", "Transforms")
     operation_id="changeTransform",
     summary="Change one transform",
     response_model=SAVED_TRANSFORM,
-    responses=etag_responses() | body_problem_responses(404, 409, 412),
+    responses=etag_responses() | body_problem_responses(404, 409, 412) | PENDING_RESPONSE,
     openapi_extra=SCOPES,
 )
 async def change(
@@ -48,7 +48,7 @@ async def change(
     response: Response,
     api_key: ApiKeyDep,
     services: ServicesDep,
-    limiter: LimiterDep,
+    compile_limiter: CompileLimiterDep,
     watcher: WatcherDep,
     if_match: IfMatchDep,
 ) -> Transform:
@@ -58,7 +58,7 @@ async def change(
     When the configuration is deployed, the saved revision is deployed too, and the response is sent when it runs.
     """
     save = partial(services.flows.replace_transform, api_key.owner, config_id, transform_uid, body, if_match)
-    saved = await limiter.run(api_key.owner, save)
+    saved = await compile_limiter.run(api_key.owner, save)
     await _redeploy(services, watcher, saved.flow)
     set_etag(response, saved.flow)
     changed = next(transform for transform in saved.flow.pipeline_config.transforms if transform.uid == transform_uid)
@@ -70,7 +70,7 @@ async def change(
     operation_id="replaceTransforms",
     summary="Replace the list of transforms",
     response_model=list[SAVED_TRANSFORM],
-    responses=etag_responses() | body_problem_responses(404, 409, 412),
+    responses=etag_responses() | body_problem_responses(404, 409, 412) | PENDING_RESPONSE,
     openapi_extra=SCOPES,
 )
 async def replace(
@@ -79,7 +79,7 @@ async def replace(
     response: Response,
     api_key: ApiKeyDep,
     services: ServicesDep,
-    limiter: LimiterDep,
+    compile_limiter: CompileLimiterDep,
     watcher: WatcherDep,
     if_match: IfMatchDep,
 ) -> list[Transform]:
@@ -89,7 +89,7 @@ async def replace(
     When the configuration is deployed, the saved revision is deployed too, and the response is sent when it runs.
     """
     save = partial(services.flows.replace_transforms, api_key.owner, config_id, body, if_match)
-    saved = await limiter.run(api_key.owner, save)
+    saved = await compile_limiter.run(api_key.owner, save)
     await _redeploy(services, watcher, saved.flow)
     set_etag(response, saved.flow)
     return [

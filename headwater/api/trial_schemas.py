@@ -62,6 +62,7 @@ class TrialBody(BaseModel):
     @classmethod
     def of(cls, trial: Trial) -> dict[str, Any]:
         """Return the members of the body.
+
         The records in it are raw JSON, so that their numbers keep all digits.
         """
         return {

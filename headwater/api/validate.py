@@ -10,7 +10,7 @@ import msgspec
 from fastapi import Body, Request, Response
 
 from headwater.api import examples
-from headwater.api.dependencies import ApiKeyDep, LimiterDep, ServicesDep
+from headwater.api.dependencies import ApiKeyDep, CompileLimiterDep, ServicesDep
 from headwater.api.guarded_routes import guarded_router, required_scopes
 from headwater.api.openapi import body_problem_responses
 from headwater.api.trial_schemas import TrialBody
@@ -39,7 +39,7 @@ async def validate(
     request: Request,
     api_key: ApiKeyDep,
     services: ServicesDep,
-    limiter: LimiterDep,
+    compile_limiter: CompileLimiterDep,
 ) -> Response:
     """Checks the configuration and runs it on sample records.
     The configuration is checked as create does. Each of `records` passes through the transforms, and the response has
@@ -49,7 +49,7 @@ async def validate(
     """
     samples = _parse_samples(await request.body())
     run = partial(services.trials.run, api_key.owner, body.pipeline_config, samples)
-    trial = await limiter.run(api_key.owner, run)
+    trial = await compile_limiter.run(api_key.owner, run)
     return Response(msgspec.json.encode(TrialBody.of(trial)), media_type="application/json")
 
 

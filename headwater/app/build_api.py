@@ -57,8 +57,8 @@ from headwater.stores.redis.metrics import RedisMetrics
 from headwater.stores.redis.prices import RedisPrices
 from headwater.stores.redis.redrives import RedisRedriveOutcomes
 from headwater.stores.redis.reservations import RedisReservations
+from headwater.stores.redis.sets.pending_sets import RedisPendingSets
 from headwater.stores.redis.sets.set_store import RedisSetStore
-from headwater.stores.redis.sets.unsaved_sets import RedisUnsavedSets
 from headwater.stores.redis.token_buckets import RedisTokenBuckets
 from headwater.stores.sql.database import Database
 from headwater.transforms import TRANSFORMS
@@ -68,7 +68,7 @@ PASSWORD_BYTES = 24
 RATE_LIMIT_TIMEOUT_S = 0.5
 """The time-out of the rate limits' store. After a time-out, a request is accepted uncounted."""
 METRICS_READ_TIMEOUT_S = 2.0
-"""The time-out of reads of metrics. `deploy/stats` must respond even while the set store is unavailable."""
+"""The time-out of reads of metrics. `deploy/stats` must respond even while Valkey or Redis is unavailable."""
 SWITCH_INTERVAL_S = 0.001
 """Python's switch interval: how long the thread of an upload may keep the GIL while other requests wait."""
 
@@ -121,21 +121,13 @@ def _services(endpoints: Endpoints, database: Database, client: Client) -> Servi
     @contextmanager
     def open_context(owner: str) -> Iterator[TransformContext]:
         with short_lived_sandbox(jit=settings.v8_jit) as sandbox:
-            yield TransformContext(
-                config_id="",
-                owner=owner,
-                sets=sets,
-                names=names,
-                jit=settings.v8_jit,
-                log=lambda _: None,
-                sandbox=sandbox,
-            )
+            yield TransformContext("", owner, sets, names, sandbox)
 
     return Services(
         keys=Keys(database.keys, utc_now, time.monotonic),
         idempotency=IdempotencyService(database.idempotency, utc_now),
         flows=Flows(
-            FlowStores(database.flows, database.revisions, sets, RedisUnsavedSets(client)), checker, utc_now, new_id
+            FlowStores(database.flows, database.revisions, sets, RedisPendingSets(client)), checker, utc_now, new_id
         ),
         trials=Trials(
             checker=checker, transform_types=TRANSFORMS, open_context=open_context, now=utc_now, clock=time.monotonic

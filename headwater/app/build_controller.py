@@ -37,8 +37,8 @@ from headwater.stores.redis.client import connect
 from headwater.stores.redis.dataset_names import RedisDatasetNames
 from headwater.stores.redis.metrics import RedisMetrics
 from headwater.stores.redis.redrives import RedisRedriveOutcomes
+from headwater.stores.redis.sets.pending_sets import RedisPendingSets
 from headwater.stores.redis.sets.set_store import RedisSetStore
-from headwater.stores.redis.sets.unsaved_sets import RedisUnsavedSets
 from headwater.stores.sql.database import Database
 
 METRICS_REMOVAL_TIMEOUT_S = 2.0
@@ -119,7 +119,7 @@ def run(settings: Settings) -> None:
             datasets=database.datasets,
             dataset_names=RedisDatasetNames(client),
             sets=sets,
-            unsaved_sets=RedisUnsavedSets(client),
+            pending_sets=RedisPendingSets(client),
             require_lease=leadership.require_lease,
             now=utc_now,
             remove_expired=_expiry_steps(database, sets, settings),

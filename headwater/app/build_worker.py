@@ -135,7 +135,7 @@ def run_worker(spec: WorkerSpec, slot: int, reporter: HeartbeatReporter, plan: R
         if spec.redrive is not None:
             os.nice(REDRIVE_NICE)
         with (
-            _resources(spec, reporter, lookup_times) as resources,
+            _resources(spec, lookup_times) as resources,
             _pipeline_metrics(spec, slot, lookup_times) as metrics,
             _redriven_letters(spec) as letters,
         ):
@@ -198,15 +198,14 @@ def _redriven_letters(spec: WorkerSpec) -> Iterator[RedrivenLetters | None]:
 
 
 @contextmanager
-def _resources(spec: WorkerSpec, reporter: HeartbeatReporter, lookup_times: deque[float]) -> Iterator[TransformContext]:
+def _resources(spec: WorkerSpec, lookup_times: deque[float]) -> Iterator[TransformContext]:
     """Open the resources that transforms use.
 
     The sandbox is started only when there is a script.
     """
     with closing(connect(spec.redis_url)) as client, closing(RedisSetLookup(client)) as sets:
         names = RedisDatasetNames(client)
-        timed = TimedLookup(sets, lookup_times)
-        resources = TransformContext(spec.config_id, spec.owner, timed, names, spec.jit, reporter.log.add_script_line)
+        resources = TransformContext(spec.config_id, spec.owner, TimedLookup(sets, lookup_times), names)
         if not any(transform.is_script for transform in spec.transforms):
             yield resources
             return
@@ -273,7 +272,7 @@ def _delivery(spec: WorkerSpec, slot: int | str, source: Source, reporter: Heart
         sinks,
         dead_letters,
         transactional_producer,
-        group_metadata=source.group_metadata,
+        transaction_group=source.transaction_group,
         source_ids=source.source_ids,
         watching=Watchdog(HANGS_AFTER_S, lambda: _end_hung(reporter)).watching,
     )

@@ -1,5 +1,7 @@
 """Resolves where Kafka, the set store and the database are.
 
+The set store is Valkey or Redis. It has the values of filters and datasets, and also prices, metrics and rate limits.
+
 Each is an external one of the operator when a setting names it, otherwise the embedded one in the data directory.
 """
 

@@ -1,4 +1,4 @@
-"""The environment of each child process: only the variables and settings that it needs.
+"""The environment of each child process: only the variables and secrets that it needs.
 
 Only the controller and the API get the secret key and the database's URL. A worker gets no setting, because its spec
 file holds all values that it needs. A secret that was read from a file is passed on as the path of the file.
@@ -67,8 +67,8 @@ def child_environment(
 ) -> dict[str, str]:
     """Return the environment of a child process that runs a `headwater` command.
 
-    The environment has the settings that were set explicitly and that this kind of child needs. The SASL mechanisms in
-    `bindings` decide which variables of Kafka clients it has.
+    The environment has the explicit settings that are not secret, and the secrets that this kind of child needs. The
+    SASL mechanisms in `bindings` decide which variables of Kafka clients it has.
     """
     mechanisms = (settings.kafka_sasl_mechanism, *_mechanisms(bindings))
     environment = inherited_environment(*spec.variables, *kafka_variables(*mechanisms))

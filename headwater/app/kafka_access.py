@@ -25,7 +25,7 @@ def admin_access(settings: Settings) -> KafkaAccess:
     Raises SetupError when the settings are incomplete or inconsistent.
     """
     servers = settings.kafka_bootstrap_servers
-    values = {name: _text(getattr(settings, f"kafka_{name}")) for name in KafkaSecurity.model_fields}
+    values = {name: _plain_value(getattr(settings, f"kafka_{name}")) for name in KafkaSecurity.model_fields}
     access = KafkaAccess(bootstrap_servers=servers, **values)
     set_names = {name for name in values if f"kafka_{name}" in settings.model_fields_set}
     if settings.kafka_reader_security_protocol in ("SSL", "SASL_SSL"):
@@ -79,7 +79,7 @@ def reader_access(settings: Settings, admin: KafkaAccess) -> KafkaAccess:
         _require_no_reader_login(settings)
         _require_scram(access)
     if access.uses_tls:
-        access = access.model_copy(update={"ca_file": _text(settings.kafka_ca_file)})
+        access = access.model_copy(update={"ca_file": _plain_value(settings.kafka_ca_file)})
     _require_files(access)
     return access
 
@@ -148,7 +148,7 @@ def _reader_variable(name: str) -> str:
     return environment_variable(f"kafka_reader_{name}")
 
 
-def _text(value: Any) -> Any:
+def _plain_value(value: Any) -> Any:
     match value:
         case SecretStr():
             return value.get_secret_value()

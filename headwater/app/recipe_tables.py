@@ -94,7 +94,7 @@ def _pools(recipe: str, chain: str, sources: TableSources) -> tuple[list[Pool], 
 
     An untrusted pool was announced by a contract that is not an allowed factory. It is left out.
     """
-    pools = read_pools(_text(sources.pools)) if sources.pools else []
+    pools = read_pools(_read_text(sources.pools)) if sources.pools else []
     if sources.logs and recipe not in FACTORIES:
         raise SetupError(f"{recipe} has no pool factories whose logs --learn could read: name pools by --pools.")
     factories = {*FACTORIES.get(recipe, {}).get(chain, {}), *map(_factory_address, sources.factories)}
@@ -131,7 +131,7 @@ def _usd_tokens(pools: Sequence[Pool], tokens: Mapping[str, ListedToken], stable
     return {address: tokens[address].symbol for address in sorted(used)}
 
 
-def _text(file: Path) -> str:
+def _read_text(file: Path) -> str:
     try:
         return read_content(file).decode()
     except UnicodeDecodeError as error:

@@ -40,7 +40,11 @@ class UnknownResources:
         self._existing = self._list_resources()
 
     def _list_resources(self) -> ExistingResources:
-        return ExistingResources(self._broker.inventory(), self._sources.subscriptions_and_groups())
+        return ExistingResources(
+            self._broker.inventory(),
+            external_groups=self._sources.external_groups(),
+            subscriptions=self._sources.subscriptions(),
+        )
 
     @property
     def names(self) -> ResourceNames:
@@ -49,7 +53,10 @@ class UnknownResources:
 
     @property
     def active_deployments(self) -> frozenset[str]:
-        """The ids of unknown deployments whose workers run now, probably for another installation."""
+        """The ids of unknown deployments whose workers run now, probably for another installation.
+
+        Only workers that read Kafka are seen, see `active_unknown_deployments`.
+        """
         return active_unknown_deployments(self._existing, self.names)
 
     def require_listed(self, ids: Sequence[str]) -> None:
@@ -65,8 +72,8 @@ class UnknownResources:
         """Record unknown deployments and configurations as ended. Returns their ids.
 
         They are those with these ids, and those that an access rule connects with them; all unknown ones when `ids` is
-        empty. Raises SetupError for an id that is not listed, and when a deployment whose workers run would be
-        recorded although `ids` does not contain its id.
+        empty. Raises SetupError for an id that is not listed, and when one of `active_deployments` would be recorded
+        although `ids` does not contain its id.
         """
         self.require_listed(ids)
         names = self.names

@@ -48,11 +48,12 @@ def up(settings: Settings, announce: Callable[[str], None]) -> None:
     stop = stop_on_signals()
     endpoints = Endpoints(settings, data_directory)
     endpoints.require_kafka_settings()  # a mistake must stop the start, not only the API
-    valkey_files = endpoints.embedded_valkey().syncing_append_only_file() if endpoints.embeds_valkey else nullcontext()
+    # A thread of this process syncs Valkey's append-only file to disk. It must run until Valkey has ended.
+    valkey_sync = endpoints.embedded_valkey().syncing_append_only_file() if endpoints.embeds_valkey else nullcontext()
     with (
         data_directory.locked("up"),
         listening(settings.host, settings.port) as listener,
-        valkey_files,
+        valkey_sync,
         supervised() as supervisor,
     ):
         provide_local_key(endpoints)

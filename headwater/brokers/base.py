@@ -212,8 +212,8 @@ class ClusterAdmin(Protocol):
         Users and rules are left out when the operator of Kafka manages them.
         """
 
-    def groups(self) -> frozenset[str]:
-        """Return all consumer groups.
+    def groups(self) -> Mapping[str, bool]:
+        """Return all consumer groups, and whether each has members.
 
         Needs fewer rights than `inventory`, so it also works on a cluster that Headwater does not manage.
         """

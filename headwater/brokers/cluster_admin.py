@@ -251,10 +251,10 @@ class KafkaClusterAdmin:
             _results(deleted.values(), _NOT_FOUND | _HAS_MEMBERS | self._errors_of_foreign_groups)
         return not any(_error_code(future) in _HAS_MEMBERS for future in deleted.values())
 
-    def groups(self) -> frozenset[str]:
+    def groups(self) -> Mapping[str, bool]:
         """See base.ClusterAdmin."""
         with self._translated_errors():
-            return frozenset(self._list_groups())
+            return self._list_groups()
 
     def inventory(self) -> Inventory:
         """See base.ClusterAdmin."""

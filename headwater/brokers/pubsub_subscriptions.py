@@ -70,9 +70,9 @@ class PubSubSubscriptions:
             )
 
     def _seek_time(self, topic: str, start_at: str) -> Timestamp | None:
-        """Return the time to seek to; None when no seek is needed.
+        """Return the time to seek to, which is at most the topic's retention ago.
 
-        The time is at most the topic's retention ago.
+        Returns None for "latest" and for a time in the future, which leave an existing subscription as it is.
         """
         now = datetime.now(UTC)
         if start_at == "latest" or (start_at != "earliest" and start_at_ms(start_at) >= now.timestamp() * 1000):

@@ -108,11 +108,17 @@ def hyperliquid(
     node_data: Annotated[Path | None, typer.Option(help="The folder that a node writes to (~/hl/data).")] = None,
     ws: Annotated[str | None, typer.Option(help="URL of a WebSocket API, for trades or blocks.")] = None,
     entity: Annotated[
-        list[str] | None, typer.Option(help="Entity to write; may be repeated. Default: all.", show_default=False)
+        list[str] | None,
+        typer.Option(
+            help="Entity to write; may be repeated. Default: all with --node-data, trade with --ws.", show_default=False
+        ),
     ] = None,
     coin: Annotated[
         list[str] | None,
-        typer.Option(help="Market to read with --ws; may be repeated. Default: all.", show_default=False),
+        typer.Option(
+            help="Market to read with --ws; may be repeated. Default: all perpetuals that `meta` lists.",
+            show_default=False,
+        ),
     ] = None,
     from_start: Annotated[bool, typer.Option(help="On the first start, also read existing files.")] = False,
     name: Annotated[

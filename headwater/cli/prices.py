@@ -18,7 +18,7 @@ tokens_app = typer.Typer(help="Tokens and their decimals, which price recipes ne
 def worker(settings: Settings) -> None:
     """Run a prices worker, which computes prices from ticks.
 
-    Several prices workers share the partitions of the ticks topic. The settings name Kafka and the set store.
+    Several prices workers share the partitions of the ticks topic. The settings name Kafka and Valkey or Redis.
     """
     from headwater.app.prices_worker import run
     from headwater.logging_setup import configure_logging

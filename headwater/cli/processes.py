@@ -36,7 +36,7 @@ def api(
     settings: Settings,
     fd: Annotated[int | None, typer.Option(help="Serve on this inherited listening socket.", hidden=True)] = None,
 ) -> None:
-    """Serve the HTTP API. The settings name the database, Kafka and the set store."""
+    """Serve the HTTP API. The settings name the database, Kafka, and Valkey or Redis."""
     from headwater.app.build_api import serve
     from headwater.logging_setup import configure_logging
 
@@ -47,7 +47,7 @@ def api(
 def controller(settings: Settings) -> None:
     """Run the controller, which starts and stops the workers of deployments.
 
-    The settings name the database, Kafka and the set store.
+    The settings name the database, Kafka, and Valkey or Redis.
     """
     from headwater.app.build_controller import run
     from headwater.logging_setup import configure_logging

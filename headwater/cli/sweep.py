@@ -28,6 +28,8 @@ def sweep(
 
     Such resources exist after the database was restored from a backup, or when several installations share one Kafka
     cluster. With --confirm, their deployments are recorded as ended, and a running controller removes the resources.
+    Deployments whose workers run now are only recorded when their ids are named. Workers that read Pub/Sub, or a Kafka
+    cluster that is not in the stream bindings, are not seen.
     """
     from headwater.app.sweep import find_unknown_resources
     from headwater.logging_setup import configure_logging
@@ -62,9 +64,15 @@ def _print_table(unknown: "ResourceNames", active_deployments: frozenset[str]) -
     table = Table("kind", "name", "deployment", "configuration", "note")
     for topic in sorted(unknown.topics):
         table.add_row("topic", Text(topic), "", config_id_of(topic))
-    for kind, names in (("user", unknown.users), ("group", unknown.groups), ("subscription", unknown.external)):
+    for kind, names in (
+        ("user", unknown.users),
+        ("group", unknown.groups),
+        ("group of another cluster", unknown.external_groups),
+        ("subscription", unknown.subscriptions),
+    ):
         for name in sorted(names):
             deployment_id = deployment_id_of(name) or ""
             note = "its workers run" if deployment_id in active_deployments else ""
             table.add_row(kind, Text(name), deployment_id, "", note)
     wide_console().print(table)
+    print("Workers that read Pub/Sub, or a Kafka cluster that is not in the stream bindings, may run without a note.")

@@ -21,9 +21,14 @@ class PrepareRevision:
 
 @dataclass(frozen=True, slots=True)
 class EnsureWorkers:
-    """Make the running worker set equal to this one."""
+    """Make the running worker set equal to this one.
+
+    Attributes:
+        is_repeated: Whether an earlier plan of the same rollout has contained the action.
+    """
 
     workers: WorkerSet
+    is_repeated: bool = False
 
 
 @dataclass(frozen=True, slots=True)

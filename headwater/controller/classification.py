@@ -74,11 +74,12 @@ def _topics_in_rules_of(deployment_ids: Collection[str], inventory: Inventory) -
 
 
 def active_unknown_deployments(existing: ExistingResources, unknown: ResourceNames) -> frozenset[str]:
-    """Return the unknown deployments whose consumer groups have members now.
+    """Return the unknown deployments whose workers' consumer groups have members now.
 
-    Another installation on the same cluster probably runs them.
+    Another installation probably runs them. Workers that read Pub/Sub, or a Kafka cluster that is not in the stream
+    bindings, have no group here, so their deployments are missing.
     """
-    worker_groups = (group for group in existing.inventory.busy_groups if group.startswith("wrk-"))
+    worker_groups = (group for group in existing.busy_groups if group.startswith("wrk-"))
     return unknown.deployment_ids & frozenset(filter(None, map(deployment_id_of, worker_groups)))
 
 

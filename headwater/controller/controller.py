@@ -28,8 +28,8 @@ from headwater.model.deployment import (
     DesiredPhase,
     LogLine,
     Observation,
+    ObservedWorker,
     Phase,
-    WorkerStatus,
 )
 from headwater.model.flow import Flow
 from headwater.model.redrive import deployment_of
@@ -132,7 +132,7 @@ class Controller:
         self._last_counter_value: int | None = None
         self._due_at: dict[str, float] = {}
         self._unstored_observations: list[Observation] = []
-        self._reported_states: dict[str, Sequence[WorkerStatus]] = {}
+        self._reported_states: dict[str, Sequence[ObservedWorker]] = {}
         self._unstored_logs: Mapping[str, Sequence[LogLine]] = {}
         self._has_lost_lease = False
         self.reconcile_loop = LoopHealth("reconciling deployments")
@@ -189,8 +189,10 @@ class Controller:
 
     def _do_leader_work(self) -> None:
         self._store_observations()
-        if self._take_change() or self._take_due("resync", RESYNC_EVERY_S):
+        counter_value = self._change_counter.value()
+        if counter_value != self._last_counter_value or self._take_due("resync", RESYNC_EVERY_S):
             self._reload()
+            self._last_counter_value = counter_value
         self._start_reconciliations()
         if self._take_due("report", REPORT_EVERY_S):
             self._report_workers()
@@ -251,12 +253,6 @@ class Controller:
         self._due_at[work] = now + every_s
         return True
 
-    def _take_change(self) -> bool:
-        """Return whether deployments may have changed in the database since the last call."""
-        value = self._change_counter.value()
-        has_changed, self._last_counter_value = value != self._last_counter_value, value
-        return has_changed
-
     def _reload(self, observed: Collection[str] = ()) -> None:
         """Load the deployments that have changed, and the deployments in `observed`.
 
@@ -291,7 +287,7 @@ class Controller:
 
     def _update_managed(self, deployment: Deployment) -> None:
         managed = self._managed.setdefault(deployment.id, _ManagedDeployment(deployment))
-        if _requests(managed.deployment) != _requests(deployment):
+        if _desired_versions(managed.deployment) != _desired_versions(deployment):
             managed.not_before = 0.0
             managed.backoff.reset()
         managed.deployment = deployment
@@ -436,7 +432,7 @@ def _by_deployment(logs: Mapping[str, Sequence[LogLine]]) -> Mapping[str, Sequen
     return {id_: sorted(of_deployment, key=lambda line: line.time) for id_, of_deployment in lines.items()}
 
 
-def _requests(deployment: Deployment) -> tuple[int, int]:
+def _desired_versions(deployment: Deployment) -> tuple[int, int]:
     """Return the numbers that each request to deploy, tear down or rotate the password raises."""
     return deployment.generation, deployment.credentials_version
 

@@ -22,8 +22,8 @@ from headwater.model.deployment import (
     output_topics,
     reader_user,
     sink_topic,
-    source_group,
     transactional_id_prefix,
+    worker_group,
     worker_user,
 )
 from headwater.model.price.tick import TICKS_PARTITIONS, TICKS_TOPIC
@@ -180,7 +180,7 @@ def worker_set(deployment: Deployment, revision: Revision, binding: Binding, set
 
     The hash covers the whole spec, so any change of it replaces the workers.
     """
-    group = source_group(deployment.id, revision.source_epoch)
+    group = worker_group(deployment.id, revision.source_epoch)
     own_user = {"username": worker_user(deployment.id), "password": deployment.worker_password}
     spec = WorkerSpec(
         deployment_id=deployment.id,

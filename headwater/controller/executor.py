@@ -85,7 +85,7 @@ class Executor:
         match action:
             case PrepareRevision(target):
                 self._prepare(deployment, target)
-            case EnsureWorkers(workers):
+            case EnsureWorkers(workers=workers):
                 self.orchestrator.ensure(workers)
             case ChangeReaderPassword():
                 with deploy_failures_are_retriable():
@@ -157,18 +157,21 @@ class Executor:
 def _log_action(deployment: Deployment, action: Action) -> None:
     """Log an action before it is carried out. Specs and passwords are omitted.
 
-    Repeated actions are logged on the level debug: SyncTopics runs every minute, and a teardown repeats StopWorkers
-    until all workers have ended.
+    Repeated actions are logged on the level debug: SyncTopics runs every minute, a teardown repeats StopWorkers until
+    all workers have ended, and a rollout repeats EnsureWorkers until its workers have taken over.
     """
-    is_repeated = isinstance(action, SyncTopics) or (isinstance(action, StopWorkers) and action.must_have_ended)
-    level = "debug" if is_repeated else "info"
+    match action:
+        case SyncTopics() | StopWorkers(must_have_ended=True) | EnsureWorkers(is_repeated=True):
+            level = "debug"
+        case _:
+            level = "info"
     details: dict[str, object] = {}
     match action:
         case (
             PrepareRevision(revision) | SyncTopics(revision) | ChangeTopicSettings(revision) | RemovePrevious(revision)
         ):
             details = {"revision": revision.number}
-        case EnsureWorkers(workers):
+        case EnsureWorkers(workers=workers):
             details = {"revision": workers.spec.revision, "workers": workers.slots}
         case StoreObservation(observation):
             details = {

@@ -26,7 +26,7 @@ from headwater.controller.actions import (
     StoreObservation,
     SyncTopics,
 )
-from headwater.model.deployment import Condition, Deployment, DesiredPhase, Observation, Phase, Revision, WorkerStatus
+from headwater.model.deployment import Condition, Deployment, DesiredPhase, Observation, ObservedWorker, Phase, Revision
 from headwater.model.worker_spec import WorkerSet
 
 READY_WITHIN_S = 50.0
@@ -115,8 +115,8 @@ class ObservedState:
 
     now: float
     _: KW_ONLY
-    workers: Sequence[WorkerStatus] = ()
-    successors: Sequence[WorkerStatus] = ()
+    workers: Sequence[ObservedWorker] = ()
+    successors: Sequence[ObservedWorker] = ()
     rollout: RolloutProgress | None = None
     has_ensured_workers: bool = False
 
@@ -133,13 +133,12 @@ def plan(desired: DesiredState, observed: ObservedState) -> Plan:
     """Plan what to do now. A plan without actions means that nothing needs to be done."""
     deployment = desired.deployment
     if deployment.desired is DesiredPhase.ABSENT:
-        absent = observation_of(deployment, condition=Condition.STABLE, phase=Phase.ABSENT)
+        absent = rollout_observation(deployment, Condition.STABLE, phase=Phase.ABSENT)
         return Plan((StopWorkers(must_have_ended=True), RemoveAll(), StoreObservation(absent)))
     if deployment.unreadable_reason:  # nothing new is started, and the workers keep running
         return Plan(rollout=observed.rollout)
     if deployment.observed_credentials_version != deployment.credentials_version:
-        observation = observation_of(deployment, credentials_version=deployment.credentials_version)
-        return Plan((ChangeReaderPassword(), StoreObservation(observation)), observed.rollout)
+        return Plan((ChangeReaderPassword(), StoreObservation(rotation_observation(deployment))), observed.rollout)
     if deployment.is_reconciled and deployment.phase is Phase.FAILED:
         return Plan(rollout=observed.rollout)
     if desired.target.workers is None:
@@ -148,7 +147,7 @@ def plan(desired: DesiredState, observed: ObservedState) -> Plan:
     if rollout is None:
         return _begin_rollout(desired, desired.target.workers, observed)
     if not observed.has_ensured_workers and not _runs(desired.target.workers, observed):
-        return Plan((EnsureWorkers(desired.target.workers),), rollout)
+        return Plan((EnsureWorkers(desired.target.workers, is_repeated=True),), rollout)
     return _evaluate_rollout(desired, desired.target.workers, rollout, observed)
 
 
@@ -158,10 +157,10 @@ def roll_back_or_fail(desired: DesiredState, reason: str) -> Plan:
     if fallback is not None and not is_rolled_back(deployment):
         if fallback.workers is not None:
             reason = f"{reason} Revision {fallback.revision.number} runs instead. Deploy again to retry."
-            observation = observation_of(deployment, condition=Condition.ROLLED_BACK, reason=reason)
+            observation = rollout_observation(deployment, Condition.ROLLED_BACK, reason=reason)
             return Plan((EnsureWorkers(fallback.workers), StoreObservation(observation)))
         reason = f"{reason} Revision {fallback.revision.number} can't run either: {fallback.problem}"
-    failed = observation_of(deployment, condition=Condition.FAILED, phase=Phase.FAILED, reason=reason)
+    failed = rollout_observation(deployment, Condition.FAILED, phase=Phase.FAILED, reason=reason)
     return Plan((StopWorkers(must_have_ended=False), StoreObservation(failed)))
 
 
@@ -253,25 +252,28 @@ def _plan_when_ready(desired: DesiredState, rollout: RolloutProgress, observed: 
         rollout = replace(rollout, ready_since=observed.now, deaths_when_ready=deaths)
     ready_for_s = observed.now - (rollout.ready_since or 0.0)
     if not deployment.is_reconciled:
-        observation = observation_of(deployment, number, Condition.ROLLING_OUT, reason=ON_PROBATION_REASON)
+        observation = rollout_observation(
+            deployment, Condition.ROLLING_OUT, revision=number, reason=ON_PROBATION_REASON
+        )
         return Plan((ChangeTopicSettings(desired.target.revision), StoreObservation(observation)), rollout)
+    same_condition = rollout_observation(deployment, deployment.condition, revision=number, reason=deployment.reason)
     if deployment.observed_revision != number:
         # After a rollback, the target is the stable revision, and the database still has the failed one.
-        observation = observation_of(deployment, number)
+        observation = same_condition
     elif deployment.condition is Condition.ROLLING_OUT and ready_for_s >= STABLE_AFTER_S:
-        observation = observation_of(deployment, number, Condition.STABLE)
+        observation = rollout_observation(deployment, Condition.STABLE, revision=number)
     elif deployment.condition is Condition.STABLE and deployment.previous_revisions:
         # The database records the revision as stable, since an earlier reconciliation has stored that. So no rollback
         # can need the previous revisions.
-        retired = replace(observation_of(deployment, number), retired=True)
-        return Plan((RemovePrevious(desired.target.revision), StoreObservation(retired)), rollout)
+        without_previous = replace(same_condition, previous_removed=True)
+        return Plan((RemovePrevious(desired.target.revision), StoreObservation(without_previous)), rollout)
     else:
         return Plan((), rollout)
     return Plan((StoreObservation(observation),), rollout)
 
 
 def _plan_when_not_ready(
-    desired: DesiredState, rollout: RolloutProgress, now: float, workers: Sequence[WorkerStatus]
+    desired: DesiredState, rollout: RolloutProgress, now: float, workers: Sequence[ObservedWorker]
 ) -> Plan:
     """Plan nothing while the workers may still become ready, otherwise a rollback."""
     if rollout.ready_since is not None:
@@ -298,7 +300,7 @@ def _is_on_probation(deployment: Deployment) -> bool:
     return deployment.is_reconciled and deployment.condition is Condition.ROLLING_OUT
 
 
-def _crash_reason(desired: DesiredState, rollout: RolloutProgress, workers: Sequence[WorkerStatus]) -> str:
+def _crash_reason(desired: DesiredState, rollout: RolloutProgress, workers: Sequence[ObservedWorker]) -> str:
     """Return the reason when the workers of a revision die repeatedly; empty when they do not."""
     if _is_on_probation(desired.deployment):
         when, limit = f"within {STABLE_AFTER_S:.0f} s of being ready", MAX_DEATHS_ON_PROBATION
@@ -309,41 +311,50 @@ def _crash_reason(desired: DesiredState, rollout: RolloutProgress, workers: Sequ
     return f"The workers of revision {rollout.revision} keep exiting {when}. {_reasons(workers)}"
 
 
-def _reasons(workers: Sequence[WorkerStatus]) -> str:
+def _reasons(workers: Sequence[ObservedWorker]) -> str:
     reasons = "; ".join(f"{worker.name}: {worker.reason}" for worker in workers if worker.reason)
     return reasons or "No worker has reported a reason."
 
 
-def _deaths(workers: Sequence[WorkerStatus]) -> int:
+def _deaths(workers: Sequence[ObservedWorker]) -> int:
     return sum(worker.deaths for worker in workers)
 
 
-def observation_of(
+def rollout_observation(
     deployment: Deployment,
-    revision: int | None = None,
-    condition: Condition | None = None,
+    condition: Condition,
     *,
-    phase: Phase | None = None,
-    reason: str | None = None,
-    credentials_version: int | None = None,
+    revision: int | None = None,
+    phase: Phase = Phase.RUNNING,
+    reason: str = "",
 ) -> Observation:
-    """Return the observed state to store.
+    """Return the observed state to store when the deployment's generation is reconciled.
 
-    Without `credentials_version`, the observed generation becomes the current one, and an omitted phase means RUNNING;
-    with it, both are kept. An omitted reason is emptied when a condition is given. All other omitted arguments keep the
-    stored value.
+    Args:
+        revision: The revision that runs; None when it is still the stored one.
     """
-    is_rotation = credentials_version is not None
-    if phase is None:
-        phase = deployment.phase if is_rotation else Phase.RUNNING
-    if reason is None:
-        reason = deployment.reason if condition is None else ""
     return Observation(
         deployment.id,
         phase,
         deployment.observed_revision if revision is None else revision,
-        deployment.observed_generation if is_rotation else deployment.generation,
-        condition or deployment.condition,
+        deployment.generation,
+        condition,
         reason,
-        credentials_version or deployment.observed_credentials_version,
+        deployment.observed_credentials_version,
+    )
+
+
+def rotation_observation(deployment: Deployment) -> Observation:
+    """Return the observed state to store when the readers' password is changed.
+
+    Only the version of the credentials differs from the stored state.
+    """
+    return Observation(
+        deployment.id,
+        deployment.phase,
+        deployment.observed_revision,
+        deployment.observed_generation,
+        deployment.condition,
+        deployment.reason,
+        deployment.credentials_version,
     )

@@ -14,7 +14,8 @@ class RecordedState:
         active_deployments: The ids of deployments that have not ended.
         ended_deployments: The ids of deployments that have ended, or that an operator has recorded as ended.
         deployed_configurations: The ids of configurations with an active deployment.
-        undeployed_configurations: The ids of configurations whose deployments are all among the ended ones.
+        undeployed_configurations: The ids of configurations whose deployments are all among the ended ones. They are
+            read after `deployed_configurations`, so a configuration whose deployment ends meanwhile is in both.
         obsolete_topics: The only topics that may be removed while the operator manages the Kafka users. None while
             Headwater manages them: then the access rules show which topics may be removed.
     """

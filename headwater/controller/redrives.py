@@ -21,7 +21,7 @@ from headwater.controller.deployment_resources import (
 from headwater.controller.sources import Sources
 from headwater.errors import DeployFailed, Unavailable
 from headwater.model.binding import KafkaTopic
-from headwater.model.deployment import Deployment, DesiredPhase, Phase, dead_letter_topic, source_group
+from headwater.model.deployment import Deployment, DesiredPhase, Phase, dead_letter_topic, worker_group
 from headwater.model.redrive import (
     Redrive,
     RedriveProgress,
@@ -176,7 +176,7 @@ class Redrives:
         revision = deployment.effective_revision
         binding = self.sources.binding(revision.config.source)
         if isinstance(binding, KafkaTopic):
-            group = source_group(deployment.id, revision.source_epoch)
+            group = worker_group(deployment.id, revision.source_epoch)
             lags: Mapping[str, int] = self.sources.lag(binding.access, [group])
             yields = lags.get(group, 0) > YIELDS_ABOVE_LAG
             self.outcomes.set_yielding(deployment.id, redrive.number, yields=yields)

@@ -4,8 +4,8 @@ Each name contains the id of the deployment. The name of a topic contains the id
 """
 
 import re
-from collections.abc import Collection, Iterable
-from dataclasses import dataclass, fields
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, fields
 
 from headwater.brokers.base import Inventory
 
@@ -36,14 +36,16 @@ class ResourceNames:
         topics: Topics of sinks: `flow.<configuration id>.<sink>`.
         users: SCRAM users, and users that only have access rules.
         groups: Consumer groups of the installation's own Kafka cluster.
-        external: Consumer groups of other clusters, and Pub/Sub subscriptions.
+        external_groups: Consumer groups of the other Kafka clusters in the stream bindings.
+        subscriptions: Pub/Sub subscriptions.
         worker_sets: The ids of the deployments that have running workers.
     """
 
     topics: frozenset[str] = frozenset()
     users: frozenset[str] = frozenset()
     groups: frozenset[str] = frozenset()
-    external: frozenset[str] = frozenset()
+    external_groups: frozenset[str] = frozenset()
+    subscriptions: frozenset[str] = frozenset()
     worker_sets: frozenset[str] = frozenset()
 
     def __bool__(self) -> bool:
@@ -55,7 +57,7 @@ class ResourceNames:
 
         Topics are ignored, because their names contain the id of a configuration.
         """
-        ids = map(deployment_id_of, self.users | self.groups | self.external)
+        ids = map(deployment_id_of, self.users | self.groups | self.external_groups | self.subscriptions)
         return frozenset(filter(None, ids)) | self.worker_sets
 
     @property
@@ -81,7 +83,8 @@ class ResourceNames:
             topics=self.topics & frozenset(topics),
             users=with_deployment_id(self.users),
             groups=with_deployment_id(self.groups),
-            external=with_deployment_id(self.external),
+            external_groups=with_deployment_id(self.external_groups),
+            subscriptions=with_deployment_id(self.subscriptions),
             worker_sets=self.worker_sets & frozenset(deployment_ids),
         )
 
@@ -92,12 +95,15 @@ class ExistingResources:
 
     Attributes:
         inventory: The resources on the installation's own Kafka cluster.
-        external: Consumer groups of other clusters, and Pub/Sub subscriptions.
+        external_groups: The consumer groups of the other Kafka clusters in the stream bindings, and whether each has
+            members.
+        subscriptions: Pub/Sub subscriptions.
         worker_sets: The ids of the deployments that have running workers.
     """
 
     inventory: Inventory
-    external: frozenset[str] = frozenset()
+    external_groups: Mapping[str, bool] = field(default_factory=dict)
+    subscriptions: frozenset[str] = frozenset()
     worker_sets: frozenset[str] = frozenset()
 
     @property
@@ -107,6 +113,12 @@ class ExistingResources:
             topics=frozenset(filter(config_id_of, self.inventory.topics)),
             users=frozenset(filter(deployment_id_of, self.inventory.users | self.inventory.users_with_rules)),
             groups=frozenset(filter(deployment_id_of, self.inventory.groups)),
-            external=frozenset(filter(deployment_id_of, self.external)),
+            external_groups=frozenset(filter(deployment_id_of, self.external_groups)),
+            subscriptions=frozenset(filter(deployment_id_of, self.subscriptions)),
             worker_sets=self.worker_sets,
         )
+
+    @property
+    def busy_groups(self) -> frozenset[str]:
+        """The consumer groups that have members, of all Kafka clusters."""
+        return self.inventory.busy_groups.union(group for group, is_busy in self.external_groups.items() if is_busy)

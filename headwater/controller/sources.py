@@ -16,7 +16,7 @@ from headwater.brokers.base import ClusterAdmin, Subscriptions
 from headwater.errors import BrokerUnavailable, DeployFailed
 from headwater.model.access import KafkaAccess, PubSubAccess
 from headwater.model.binding import Binding, Bindings, KafkaTopic, PubSubSubscription, PubSubTopic
-from headwater.model.deployment import Deployment, Phase, Revision, source_group
+from headwater.model.deployment import Deployment, Phase, Revision, worker_group
 from headwater.model.flow import Source
 from headwater.model.stream import STREAM_PARTITIONS
 
@@ -111,14 +111,17 @@ class Sources:
         return self.bindings.find(source.chain, source.entity, zerolag=source.is_zerolag) == binding
 
     def prepare(self, deployment: Deployment, target: Revision) -> None:
-        """Set the start position of a source, before any worker reads it."""
+        """Set the start position of a source, before any worker reads it.
+
+        A subscription has the name that the workers' consumer group would have on Kafka.
+        """
         source = target.config.source
-        binding, group = self.binding(source), source_group(deployment.id, target.source_epoch)
+        binding, name = self.binding(source), worker_group(deployment.id, target.source_epoch)
         match binding:
             case KafkaTopic():
-                self._broker(binding).commit_start_offsets(group, binding.topic, source.start_at)
+                self._broker(binding).commit_start_offsets(name, binding.topic, source.start_at)
             case PubSubTopic():
-                self.projects[binding.access].ensure(group, binding.topic, source.start_at)
+                self.projects[binding.access].ensure(name, binding.topic, source.start_at)
 
     def lag(self, access: KafkaAccess | None, groups: Collection[str]) -> Mapping[str, int]:
         """Return the lag of consumer groups on a cluster, by group.
@@ -131,7 +134,7 @@ class Sources:
 
     def remove_subscriptions(self, deployment: Deployment, kept: Revision | None = None) -> None:
         """Remove the subscriptions of a deployment, except the one that the revision `kept` reads."""
-        kept_name = source_group(deployment.id, kept.source_epoch) if kept is not None else None
+        kept_name = worker_group(deployment.id, kept.source_epoch) if kept is not None else None
         for access, name in set(self._subscriptions(deployment)):
             if name != kept_name:
                 with deploy_failures_are_retriable():
@@ -142,20 +145,29 @@ class Sources:
             source = revision.config.source
             binding = self.bindings.find(source.chain, source.entity, zerolag=source.is_zerolag)
             if isinstance(binding, PubSubTopic):
-                yield binding.access, source_group(deployment.id, revision.source_epoch)
+                yield binding.access, worker_group(deployment.id, revision.source_epoch)
 
-    def subscriptions_and_groups(self) -> frozenset[str]:
-        """Return the names of the projects' subscriptions and the other clusters' groups.
+    def subscriptions(self) -> frozenset[str]:
+        """Return the names of the projects' subscriptions.
 
-        Subscriptions and groups of other programs are included.
+        Subscriptions of other programs are included.
         """
         names: set[str] = set()
         for project in self._projects_with_created_subscriptions():
             with deploy_failures_are_retriable():
                 names |= project.names()
-        for cluster in self.clusters.values():
-            names |= cluster.groups()
         return frozenset(names)
+
+    def external_groups(self) -> Mapping[str, bool]:
+        """Return the consumer groups of the other clusters, and whether each has members.
+
+        Groups of other programs are included.
+        """
+        groups: dict[str, bool] = {}
+        for cluster in self.clusters.values():
+            for group, has_members in cluster.groups().items():
+                groups[group] = has_members or groups.get(group, False)
+        return groups
 
     def remove_subscriptions_and_groups(self, prefixes: Sequence[str]) -> None:
         """Remove subscriptions, and empty groups of other clusters, by the prefix of their names."""

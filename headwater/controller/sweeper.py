@@ -32,17 +32,17 @@ from headwater.model.audit import CONTROLLER_ACTOR, with_actor
 from headwater.model.redrive import is_redrive
 from headwater.model.value_sets import dataset_set_id
 from headwater.orchestrators.base import Orchestrator
-from headwater.stores.cleanup import remove_superseded, remove_unsaved_sets
+from headwater.stores.cleanup import remove_abandoned_sets, remove_superseded
 from headwater.stores.protocols.configurations import RevisionStore
 from headwater.stores.protocols.datasets import DatasetNames, DatasetStore
 from headwater.stores.protocols.deployments import DeploymentStore
-from headwater.stores.protocols.sets import SetStore, UnsavedSets
+from headwater.stores.protocols.sets import PendingSets, SetStore
 
 log = structlog.get_logger(__name__)
 
 INTERRUPTED_AFTER = timedelta(minutes=1)
 """How long a dataset may be in creation or deletion before the operation counts as interrupted."""
-UNSAVED_AFTER = timedelta(minutes=10)
+ABANDONED_AFTER = timedelta(minutes=10)
 """How long the first values of a filter may wait for the save of its configuration; then the save counts as failed."""
 REPLACED_REVISION_KEPT_FOR = timedelta(seconds=30)
 """The minimum time for which a replaced revision is kept."""
@@ -56,7 +56,7 @@ class Sweeper:
 
     Args:
         dataset_names: The names of datasets that scripts look up.
-        unsaved_sets: The sets that belong to a save in progress.
+        pending_sets: The sets that belong to a save in progress.
         require_lease: Raises LeaseLost unless this controller leads; called directly before each removal.
         now: Returns the current time in UTC.
         remove_expired: Further steps, which remove expired data.
@@ -75,7 +75,7 @@ class Sweeper:
         datasets: DatasetStore,
         dataset_names: DatasetNames,
         sets: SetStore,
-        unsaved_sets: UnsavedSets,
+        pending_sets: PendingSets,
         require_lease: Callable[[], None],
         now: Callable[[], datetime],
         remove_expired: Sequence[Callable[[], None]] = (),
@@ -92,7 +92,7 @@ class Sweeper:
         self._datasets = datasets
         self._dataset_names = dataset_names
         self._sets = sets
-        self._unsaved_sets = unsaved_sets
+        self._pending_sets = pending_sets
         self._require_lease = require_lease
         self._now = now
         self.unknown = ResourceNames()
@@ -130,8 +130,9 @@ class Sweeper:
         """Remove the resources of ended deployments, and report unknown resources."""
         existing = ExistingResources(
             self._broker.inventory(),
-            self._sources.subscriptions_and_groups(),
-            frozenset(each for each in self._orchestrator.running_deployments() if not is_redrive(each)),
+            external_groups=self._sources.external_groups(),
+            subscriptions=self._sources.subscriptions(),
+            worker_sets=frozenset(each for each in self._orchestrator.running_deployments() if not is_redrive(each)),
         )
         classified = classify(existing, read_recorded_state(self._deployments, existing))
         self._report_unknown(classified.unknown)
@@ -171,7 +172,7 @@ class Sweeper:
         if removable.groups:
             self._require_lease()
             self._broker.delete_groups(prefixes)
-        if removable.external:
+        if removable.external_groups or removable.subscriptions:
             self._require_lease()
             self._sources.remove_subscriptions_and_groups(prefixes)
         self._remove_topics(removable.topics)
@@ -206,4 +207,4 @@ class Sweeper:
     def sweep_sets(self) -> None:
         """Remove the values that interrupted replacements and saves have left behind."""
         self._sets.sweep()
-        remove_unsaved_sets(self._unsaved_sets, self._revisions, self._sets, self._now() - UNSAVED_AFTER)
+        remove_abandoned_sets(self._pending_sets, self._revisions, self._sets, self._now() - ABANDONED_AFTER)

@@ -23,7 +23,7 @@ class BatchSizer:
         self._last_end = float("-inf")
 
     def update(self, in_flight: InFlightBatch, now: float, total_wait_s: float) -> None:
-        """Adapt the limit after a batch was delivered at `now`.
+        """Adapt the limit after a batch was delivered at `now`. An empty batch changes nothing.
 
         The duration of the transforms excludes the waits of the worker, and the time before the previous batch was
         delivered.
@@ -35,6 +35,8 @@ class BatchSizer:
         """
         end, start = now - total_wait_s, in_flight.read_at - in_flight.total_wait_at_read_s
         count = len(in_flight.input)
+        if not count:  # all partitions of the batch were dropped while it was in flight
+            return
         took_s = end - max(start, self._last_end)
         self._last_end = end
         overload = max(took_s / self.TARGET_S, in_flight.output_bytes() / self.TARGET_BYTES)

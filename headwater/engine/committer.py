@@ -88,8 +88,8 @@ class Committer:
     def _commit(self, positions: Positions, *, wait: bool) -> bool:
         """Commit positions.
 
-        Return False when that fails. The delivery or the source keeps the positions then, and commits them with a later
-        call.
+        Return False when that fails. If the delivery fails, it keeps the positions for its next commit, and the source
+        never gets them. If the source fails, it keeps them for its next commit.
         """
         try:
             self._pending = self._delivery.commit(positions)

@@ -83,7 +83,7 @@ class ExactlyOnce:
         sinks: All sinks of the pipeline.
         dead_letters: The writer of dead letters.
         producer_factory: As in AtLeastOnce.
-        group_metadata: `Source.group_metadata`. The commit thread calls it just before it sends positions.
+        transaction_group: `Source.transaction_group`. The commit thread calls it just before it sends positions.
         source_ids: As in AtLeastOnce.
         watching: Returns a context manager for calls of librdkafka that may never return; see Watchdog.
         clock: Monotonic seconds.
@@ -98,7 +98,7 @@ class ExactlyOnce:
         dead_letters: DeadLetters,
         producer_factory: Callable[[bool], TransactionalProducer],
         *,
-        group_metadata: Callable[[], object],
+        transaction_group: Callable[[], object],
         source_ids: SourceIds = position_ids,
         watching: Callable[[], AbstractContextManager[None]] = nullcontext,
         clock: Callable[[], float] = time.monotonic,
@@ -107,7 +107,7 @@ class ExactlyOnce:
         self._sinks = sinks
         self._dead_letters = dead_letters
         self._create_producer = producer_factory
-        self._group_metadata = group_metadata
+        self._transaction_group = transaction_group
         self._watching = watching
         self._clock = clock
         self._rejected = RejectedRecords(source_ids)
@@ -168,7 +168,7 @@ class ExactlyOnce:
     def _commit_in_thread(self, positions: Positions) -> float:
         since = self._clock()
         with self._watching():
-            self._producer.commit(positions, self._group_metadata)
+            self._producer.commit(positions, self._transaction_group)
         return self._clock() - since
 
     def _finish_commit(self, commit: _RunningCommit) -> bool:

@@ -346,12 +346,12 @@ class Worker:
             return
         self._waiting.recovery_backoff.reset()
         count, first = len(self._rejections), self._rejections[0]
-        log.warning("Kafka rejected records; they are read again", count=count, first=first)
+        log.warning("records are read again", failures=count, first=first)
         positions = self._offsets.rewind(stored)
         self._source.seek(positions)
         self.metrics.on_rewind(positions)
         self._rejections.clear()
-        self._waiting.schedule_retry(f"Kafka rejected records: {first}", self._waiting.kafka_backoff)
+        self._waiting.schedule_retry(f"Records are read again. {first}", self._waiting.kafka_backoff)
 
     # Waits
 

@@ -49,13 +49,15 @@ class Status(StrEnum):
     TERMINATING = "Terminating"
 
 
-class WorkerStatus(BaseModel):
-    """A worker as `deploy/stats` shows it.
+class ObservedWorker(BaseModel):
+    """A worker as its orchestrator observes it.
 
-    The database stores it as JSON. `spec_hash`, `deaths` and `waits` are not part of the response.
+    `deploy/stats` shows it, and the database stores it as JSON. `spec_hash`, `deaths` and `waits` are not part of the
+    response.
 
     Attributes:
-        spec_hash: The hash of the spec that the worker runs.
+        spec_hash: The hash of the spec that the worker should run. While a previous process of the worker ends, that
+            process still runs the previous spec.
         deaths: How often the worker has ended unexpectedly with this spec.
         waits: Whether the worker waits for an unavailable store or broker.
     """
@@ -148,7 +150,7 @@ class Deployment:
     condition: Condition = Condition.ROLLING_OUT
     reason: str = ""
     previous_revisions: tuple[Revision, ...] = ()
-    workers: tuple[WorkerStatus, ...] = ()
+    workers: tuple[ObservedWorker, ...] = ()
     unreadable_reason: str = ""
 
     @property
@@ -245,7 +247,7 @@ class Observation:
     With the condition STABLE, `observed_revision` becomes the stable revision.
 
     Attributes:
-        retired: Whether the resources of all revisions but `observed_revision` have been removed.
+        previous_removed: Whether the resources of all revisions but `observed_revision` have been removed.
     """
 
     deployment_id: str
@@ -255,7 +257,7 @@ class Observation:
     condition: Condition
     reason: str = ""
     observed_credentials_version: int = 1
-    retired: bool = False
+    previous_removed: bool = False
 
 
 def sink_topic(config_id: str, sink_name: str) -> str:
@@ -290,7 +292,7 @@ def worker_user(deployment_id: str) -> str:
     return f"wrk-{deployment_id}"
 
 
-def consumer_group(deployment_id: str) -> str:
+def suggested_reader_group(deployment_id: str) -> str:
     """Return the consumer group that the deploy response suggests to readers.
 
     Readers may use any group whose name begins with `dep-<deployment_id>.`.
@@ -307,6 +309,6 @@ def transactional_id_prefix(config_id: str) -> str:
     return f"headwater-{config_id}-"
 
 
-def source_group(deployment_id: str, epoch: int) -> str:
+def worker_group(deployment_id: str, epoch: int) -> str:
     """Return the workers' consumer group on the source topic. See Deployment.source_epoch."""
     return f"{worker_user(deployment_id)}.{epoch}"

@@ -29,6 +29,12 @@ _RFC_3339 = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)
 """Matches a time of RFC 3339 in upper case. RFC 3339 allows `t` and `z` too, so convert a text to upper case before."""
 
 
+_TYPE_DESCRIPTION = (
+    "`pubsub` or `kafka`, as the chain has it; set from the chain when omitted. It does not say where the records come "
+    "from: the operator binds each stream to a topic."
+)
+
+
 class Source(BaseModel):
     """The stream that a pipeline reads.
 
@@ -168,7 +174,7 @@ class NewSource(RequestModel):
         extra="forbid", frozen=True, strict=True, json_schema_extra={"anyOf": list(_catalog_schemas())}
     )
 
-    type: str | None = Field(default=None, description="`pubsub` or `kafka`; set from the chain when omitted.")
+    type: str | None = Field(default=None, description=_TYPE_DESCRIPTION)
     chain: str = Field(description="Lowercase chain name, see GET /api/v1/flow/streams.")
     entity: str = Field(description="Kind of record, see GET /api/v1/flow/streams.")
     is_zerolag: bool = Field(default=False, description="Read the faster feed of the stream, where there is one.")

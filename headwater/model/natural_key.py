@@ -24,20 +24,19 @@ _KeyValue = str | int | float | None | msgspec.UnsetType
 def natural_key(chain: str, entity: str) -> KeyOf:
     """Return a function that computes the natural key of a record: `<chain>:<value>:…`.
 
-    The catalog has the key fields, whose values form the key. The function returns None when the record lacks one of
-    the fields, or is not a JSON object.
+    The catalog has the key fields, whose values form the key. The function returns None when the record lacks a field
+    of every key, or is not a JSON object.
     """
     catalog_entity = find_entity(chain, entity)
     if catalog_entity is None or not catalog_entity.key:
         return lambda _: None
-    read_key = _reader(catalog_entity.key)
-    read_fallback_key = _reader(catalog_entity.fallback_key) if catalog_entity.fallback_key else None
+    readers = [_reader(paths) for paths in (catalog_entity.key, *catalog_entity.fallback_keys)]
 
     def key_of(record: bytes) -> bytes | None:
-        values = read_key(record)
-        if values is None and read_fallback_key is not None:
-            values = read_fallback_key(record)
-        return None if values is None else ":".join([chain, *map(_text, values)]).encode()
+        for read_values in readers:
+            if (values := read_values(record)) is not None:
+                return ":".join([chain, *map(_text, values)]).encode()
+        return None
 
     return key_of
 

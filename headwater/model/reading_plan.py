@@ -1,8 +1,8 @@
 """How a worker reads its partitions after workers were killed for memory.
 
 The worker may isolate its partitions: it reads each one without the others. The partition that it reads when it is
-killed is the one whose records need too much memory. This partition is quarantined, which means that no worker reads it
-until its committed position changes.
+killed is the one whose records need too much memory. This partition is quarantined: its worker does not read it until
+its committed position changes. The quarantine also ends when the worker loses the partition.
 """
 
 from dataclasses import dataclass

@@ -60,8 +60,8 @@ class RecordBatch:
         offsets: The offsets of the source records.
         indexes: The output index of each record (model/outputs.py), which tells the outputs of one source record apart.
             It is not a position: later outputs have a hash. It is 0 for a record that is not split.
-        for_script: Whether the values have the form in which one script passes them to the next script (see
-            sandbox/bigint_marks.py).
+        from_script: Whether a script wrote the values for another script. They then have the form in which scripts pass
+            them on (see sandbox/bigint_marks.py).
         offsets_after_control_records: For each partition with control records (markers of transactions) after its last
             record, the offset after them. Control records are in no batch. Only a batch that the source has just
             returned has entries.
@@ -74,7 +74,7 @@ class RecordBatch:
     partitions: Int64Column
     offsets: Int64Column
     indexes: Int64Column
-    for_script: bool = field(default=False, kw_only=True)
+    from_script: bool = field(default=False, kw_only=True)
     offsets_after_control_records: dict[int, int] = field(default_factory=dict, kw_only=True)
 
     @classmethod
@@ -130,7 +130,7 @@ class RecordBatch:
             self.values.select_rows(rows),
             self.keys.select_rows(rows),
             *(take_int64(column, rows) for column in integers),
-            for_script=self.for_script,
+            from_script=self.from_script,
         )
 
 

@@ -183,7 +183,7 @@ def apply_observation(current: Deployment, observation: Observation) -> Deployme
         condition=observation.condition if is_newest else current.condition,
         # The reason may contain text of a worker, and PostgreSQL can't store NUL.
         reason=observation.reason.replace("\0", "\N{SYMBOL FOR NULL}") if is_newest else current.reason,
-        previous_revisions=() if observation.retired and is_newest else current.previous_revisions,
+        previous_revisions=() if observation.previous_removed and is_newest else current.previous_revisions,
     )
     if observation.phase is not Phase.ABSENT:
         return observed

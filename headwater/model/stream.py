@@ -45,7 +45,7 @@ class Entity:
         event_time_field: The field with the record's event time, if there is one.
         price_recipes: The names of the price recipes that read this entity.
         lowercase_fields: The fields that are stored in lower case, such as addresses and hashes.
-        fallback_key: The key of records that lack a field of `key`.
+        fallback_keys: The keys of records that lack a field of `key`. A record has the first one whose fields it has.
     """
 
     name: str
@@ -56,7 +56,7 @@ class Entity:
     fields: Mapping[str, RecordField] = field(hash=False)
     example: dict[str, Any] = field(hash=False)
     lowercase_fields: tuple[str, ...] = ()
-    fallback_key: tuple[str, ...] = ()
+    fallback_keys: tuple[tuple[str, ...], ...] = ()
 
     @property
     def json_schema(self) -> dict[str, Any]:
@@ -104,7 +104,7 @@ def _entity(family: str, name: str, entry: Mapping[str, Any]) -> Entity:
         fields={field_name: _field(*definition) for field_name, definition in entry["fields"].items()},
         example=json.loads((_FILES / f"{family}_{name}.json").read_text("utf-8")),
         lowercase_fields=tuple(entry.get("lowercase_fields", ())),
-        fallback_key=tuple(entry.get("fallback_key", ())),
+        fallback_keys=tuple(map(tuple, entry.get("fallback_keys", ()))),
     )
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal
+from typing import Final, Literal
 
 from headwater.errors import Fault, InvalidInput
 
@@ -38,13 +38,18 @@ _NOT_TRIMMED = r"[^\s\u001c-\u001f\u0085\u180e\u200b-\u200f\u202a-\u202e\u2060-\
 VALUE_SCHEMA = {"type": "string", "minLength": 1, "maxLength": MAX_VALUE_CHARS, "pattern": _NOT_TRIMMED}
 """The JSON schema of a value. The length limits apply after trimming, which a schema can't express."""
 
+FILTER_SET: Final = "fs"
+"""The kind of a set with the values of a filter."""
+DATASET: Final = "ds"
+"""The kind of a set with the values of a dataset."""
+
 
 @dataclass(frozen=True, slots=True)
 class SetId:
     """Identifies a stored set.
 
     Attributes:
-        kind: "fs" for the values of a filter, "ds" for a dataset.
+        kind: FILTER_SET or DATASET.
         id: `<config_id>.<transform_uid>` of the filter, or the id of the dataset.
     """
 
@@ -54,7 +59,7 @@ class SetId:
 
 def filter_set_id(config_id: str, transform_uid: str) -> SetId:
     """Return the id of the set of a redis_set_filter transform."""
-    return SetId("fs", f"{config_id}.{transform_uid}")
+    return SetId(FILTER_SET, f"{config_id}.{transform_uid}")
 
 
 def parse_filter_set_id(set_id: SetId) -> tuple[str, str]:
@@ -65,7 +70,7 @@ def parse_filter_set_id(set_id: SetId) -> tuple[str, str]:
 
 def dataset_set_id(dataset_id: str) -> SetId:
     """Return the id of the set of a dataset."""
-    return SetId("ds", dataset_id)
+    return SetId(DATASET, dataset_id)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,8 +17,11 @@ enum {
     MAX_OUTPUT_ID_BYTES = 320,  // of "<prefix><partition>/<offset>/<index>"
     MAX_NUMBERS_BYTES = 64,  // of the part "<partition>/<offset>/<index>"
     EVENT_CAPACITY = sizeof ((KafkaEvents *)0)->events / sizeof(KafkaEvent),
-    // Log lines and errors leave this many places for the other events, which must not be dropped.
+    // Log lines and errors leave this many places for the other events.
     RESERVED_EVENTS = 128,
+    // All other events leave these places for rebalances. A dropped rebalance would never be answered, and librdkafka
+    // waits for each answer before the next rebalance.
+    RESERVED_REBALANCES = 8,
 };
 
 static KafkaFunctions kafka;
@@ -36,10 +39,16 @@ static void copy_text(char *to, int64_t capacity, const char *text) {
     to[size] = 0;
 }
 
+// Returns how many events the queue may contain before it is full for events of a kind.
+static int capacity_for(int kind) {
+    if (kind == KAFKA_REBALANCE) return EVENT_CAPACITY;
+    if (kind == KAFKA_LOG || kind == KAFKA_ERROR) return EVENT_CAPACITY - RESERVED_EVENTS;
+    return EVENT_CAPACITY - RESERVED_REBALANCES;
+}
+
 // Adds an event. Returns NULL when the queue is full.
 static KafkaEvent *queue_event(KafkaEvents *events, int kind, int code, const char *text) {
-    const int is_droppable = kind == KAFKA_LOG || kind == KAFKA_ERROR;
-    if (events->count >= (is_droppable ? EVENT_CAPACITY - RESERVED_EVENTS : EVENT_CAPACITY)) {
+    if (events->count >= capacity_for(kind)) {
         events->dropped++;
         return 0;
     }

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from headwater.model.deployment import LogLine, WorkerStatus
+from headwater.model.deployment import LogLine, ObservedWorker
 from headwater.model.worker_protocol import WorkerSnapshot
 from headwater.model.worker_spec import WorkerSet
 
@@ -39,14 +39,14 @@ class Orchestrator(Protocol):
         Idempotent; returns True only when all of them have ended.
         """
 
-    def status(self, deployment_id: str) -> Sequence[WorkerStatus]:
+    def status(self, deployment_id: str) -> Sequence[ObservedWorker]:
         """Return the workers as they were observed at most 1 s ago; empty when there is no set.
 
         Never blocks on a worker. Raises OrchestratorUnavailable when the state can't be read, since an empty list would
         wrongly mean that no worker runs.
         """
 
-    def successors(self, deployment_id: str) -> Sequence[WorkerStatus]:
+    def successors(self, deployment_id: str) -> Sequence[ObservedWorker]:
         """Return the workers that are being prepared to take over.
 
         Returns an empty result when no replacement is in progress.

@@ -27,7 +27,7 @@ from headwater.child_logs import captured_output
 from headwater.children import spawn
 from headwater.errors import OrchestratorUnavailable
 from headwater.loop_health import LoopHealth
-from headwater.model.deployment import LogLine, WorkerStatus
+from headwater.model.deployment import LogLine, ObservedWorker
 from headwater.model.reading_plan import ReadingPlan
 from headwater.model.worker_protocol import WorkerSnapshot
 from headwater.model.worker_spec import WorkerSet
@@ -112,7 +112,7 @@ class ProcessOrchestrator:
         run_dir.mkdir(mode=0o700, parents=True)
         if cgroups is not None:
             write_base_file(run_dir, cgroups)
-        self._loop = LoopHealth("managing workers")
+        self._loop_health = LoopHealth("managing workers")
         self._thread = threading.Thread(target=self._run, name="orchestrator", daemon=True)
         self._thread.start()
 
@@ -173,14 +173,14 @@ class ProcessOrchestrator:
             self._wake()
         return not slots
 
-    def status(self, deployment_id: str) -> Sequence[WorkerStatus]:
+    def status(self, deployment_id: str) -> Sequence[ObservedWorker]:
         with self._lock:
             self._check_open()
             slots = [slot for _, slot in self._slots_of(deployment_id)]
             slots_with_worker = [slot for slot in slots if slot.worker.spec_hash or slot.worker.process]
             return [slot.status(slot.worker, self._clock()) for slot in slots_with_worker]
 
-    def successors(self, deployment_id: str) -> Sequence[WorkerStatus]:
+    def successors(self, deployment_id: str) -> Sequence[ObservedWorker]:
         with self._lock:
             self._check_open()
             slots = [slot for _, slot in self._slots_of(deployment_id) if slot.successor.spec_hash]
@@ -218,7 +218,7 @@ class ProcessOrchestrator:
 
     @property
     def current_failure(self) -> str:
-        return self._loop.error
+        return self._loop_health.error
 
     def close(self) -> None:
         with self._lock:
@@ -263,9 +263,9 @@ class ProcessOrchestrator:
         while not self._closed.is_set():
             try:
                 self._run_once()
-                self._loop.on_success()
+                self._loop_health.on_success()
             except Exception as error:  # noqa: BLE001  # only this thread manages the workers
-                self._closed.wait(min(self._loop.on_error(error), MAX_RETRY_DELAY_S))
+                self._closed.wait(min(self._loop_health.on_error(error), MAX_RETRY_DELAY_S))
         self._stop_all()
 
     def _run_once(self) -> None:
@@ -379,8 +379,9 @@ class ProcessOrchestrator:
             return
         if role.spec_hash is None:  # a teardown during a hand-over
             process.leave_group()
-        if now >= process.stop_deadline:
+        if now >= process.stop_deadline and not process.was_killed_late:
             log.warning("worker ignored SIGTERM; it is killed", worker=slot.name, grace_s=STOP_GRACE_S)
+            process.was_killed_late = True
             process.child.send(signal.SIGKILL)
 
     def _kill_if_stuck(self, slot: Slot, process: WorkerProcess) -> None:

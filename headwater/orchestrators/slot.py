@@ -7,7 +7,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from datetime import UTC, datetime
 
 from headwater.backoff import Backoff
-from headwater.model.deployment import LogLine, Status, WorkerStatus
+from headwater.model.deployment import LogLine, ObservedWorker, Status
 from headwater.model.worker_protocol import FENCED_STATUS, Heartbeat
 from headwater.orchestrators.oom_history import OomHistory
 from headwater.orchestrators.worker_process import QUIET_AFTER_S, STUCK_AFTER_S, WorkerProcess
@@ -230,13 +230,13 @@ class Slot:
             LogLine(time=datetime.now(UTC), worker=self.name, source="worker", level=level, message=message)
         )
 
-    def status(self, role: SlotRole, now: float) -> WorkerStatus:
+    def status(self, role: SlotRole, now: float) -> ObservedWorker:
         """Return the status of the worker or the successor, as `deploy/stats` shows it."""
         status, process = _status(role), role.process
         reported_state = process.heartbeat.state if process is not None and process.heartbeat is not None else ""
         is_waiting, is_running = reported_state == "waiting", status is Status.RUNNING
         is_quiet = is_running and process is not None and process.is_quiet and not is_waiting
-        return WorkerStatus(
+        return ObservedWorker(
             name=self.name,
             status=status,
             is_ready=is_running and reported_state == "ready" and not is_quiet,

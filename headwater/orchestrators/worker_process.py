@@ -44,6 +44,7 @@ class WorkerProcess:
         was_killed_over_limit: Whether the orchestrator or the kernel killed the process because it used more memory
             than its limit.
         was_killed_stuck: Whether the orchestrator killed the process because it made no progress.
+        was_killed_late: Whether the orchestrator killed the process because it did not end in time.
         last_progress_at: When the process last made progress, or sent a heartbeat in another state than "ready".
         pidfd: A file descriptor that becomes readable when the process ends.
         start_time: When the process was started.
@@ -61,6 +62,7 @@ class WorkerProcess:
     stop_deadline: float | None = None
     was_killed_over_limit: bool = False
     was_killed_stuck: bool = False
+    was_killed_late: bool = False
     last_progress_at: float = 0.0
     pidfd: int = -1
     start_time: datetime = field(default_factory=lambda: datetime.now(UTC))

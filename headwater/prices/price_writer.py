@@ -85,7 +85,7 @@ class PriceWriter:
         self.forget(partitions)
         stored = dict(self._store.acquire_partitions(self._owner, topic_id, partitions))
         for partition in partitions:
-            self._quoted_ticks_of(partition)  # reads the unsettled keys now, so that a failure ends the assignment
+            self._quoted_ticks_of(partition)  # a failure to read the unsettled keys ends the worker now
         self._written_positions.update(stored)
         return stored
 

@@ -1,6 +1,6 @@
 // COINS: coin → decimals of its sizes
-// The log_index of a tick has 24 bits. A larger id is split into block_number and log_index, so that ticks of one time
-// keep its order.
+// Ticks of the same time are ordered by block_number and log_index, and log_index has 24 bits. So the id of a trade (tid)
+// of up to 50 bits is split over both.
 const INDEX_SIZE = 2 ** 24;
 
 // trade_index orders the trades of one block as they were executed. Records of older versions have no trade_index; they

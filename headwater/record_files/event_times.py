@@ -125,7 +125,7 @@ def _now_like(at: Any, now: float) -> Any:
     if isinstance(at, str) and (parts := _ISO.fullmatch(at)):
         whole, fraction, zone = parts.groups(default="")
         datetime.fromisoformat(whole)
-        local = datetime.fromtimestamp(now, UTC).replace(tzinfo=None) + _offset(zone)
+        local = datetime.fromtimestamp(now, UTC).replace(tzinfo=None) + _utc_offset(zone)
         digits = f"{local.microsecond:06}000"[: max(0, len(fraction) - 1)]
         return local.isoformat(whole[10], "seconds") + ("." + digits if digits else "") + zone
     if not _is_number(at):
@@ -134,7 +134,7 @@ def _now_like(at: Any, now: float) -> Any:
     return int(moved) if isinstance(at, int) else moved
 
 
-def _offset(zone: str) -> timedelta:
+def _utc_offset(zone: str) -> timedelta:
     return (
         timedelta() if zone in ("", "Z") or "UTC" in zone else datetime.strptime(zone, "%z").utcoffset() or timedelta()
     )

@@ -11,9 +11,9 @@ _CAPITALS: Final = string.ascii_uppercase.encode()
 _ALL_BUT_CAPITALS: Final = bytes(set(range(256)) - set(_CAPITALS))
 _TIME_OF_DAY: Final = re.compile(rb'T\d\d:[\d:.]+Z"')
 
-_members: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
-_items: Final = msgspec.json.Decoder(list[msgspec.Raw]).decode
-_text: Final = msgspec.json.Decoder(str).decode
+_decode_members: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_decode_items: Final = msgspec.json.Decoder(list[msgspec.Raw]).decode
+_decode_text: Final = msgspec.json.Decoder(str).decode
 _encode: Final = msgspec.json.encode
 
 
@@ -41,7 +41,7 @@ def _may_have_capitals(record: bytes) -> bool:
 
 def _converted(record: bytes, names: Collection[str]) -> bytes:
     try:
-        members = _members(record)
+        members = _decode_members(record)
         changed = {name: _lower(members[name]) for name in names if _has_capitals(bytes(members.get(name, b"")))}
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return record
@@ -59,5 +59,5 @@ def _lower(value: msgspec.Raw) -> msgspec.Raw:
     """
     start = bytes(value)[:1]
     if start == b"[":
-        return msgspec.Raw(_encode([_lower(item) for item in _items(value)]))
-    return msgspec.Raw(_encode(_text(value).lower())) if start == b'"' else value
+        return msgspec.Raw(_encode([_lower(item) for item in _decode_items(value)]))
+    return msgspec.Raw(_encode(_decode_text(value).lower())) if start == b'"' else value

@@ -102,12 +102,14 @@ class RecordFile:
                 else:
                     yield record
             if text := decompression_warning(content):
-                self.warning = f"{_name(self.path)}: {text}"
+                self.warning = f"{_display_name(self.path)}: {text}"
 
     def _open_reader(self, content: BinaryIO) -> Reader:
         name = self.format or format_of(self.path)
         if self.dialect != DEFAULT_DIALECT and name not in ("csv", "tsv"):
-            raise SetupError(f"{_name(self.path)} is read as {name}: --delimiter and --null are for CSV and TSV.")
+            raise SetupError(
+                f"{_display_name(self.path)} is read as {name}: --delimiter and --null are for CSV and TSV."
+            )
         return FORMATS[name](content, self.entity, self._handle_bad_record, self.dialect)
 
     def size(self) -> int:
@@ -127,7 +129,7 @@ class RecordFile:
         """Count a record that is skipped. Raises SetupError when bad records are not skipped."""
         if not self.skip_bad:
             unit = self._reader.number_unit if self._reader else "record"
-            raise SetupError(f"{_name(self.path)}, {unit} {number}: {fault}.")
+            raise SetupError(f"{_display_name(self.path)}, {unit} {number}: {fault}.")
         self.skipped += 1
 
 
@@ -144,10 +146,10 @@ def _opened(path: Path) -> Iterator[BufferedReader]:
         with path.open("rb") as file:
             yield file
     except _DAMAGE_ERRORS as error:
-        raise SetupError(f"{_name(path)} can't be read: {os_error_reason(error)}.") from error
+        raise SetupError(f"{_display_name(path)} can't be read: {os_error_reason(error)}.") from error
 
 
-def _name(path: Path) -> str:
+def _display_name(path: Path) -> str:
     return "standard input" if path == STDIN else str(path)
 
 

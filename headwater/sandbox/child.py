@@ -129,7 +129,8 @@ class SandboxedChild:
         try:
             frame = self._await_answer(cpu_before_s)
             failure = None if frame.kind == Kind.LOADED else parse_error(frame.payload)
-        except ProtocolError:
+        except ProtocolError as error:
+            log.error("the sandbox violated its protocol while it loaded a script, and is killed", reason=str(error))
             raise ChildExited(self.kill()) from None
         except TimeoutError:
             self.kill()
@@ -233,11 +234,11 @@ class SandboxedChild:
 
 def _spawn(command: DenoCommand, child_end: socket.socket, launcher_end: socket.socket) -> children.Child:
     descriptor = launcher_end.fileno()
-    mode = "jit" if command.jit else "jitless"
-    maps = "maps" if command.for_validation else "no-maps"
+    jit = "jit" if command.jit else "jitless"
+    own_maps = "read-own-maps" if command.for_validation else "no-own-maps"
     launcher = [sys.executable, "-I", "-S", "-c", _RUN_LAUNCHER, str(Path(__file__).parent)]
     return children.spawn(
-        [*launcher, str(descriptor), str(command.data_bytes), mode, maps, *command.argv],
+        [*launcher, str(descriptor), str(command.data_bytes), jit, own_maps, *command.argv],
         env={},
         stdin=child_end.fileno(),
         stdout=child_end.fileno(),

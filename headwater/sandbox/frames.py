@@ -17,7 +17,7 @@ MAX_FRAME_BYTES = 64 << 20
 SOCKET_BUFFER_BYTES = 4 << 20
 _HEADER = struct.Struct("<BI")
 _MAX_PARTS = 4
-"""The most parts of one frame. A BATCH has a frame header, a batch header, the columns, and the records."""
+"""The most parts of one frame. A SEGMENT has a frame header, a binary header, the columns, and the records."""
 
 
 class Kind(enum.IntEnum):
@@ -28,7 +28,7 @@ class Kind(enum.IntEnum):
 
     HELLO = 0  # child: started
     # parent: realm number (u16), flags (u8), time limit in ms (u16); then lines: columns, long integers, records
-    BATCH = 1
+    SEGMENT = 1
     QUESTIONS = 2  # child: [dataset name, [value, …], …] as JSON
     RESULTS = 3  # child: a line per record; SUMMARY follows
     ANSWERS = 4  # parent, to QUESTIONS: a line per dataset name, "?" for an unknown name or a digit per value

@@ -19,6 +19,7 @@ class InFlightSegment:
         segment: The segment.
         limit_ms: The time after which V8 interrupts a pass.
         has_dry_run: Whether the child begins with a dry run of the segment.
+        runs_in_own_realm: Whether the segment runs in the script's own realm, not in its realm for dry runs.
         pass_began_s: The clock when the last pass began, plus the time for which the script has been blocked since: the
             parent's deadline for a kill does not count that time. V8's own timer (`limit_ms`) counts it.
         cpu_before_s: The child's CPU time at the beginning of the last pass.
@@ -37,6 +38,7 @@ class InFlightSegment:
     limit_ms: int
     _: KW_ONLY
     has_dry_run: bool = False
+    runs_in_own_realm: bool = True
     pass_began_s: float = 0.0
     cpu_before_s: float = 0.0
     traced: int | None = None
@@ -59,6 +61,6 @@ class InFlightSegment:
         return self.limit_ms / 1000
 
     def binary_header(self, realm_number: int) -> bytes:
-        """Return the first part of the payload of a BATCH frame."""
+        """Return the first part of the payload of a SEGMENT frame."""
         flags = self.segment.mode.flag | self.script_batch.flags | self.has_dry_run * DRY_RUN_FLAG
         return realm_number.to_bytes(2, "little") + bytes([flags]) + self.limit_ms.to_bytes(2, "little")

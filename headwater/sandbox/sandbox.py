@@ -243,8 +243,13 @@ class Sandbox:
         realm_number = self._prepare_realm(child, script_batch, segment)
         script_batch.mark_sent(segment)
         limit_ms = self._limit_ms(script_batch, segment)
-        in_flight = InFlightSegment(script_batch, segment, limit_ms, has_dry_run=has_dry_run)
-        self._send(child, in_flight, Kind.BATCH, in_flight.binary_header(realm_number), *script_batch.payload(segment))
+        runs_in_own_realm = realm_number == script_batch.script_number
+        in_flight = InFlightSegment(
+            script_batch, segment, limit_ms, has_dry_run=has_dry_run, runs_in_own_realm=runs_in_own_realm
+        )
+        self._send(
+            child, in_flight, Kind.SEGMENT, in_flight.binary_header(realm_number), *script_batch.payload(segment)
+        )
         return True
 
     def _prepare_dry_run(self, child: SandboxedChild, script_batch: ScriptBatch, segment: Segment) -> bool:
@@ -391,6 +396,8 @@ class Sandbox:
         if results.interrupted:
             self._interrupted_at_s[in_flight.script_number] = self._clock()
         must_reload = in_flight.script_batch.apply_results(in_flight.segment, results, cpu_s)
+        if in_flight.segment.mode is Mode.MEASURED and results.interrupted:
+            must_reload = in_flight.runs_in_own_realm
         # The segment remains the first in the queue until its results are parsed, because a protocol error is blamed on
         # the first segment.
         self._running.popleft()

@@ -35,11 +35,11 @@ CPU_LIMIT_S = 0.050
 """The CPU time that a script may use for one record."""
 MAX_SEGMENT_BYTES = 8 << 20
 INPUT_FROM_SCRIPT_FLAG = 4
-"""The flag of a BATCH frame whose records another script has written."""
+"""The flag of a SEGMENT frame whose records another script has written."""
 FEEDS_SCRIPT_FLAG = 8
-"""The flag of a BATCH frame whose outputs go to another script."""
+"""The flag of a SEGMENT frame whose outputs go to another script."""
 DRY_RUN_FLAG = 16
-"""The flag of a BATCH frame whose segment gets a dry run first. harness/main.js has the same numbers as these flags."""
+"""The flag of a SEGMENT frame that gets a dry run first. harness/main.js has the same numbers as these flags."""
 _MAX_SAFE_INTEGER = 2**53 - 1
 _MAX_RUNS_OVER_LIMIT = 2
 """The number of lone runs over the CPU limit after which a record fails."""
@@ -58,12 +58,12 @@ SIGKILL may come from the OOM killer, so it is counted separately.
 
 
 class Mode(enum.IntEnum):
-    """How a segment runs. The values of the first three modes are flags of BATCH frames."""
+    """How a segment runs. The values of the first three modes are flags of SEGMENT frames."""
 
     WHOLE = 0
     TRACED = 1  # the child sends TRACE before it processes each record
     ALONE = 2  # one record; its script waits for the answers of `flow.contains`
-    MEASURED = 3  # one record in the realm for dry runs; only its CPU time counts, its output is discarded
+    MEASURED = 3  # one record, if possible in the realm for dry runs; only its CPU time counts, its output is discarded
 
     @property
     def is_lone(self) -> bool:
@@ -72,7 +72,7 @@ class Mode(enum.IntEnum):
 
     @property
     def flag(self) -> int:
-        """The flag of the BATCH frame. The harness runs a MEASURED record like one that is ALONE."""
+        """The flag of the SEGMENT frame. The harness runs a MEASURED record like one that is ALONE."""
         return min(self, Mode.ALONE)
 
 
@@ -182,7 +182,7 @@ class ScriptBatch:
     def __post_init__(self) -> None:
         self._outputs = [b""] * len(self.batch)
         self._lines, self.failures, self._long_integers = (
-            ConvertedLines(self.batch.values, {}, []) if self.batch.for_script else to_lines(self.batch.values)
+            ConvertedLines(self.batch.values, {}, []) if self.batch.from_script else to_lines(self.batch.values)
         )
         rows = range(len(self.batch))
         self._queue.extend(
@@ -196,8 +196,8 @@ class ScriptBatch:
 
     @property
     def flags(self) -> int:
-        """The flags of the BATCH frames of all segments."""
-        return self.batch.for_script * INPUT_FROM_SCRIPT_FLAG | self.feeds_script * FEEDS_SCRIPT_FLAG
+        """The flags of the SEGMENT frames of all segments."""
+        return self.batch.from_script * INPUT_FROM_SCRIPT_FLAG | self.feeds_script * FEEDS_SCRIPT_FLAG
 
     @property
     def pending(self) -> Segment | None:
@@ -222,7 +222,7 @@ class ScriptBatch:
         self._queue.appendleft(segment)
 
     def payload(self, segment: Segment) -> tuple[bytes, memoryview]:
-        """Return the payload of a BATCH frame without the binary header.
+        """Return the payload of a SEGMENT frame without the binary header.
 
         The payload consists of the columns, the long integers, and the records.
         """
@@ -230,8 +230,8 @@ class ScriptBatch:
         if len(segment.rows) < len(batch):
             rows = RowIndexes("i", segment.rows)
             batch, lines = batch.take(rows), lines.select_rows(rows)
-            long_integers = [] if batch.for_script else find_long_integers_by_row(lines)
-        return _batch_header(batch, long_integers), memoryview(lines.buffer)[:-1]
+            long_integers = [] if batch.from_script else find_long_integers_by_row(lines)
+        return _segment_header(batch, long_integers), memoryview(lines.buffer)[:-1]
 
     def apply_results(self, segment: Segment, results: Results, cpu_s: float) -> bool:
         """Apply the results of a segment. `cpu_s` is the CPU time of its last pass.
@@ -298,7 +298,8 @@ class ScriptBatch:
             self._fail_with_timeout(retry)
         else:
             self._push_front([retry])
-        # A MEASURED record ran in the realm for dry runs, whose state does not count.
+        # A MEASURED record ran in the realm for dry runs, whose state does not count. If it had to run in the script's
+        # own realm and was interrupted, the sandbox reloads this realm.
         return segment.mode is Mode.ALONE and (self.must_block or has_failed)
 
     def _measure_in_dry_run_realm(self, segment: Segment, retry: Segment, results: Results) -> bool:
@@ -404,7 +405,7 @@ def _crash_failure(status: int, attempts: int) -> ScriptFailure:
     return ScriptFailure("SandboxCrash", message, attempts=attempts)
 
 
-def _batch_header(batch: RecordBatch, long_integers: list[int | list[int]]) -> bytes:
+def _segment_header(batch: RecordBatch, long_integers: list[int | list[int]]) -> bytes:
     """Return two lines of JSON, with the record columns, and with the offsets of long integers.
 
     Date.now and Math.random use the columns. A column is written as runs of equal values. Offsets usually grow by

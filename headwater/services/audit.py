@@ -7,18 +7,18 @@ import structlog
 
 from headwater.errors import DatabaseUnavailable, RedisUnavailable
 from headwater.model.audit import Action, Change, current_actor
-from headwater.model.value_sets import SetId
+from headwater.model.value_sets import DATASET, FILTER_SET, SetId
 from headwater.stores.protocols.audit import AuditLog
 from headwater.stores.protocols.sets import SetStore, SetWriteResult, ValuePage
 
 log = structlog.get_logger(__name__)
 
 _ACTIONS: dict[tuple[str, str], Action] = {
-    ("fs", "add"): "filter_values.add",
-    ("fs", "remove"): "filter_values.remove",
-    ("fs", "replace"): "filter_values.replace",
-    ("ds", "add"): "dataset_entries.add",
-    ("ds", "remove"): "dataset_entries.remove",
+    (FILTER_SET, "add"): "filter_values.add",
+    (FILTER_SET, "remove"): "filter_values.remove",
+    (FILTER_SET, "replace"): "filter_values.replace",
+    (DATASET, "add"): "dataset_entries.add",
+    (DATASET, "remove"): "dataset_entries.remove",
 }
 
 

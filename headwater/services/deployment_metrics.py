@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 from headwater.model.access import KafkaAccess
 from headwater.model.binding import Bindings, KafkaTopic
-from headwater.model.deployment import Deployment, source_group
+from headwater.model.deployment import Deployment, worker_group
 from headwater.model.metric import COUNT_TYPES, METRIC_TYPES, CountType, Histogram, Interval, MetricType, TimeRange
 from headwater.services.ids import Clock
 from headwater.services.optional_reads import OptionalReads
@@ -106,7 +106,7 @@ class DeploymentMetrics:
         The result is None when the lag is unknown, and for a source outside of Kafka. Does not block.
         """
         revision = deployment.effective_revision
-        source, group = revision.config.source, source_group(deployment.id, revision.source_epoch)
+        source, group = revision.config.source, worker_group(deployment.id, revision.source_epoch)
         binding = self._bindings.find(source.chain, source.entity, zerolag=source.is_zerolag)
         if not isinstance(binding, KafkaTopic):
             unknown_lag: Future[int | None] = Future()

@@ -7,8 +7,8 @@ from headwater.errors import Conflict, NotFound
 from headwater.model.transforms import SET_TYPES
 from headwater.model.transforms.base import TransformIdentity
 from headwater.model.value_sets import SetId, filter_set_id, normalise_all
-from headwater.services.identities import find_by_uid, transform_not_found
 from headwater.services.set_values import Values, normalise_one, normalised_parts
+from headwater.services.transform_identities import find_by_uid, transform_not_found
 from headwater.stores.protocols.configurations import FlowStore
 from headwater.stores.protocols.deployments import DeploymentStore
 from headwater.stores.protocols.sets import SetCount, SetStore, SetWriteResult, ValuePage

@@ -23,7 +23,7 @@ from headwater.services.ids import Clock, NewId
 from headwater.services.pipeline_checker import CheckedPipeline, PipelineChecker
 from headwater.stores import cleanup
 from headwater.stores.protocols.configurations import FlowStore, RevisionStore
-from headwater.stores.protocols.sets import SetStore, UnsavedSets
+from headwater.stores.protocols.sets import PendingSets, SetStore
 
 PAGE_SIZE = 500
 
@@ -60,12 +60,16 @@ class FlowList:
 
 @dataclass(frozen=True, slots=True)
 class FlowStores:
-    """The stores that hold configurations and the values of their filters."""
+    """The stores that hold configurations and the values of their filters.
+
+    Attributes:
+        pending_sets: Lists the filter sets whose values are written before their revision is saved.
+    """
 
     flows: FlowStore
     revisions: RevisionStore
     sets: SetStore
-    unsaved_sets: UnsavedSets
+    pending_sets: PendingSets
 
 
 class Flows:
@@ -82,7 +86,7 @@ class Flows:
         self._store = stores.flows
         self._revisions = stores.revisions
         self._sets = stores.sets
-        self._unsaved_sets = stores.unsaved_sets
+        self._pending_sets = stores.pending_sets
         self._checker = checker
         self._now = now
         self._new_id = new_id
@@ -191,7 +195,7 @@ class Flows:
 
     def _save(self, save: Callable[[Flow], None], flow: Flow, checked: CheckedPipeline) -> SavedFlow:
         sets = {filter_set_id(flow.id, uid): values for uid, values in checked.initial_values.items()}
-        self._unsaved_sets.add(sets, self._now())
+        self._pending_sets.add(sets, self._now())
         try:
             for set_id, values in sets.items():
                 self._sets.add(set_id, values)
@@ -201,9 +205,9 @@ class Flows:
             raise
         except Exception:
             self._drop(sets)
-            self._remove_from_unsaved(sets)
+            self._remove_from_pending(sets)
             raise
-        self._remove_from_unsaved(sets)
+        self._remove_from_pending(sets)
         return SavedFlow(flow, [*checked.warnings, *self._removed_filter_warnings(flow, checked)])
 
     def _removed_filter_warnings(self, flow: Flow, checked: CheckedPipeline) -> Iterator[Fault]:
@@ -230,9 +234,9 @@ class Flows:
         except RedisUnavailable as error:
             return f"with its values ({error.detail})"
 
-    def _remove_from_unsaved(self, sets: Iterable[SetId]) -> None:
+    def _remove_from_pending(self, sets: Iterable[SetId]) -> None:
         with suppress(RedisUnavailable):  # the sweeper repeats a removal that fails
-            self._unsaved_sets.remove(sets)
+            self._pending_sets.remove(sets)
 
     def _drop(self, sets: Iterable[SetId]) -> None:
         for set_id in sets:

@@ -9,7 +9,7 @@ class IdempotencyService:
     """Claims requests and stores their responses.
 
     All methods may block and raise DatabaseUnavailable. `idempotency_id` is the id that a request and its repeats have
-    in common, from the function of this name; `request_id` is the id of the HTTP request that claims it.
+    in common (`model.idempotency.idempotency_id`); `request_id` is the id of the HTTP request that claims it.
     """
 
     def __init__(self, store: IdempotencyStore, now: Clock) -> None:

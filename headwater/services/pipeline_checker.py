@@ -16,12 +16,12 @@ from headwater.model.sink import DEAD_LETTER_NAME, SINK_MODELS, NewSink, NewTopi
 from headwater.model.stream import CATALOG, Chain, Entity, find_chain
 from headwater.model.transforms import SET_TYPES, NewTransform, Transform
 from headwater.model.transforms.base import TransformIdentity
-from headwater.services import identities
+from headwater.services import transform_identities
 from headwater.services.findings import Findings
-from headwater.services.identities import PointerOf
 from headwater.services.ids import NewId
-from headwater.services.matching import match_transforms
 from headwater.services.transform_checker import TransformChecker
+from headwater.services.transform_identities import PointerOf
+from headwater.services.transform_matching import match_transforms
 from headwater.transforms.transform_type import TransformType, ValidateScript
 
 PIPELINE = "/pipeline_config"
@@ -96,9 +96,9 @@ class PipelineChecker:
 
         JSON pointers refer to the transform. Raises NotFound.
         """
-        matched = identities.find_by_uid(stored.transform_identities, uid)
+        matched = transform_identities.find_by_uid(stored.transform_identities, uid)
         if matched is None:
-            raise identities.transform_not_found()
+            raise transform_identities.transform_not_found()
         if sent.uid not in (None, uid):
             raise InvalidInput(
                 "The configuration was not saved.",
@@ -139,10 +139,10 @@ class PipelineChecker:
         # Compiling costs a V8 process per script, so it is done only when the configuration has no other fault.
         if source is None or entity is None or findings.faults:
             raise InvalidInput("The configuration was not saved.", findings.faults)
-        compiled = stored.transforms if stored and _has_same_example(stored.source, source) else []
+        reusable = stored.transforms if stored and _has_same_example(stored.source, source) else []
         config = PipelineConfig(
             source=source,
-            transforms=self._transforms.compile(transforms, _example_json(entity), compiled, pointer_of, findings),
+            transforms=self._transforms.compile(transforms, _example_json(entity), reusable, pointer_of, findings),
             sinks=sinks,
             parallelism=sent.parallelism,
             delivery=sent.delivery,
@@ -195,7 +195,9 @@ class PipelineChecker:
             findings.add_fault(f"{PIPELINE}/delivery", detail)
 
     def _sink_with_uid(self, sent: NewSink, stored: Sequence[Sink]) -> Sink:
-        uid = identities.sink_uid(sent, stored) or self._new_id()
+        """Return the sink with the uid of the stored sink of its name and type, or a new uid."""
+        stored_uids = (sink.uid for sink in stored if (sink.name, sink.type) == (sent.name, sent.type))
+        uid = next(stored_uids, None) or self._new_id()
         model = SINK_MODELS[sent.type]
         return model(uid=uid, **sent.model_dump(include=model.model_fields.keys() - {"uid"}))
 

@@ -20,6 +20,7 @@ from headwater.stores.protocols.prices import PriceStore, StoredToken
 MAX_TOKENS = 200
 
 TokenStatus = Literal["ok", "held", "stale", "unknown_token", "unknown_chain"]
+"""A price is held while newer trades have prices that are not accepted yet (`Stats.unaccepted_since`)."""
 PRICED: Collection[TokenStatus] = ("ok", "held")
 _REASONS: Mapping[TokenStatus, str] = {
     "stale": "stale (no trade for 7 days)",
@@ -224,7 +225,7 @@ def _single_band_stats(
 ) -> list[Stats | None]:
     """Return the statistics of tokens with a single price band; None for other tokens.
 
-    A token whose quoted ticks have an explicit address is evaluated separately.
+    A token with a mixed-case address is evaluated separately, because its quoted ticks contain this address.
     """
     usd_parts = [token.parts for token in stored.values()]
     if not quoted:
@@ -232,7 +233,7 @@ def _single_band_stats(
     quoted_parts = [NO_PARTS] * len(usd_parts)
     for row, key in enumerate(stored):
         if quoted_token := quoted.get(key):
-            if quoted_token.has_explicit_address:
+            if quoted_token.has_mixed_case_address:
                 usd_parts[row] = NO_PARTS
             else:
                 quoted_parts[row] = quoted_token.parts

@@ -42,10 +42,10 @@ class QuotedToken:
         return view_with_ticks(self.settled, [tick for group in self.priced for tick in group.ticks()], now)
 
     @property
-    def has_explicit_address(self) -> bool:
-        """Whether a tick has the token's address as on chain.
+    def has_mixed_case_address(self) -> bool:
+        """Whether the token's address has upper-case letters, as on Solana.
 
-        A tick has this address only when it is not in lower case.
+        Its ticks then contain the address, because the key of the token has it in lower case.
         """
         return any(group.address for group in self.priced)
 
@@ -53,7 +53,7 @@ class QuotedToken:
     def parts(self) -> TokenParts:
         """The state, tail and archived ticks for `evaluate_single_band`.
 
-        The token must have no explicit address.
+        The token must have no mixed-case address.
         """
         return self.settled, b"".join([group.tail() for group in self.priced]), self.archived
 

@@ -10,10 +10,10 @@ from headwater.errors import InvalidInput
 from headwater.model.transforms import TRANSFORM_MODELS, NewTransform, Transform
 from headwater.model.transforms.base import TransformIdentity
 from headwater.model.value_sets import MAX_VALUES_PER_REQUEST, normalise_all
-from headwater.services import identities
+from headwater.services import transform_identities
 from headwater.services.findings import Findings, with_prefix
-from headwater.services.identities import PointerOf
 from headwater.services.ids import NewId
+from headwater.services.transform_identities import PointerOf
 from headwater.transforms.transform_type import CompileContext, TransformType, ValidateScript
 
 
@@ -22,7 +22,7 @@ class TransformChecker:
 
     Args:
         types: The code of each type of transforms, by the name of the type.
-        validate_script: Compiles a script in the sandbox.
+        validate_script: Compiles a script in the sandbox, and runs it on an example record.
         new_id: Returns the uid of a new transform.
     """
 
@@ -55,9 +55,9 @@ class TransformChecker:
             other_names: The names of stored transforms that are not in the request.
         """
         pairs = list(zip(sent, matched, strict=True))
-        names = [identities.effective_name(*pair) for pair in pairs]
-        findings.faults.extend(identities.uid_faults(sent, matched, pointer_of))
-        findings.faults.extend(identities.name_faults(names, other_names, pointer_of))
+        names = [transform_identities.effective_name(*pair) for pair in pairs]
+        findings.faults.extend(transform_identities.uid_faults(sent, matched, pointer_of))
+        findings.faults.extend(transform_identities.name_faults(names, other_names, pointer_of))
         return [self._check_one(pointer_of(i), *pair, names[i], findings) for i, pair in enumerate(pairs)]
 
     def compile(

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 
-from headwater.model.value_sets import SetId
+from headwater.model.value_sets import DATASET, SetId
 from headwater.stores.protocols.sets import SetLookup
 
 
@@ -22,7 +22,7 @@ class TrialSets:
 
     def contains_many(self, set_id: SetId, values: Sequence[str]) -> list[bool]:
         """See SetLookup."""
-        if set_id.kind == "ds":
+        if set_id.kind == DATASET:
             return self._sets.contains_many(set_id, values)
         members = self._filters.get(set_id, frozenset())
         return [value in members for value in values]

@@ -160,7 +160,7 @@ def _to_json(batch: RecordBatch) -> list[bytes]:
 
     Between two scripts, the records have marks of BigInt values (sandbox/bigint_marks.py), which are removed here.
     """
-    return [_require_json(remove_marks(value or b"") if batch.for_script else value) for value in batch.values]
+    return [_require_json(remove_marks(value or b"") if batch.from_script else value) for value in batch.values]
 
 
 def _reject_constant(constant: str) -> None:

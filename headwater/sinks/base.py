@@ -101,12 +101,12 @@ class TransactionalProducer(OutputWriter, Protocol):
         See `OutputBatch.without_sources`.
         """
 
-    def commit(self, positions: Mapping[int, int], group_metadata: Callable[[], object]) -> None:
+    def commit(self, positions: Mapping[int, int], transaction_group: Callable[[], object]) -> None:
         """Write all records and the positions, if any, in one transaction.
 
         Args:
             positions: The positions of the source.
-            group_metadata: `Source.group_metadata`.
+            transaction_group: `Source.transaction_group`.
 
         Raises DeliveryFailed when it is unknown whether the transaction was committed. Then use a new producer: its
         `init_transactions` completes or aborts the transaction. `take_rejections` returns the records that Kafka

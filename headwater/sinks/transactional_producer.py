@@ -107,7 +107,7 @@ class TransactionalKafkaProducer:
     def drop_partitions(self, partitions: Collection[int]) -> None:
         self._pending = [outputs.without_sources(partitions) for outputs in self._pending]
 
-    def commit(self, positions: Mapping[int, int], group_metadata: Callable[[], object]) -> None:
+    def commit(self, positions: Mapping[int, int], transaction_group: Callable[[], object]) -> None:
         pending, self._pending = self._pending, []
         deadline = time.monotonic() + COMMIT_TIMEOUT_S
         self._sent.clear()
@@ -120,12 +120,12 @@ class TransactionalKafkaProducer:
             if positions:
                 # The group metadata is read just before it is sent: a rebalance may change it without a callback.
                 _retry(
-                    lambda left_s: self._send_offsets(positions, cast("TransactionGroup", group_metadata()), left_s),
+                    lambda left_s: self._send_offsets(positions, cast("TransactionGroup", transaction_group()), left_s),
                     deadline,
                 )
             _retry(self._client.commit_transaction, deadline)
         except KafkaException as error:
-            raise DeliveryFailed(f"Kafka rejected a transaction: {error.args[0].str()}.") from error
+            raise DeliveryFailed(f"A transaction has failed: {error.args[0].str()}.") from error
         self._is_open = False
 
     def _require_no_rejections(self) -> None:
@@ -135,7 +135,7 @@ class TransactionalKafkaProducer:
         """
         self._rejections = self.take_rejections()
         if self._rejections:
-            raise DeliveryFailed(f"Kafka rejected a transaction. {self._rejections[0].reason}")
+            raise DeliveryFailed(f"A transaction was not committed. {self._rejections[0].reason}")
 
     def _enqueue(self, outputs: OutputBatch, deadline: float) -> None:
         """Move all records into the client's queue.

@@ -149,7 +149,7 @@ class Source(Protocol):
         The records must not be committed yet.
         """
 
-    def group_metadata(self) -> object:
+    def transaction_group(self) -> object:
         """Return the metadata with which a transaction commits positions for this member.
 
         Call this just before the commit, because the metadata changes with each rebalance.

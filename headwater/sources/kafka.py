@@ -628,7 +628,7 @@ class KafkaSource:
 
     source_ids = staticmethod(position_ids)
 
-    def group_metadata(self) -> TransactionGroup:
+    def transaction_group(self) -> TransactionGroup:
         metadata = commit_metadata(self._topic_id)
         return TransactionGroup(self._consumer.group_metadata(), metadata, self._epochs.epoch_before)
 

@@ -128,7 +128,7 @@ class PubSubSource:
         with self._condition:
             return self._unacked.committed()
 
-    def group_metadata(self) -> object:
+    def transaction_group(self) -> object:
         """Return None: a transaction can't contain acknowledgements."""
         return None
 

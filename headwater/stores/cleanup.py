@@ -11,7 +11,7 @@ from datetime import datetime
 
 from headwater.model.value_sets import filter_set_id, parse_filter_set_id
 from headwater.stores.protocols.configurations import FlowStore, RevisionStore
-from headwater.stores.protocols.sets import SetStore, UnsavedSets
+from headwater.stores.protocols.sets import PendingSets, SetStore
 
 
 def purge_configuration(config_id: str, flows: FlowStore, revisions: RevisionStore, sets: SetStore) -> None:
@@ -35,7 +35,8 @@ def remove_superseded(revisions: RevisionStore, before: datetime, now: datetime)
 def remove_expired_filters(revisions: RevisionStore, sets: SetStore, before: datetime) -> None:
     """Drop the values of filters that were removed before `before`.
 
-    A filter that a revision contains again is kept.
+    A filter that a stored revision contains is kept. No save brings a filter back between this check and the drop: a
+    save takes over filters only from the newest revision, which is never removed.
     """
     expired: dict[str, list[str]] = defaultdict(list)
     for removed in revisions.removed_filters(before=before):
@@ -45,13 +46,15 @@ def remove_expired_filters(revisions: RevisionStore, sets: SetStore, before: dat
         revisions.delete_removed_filters(config_id, uids)
 
 
-def remove_unsaved_sets(unsaved_sets: UnsavedSets, revisions: RevisionStore, sets: SetStore, before: datetime) -> None:
-    """Drop filter sets that were first written before `before` and whose revision is unsaved."""
-    for set_id in unsaved_sets.added_before(before):
+def remove_abandoned_sets(
+    pending_sets: PendingSets, revisions: RevisionStore, sets: SetStore, before: datetime
+) -> None:
+    """Drop pending sets that were added before `before` and whose revision was not saved."""
+    for set_id in pending_sets.added_before(before):
         config_id, uid = parse_filter_set_id(set_id)
         if uid not in _removed_uids(revisions, config_id) | _stored_uids(revisions, config_id):
             sets.drop(set_id)
-        unsaved_sets.remove([set_id])
+        pending_sets.remove([set_id])
 
 
 def _stored_uids(revisions: RevisionStore, config_id: str) -> frozenset[str]:

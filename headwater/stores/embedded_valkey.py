@@ -109,6 +109,7 @@ class EmbeddedValkey:
         while not stop.wait(FSYNC_INTERVAL_S):
             try:
                 self._sync()
+                last_reason = ""
             except OSError as error:
                 if str(error) != last_reason:
                     log.error(

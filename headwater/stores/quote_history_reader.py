@@ -32,8 +32,8 @@ class QuoteHistoryReader:
 
         Args:
             store: The price store.
-            unsettled: The ticks for which prices are needed, by a key of their token: the key of its state or of its
-                quoted ticks. Only the chain in the key is used, which is also the chain of the quote token.
+            unsettled: The quoted ticks that need prices of their quote token, by a key of the quoted token: the key of
+                its state or of its quoted ticks. Each tick names its quote token, which is on the chain of this key.
             now: The present time in ms since the epoch.
         """
         times = _times(unsettled)

@@ -19,8 +19,6 @@ class TransformContext:
         owner: The owner of the configuration.
         sets: Looks up values in sets.
         names: Resolves the names of datasets.
-        jit: Whether V8 compiles scripts to machine code.
-        log: Receives the lines that scripts write with `console.log`.
         sandbox: The sandbox that the v8 transforms of the worker share; None if there are none.
         feeds_script: Whether a later transform of the pipeline is a script.
     """
@@ -29,8 +27,6 @@ class TransformContext:
     owner: str
     sets: SetLookup
     names: DatasetNames
-    jit: bool
-    log: Callable[[str], None]
     sandbox: Sandbox | None = None
     feeds_script: bool = False
 

@@ -17,6 +17,7 @@ from headwater.transforms.expression import Expression, InvalidRecord, parse
 from headwater.transforms.transform_type import TransformType
 
 _MARKED_NUMBER = re.compile("-?[0-9]+e0")
+"""A BigInt as a script writes it for the next transform, see sandbox/bigint_marks.py."""
 Contains = Callable[[Sequence[str]], list[bool]]
 """Returns for each value whether it is a member of the set."""
 
@@ -45,7 +46,7 @@ class RedisSetFilter:
             record = batch.values[row]
             try:
                 values_by_row[row] = self._expression.select(
-                    remove_marks(record) if record and batch.for_script else record
+                    remove_marks(record) if record and batch.from_script else record
                 )
             except InvalidRecord as error:
                 failures.append(Failure(row, error.error, error.message, self.uid))
@@ -58,11 +59,11 @@ class RedisSetFilter:
     def _select_fast(self, batch: RecordBatch) -> JsonFieldValues:
         """Select a value of each record by the fast path; return the rows for the slow path.
 
-        Between scripts, a value may also be a number with a mark (see sandbox/bigint_marks.py). Such a row needs the
-        slow path.
+        Between scripts, a value may also be a BigInt with a mark. Such a row needs the slow path, which looks up plain
+        digits.
         """
         values, unparsed_rows = self._expression.select_fast(batch.values)
-        if batch.for_script and any_marked(batch.values.buffer):
+        if batch.from_script and any_marked(batch.values.buffer):
             marked_rows = [row for row, value in enumerate(values) if _MARKED_NUMBER.fullmatch(value)]
             for row in marked_rows:
                 values[row] = ""

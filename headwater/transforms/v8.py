@@ -140,7 +140,7 @@ def _batch_with_single_outputs(script_batch: ScriptBatch) -> RecordBatch:
     indexes = batch.indexes
     if any(indexes):
         indexes = Int64Column("q", [output_index(index, 0) for index in indexes])
-    output_batch = replace(batch, values=outputs, indexes=indexes, for_script=script_batch.feeds_script)
+    output_batch = replace(batch, values=outputs, indexes=indexes, from_script=script_batch.feeds_script)
     rows_with_output = outputs.non_empty_rows()
     return output_batch if len(rows_with_output) == len(batch) else output_batch.take(rows_with_output)
 
@@ -154,7 +154,7 @@ def _batch_with_multiple_outputs(script_batch: ScriptBatch) -> tuple[RecordBatch
     batch = script_batch.batch.take(rows)
     indexes = Int64Column("q", map(output_index, batch.indexes, numbers))
     values = BytesColumn.of(chain.from_iterable(outputs))
-    return replace(batch, values=values, indexes=indexes, for_script=script_batch.feeds_script), rows
+    return replace(batch, values=values, indexes=indexes, from_script=script_batch.feeds_script), rows
 
 
 def build(config: V8Transform, context: TransformContext) -> V8Script:

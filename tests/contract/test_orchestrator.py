@@ -17,7 +17,7 @@ import pytest
 
 from headwater.errors import OrchestratorUnavailable
 from headwater.model.access import KafkaAccess
-from headwater.model.deployment import Status, WorkerStatus
+from headwater.model.deployment import ObservedWorker, Status
 from headwater.model.reading_plan import ReadingPlan
 from headwater.model.worker_spec import WorkerSet, WorkerSpec
 from headwater.orchestrators.base import Orchestrator
@@ -207,7 +207,7 @@ class TestProcesses:
     def pid(self, tmp_path: Path, slot: int = 0) -> int:
         return int(self.journal(tmp_path, slot)[-1].split()[1])
 
-    def worker(self, processes: ProcessOrchestrator) -> WorkerStatus:
+    def worker(self, processes: ProcessOrchestrator) -> ObservedWorker:
         return next(iter(processes.status("d1")))
 
     def test_a_killed_worker_is_restarted_and_counted(self, processes: ProcessOrchestrator, tmp_path: Path) -> None:

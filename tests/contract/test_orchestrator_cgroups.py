@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.model.deployment import Status, WorkerStatus
+from headwater.model.deployment import ObservedWorker, Status
 from headwater.orchestrators.cgroups import BASE_FILE, WorkerGroups, find_cgroups
 from headwater.orchestrators.memory_usage import RECENT_S
 from headwater.orchestrators.process import MEMORY_CHECK_INTERVAL_S, ProcessOrchestrator
@@ -46,7 +46,7 @@ def folders(groups: WorkerGroups) -> list[Path]:
     return list(groups.base.glob(f"{groups._prefix}*"))
 
 
-def worker(processes: ProcessOrchestrator) -> WorkerStatus:
+def worker(processes: ProcessOrchestrator) -> ObservedWorker:
     return next(iter(processes.status("d1")))
 
 

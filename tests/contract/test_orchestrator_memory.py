@@ -14,7 +14,7 @@ import pytest
 
 from headwater.app import build_worker
 from headwater.children import inherited_environment
-from headwater.model.deployment import Status, WorkerStatus
+from headwater.model.deployment import ObservedWorker, Status
 from headwater.model.reading_plan import ReadingPlan
 from headwater.orchestrators import memory_usage
 from headwater.orchestrators.cgroups import V2, find_cgroups
@@ -53,7 +53,7 @@ def start(processes: ProcessOrchestrator, tmp_path: Path, slots: int = 1) -> lis
     return [int(journal.read_text().split()[1]) for journal in journals]
 
 
-def dead(processes: ProcessOrchestrator) -> list[WorkerStatus]:
+def dead(processes: ProcessOrchestrator) -> list[ObservedWorker]:
     return [worker for worker in processes.status("d1") if worker.restart_count]
 
 

@@ -16,8 +16,8 @@ from headwater.stores.redis import backup
 from headwater.stores.redis.client import Client, connect
 from headwater.stores.redis.dataset_names import RedisDatasetNames
 from headwater.stores.redis.reservations import RedisReservations
+from headwater.stores.redis.sets.pending_sets import RedisPendingSets
 from headwater.stores.redis.sets.set_store import RedisSetStore
-from headwater.stores.redis.sets.unsaved_sets import RedisUnsavedSets
 from tests.support.sql import T0
 from tests.support.valkey import ValkeyServer
 
@@ -101,18 +101,18 @@ def test_a_set_with_concurrent_adds_has_all_earlier_values(source: Client, targe
     assert set(VALUES) <= all_values(target, FILTER)
 
 
-def test_unsaved_sets_arrive_and_reservations_do_not(source: Client, target: Client) -> None:
-    RedisUnsavedSets(source).add([FILTER], T0)
+def test_pending_sets_arrive_and_reservations_do_not(source: Client, target: Client) -> None:
+    RedisPendingSets(source).add([FILTER], T0)
     RedisReservations(source).put(Reservation("r1", "ann", FILTER, 7, 0.0))
     loaded = backup.load(target, backup.dump(source))
     assert (loaded.begun_sets, loaded.keys) == (0, 1)
-    assert RedisUnsavedSets(target).added_before(T0 + timedelta(seconds=1)) == [FILTER]
+    assert RedisPendingSets(target).added_before(T0 + timedelta(seconds=1)) == [FILTER]
     assert RedisReservations(target).all() == []
 
 
-def test_unsaved_sets_and_reservations_are_data_and_are_cleared(target: Client) -> None:
+def test_pending_sets_and_reservations_are_data_and_are_cleared(target: Client) -> None:
     for put in (
-        lambda: RedisUnsavedSets(target).add([FILTER], T0),
+        lambda: RedisPendingSets(target).add([FILTER], T0),
         lambda: RedisReservations(target).put(Reservation("r1", "ann", FILTER, 7, 0.0)),
     ):
         put()  # type: ignore[no-untyped-call]  # redis-py has no types here

@@ -34,7 +34,7 @@ def client(valkey_server: ValkeyServer) -> Iterator[Client]:
 def filter_(client: Client) -> RedisSetFilter:
     expression = "root = [this.from_address, this.to_address]"
     config = RedisSetFilterTransform(uid="t1", type="redis_set_filter", filter_expr=expression)
-    resources = TransformContext("c1", "ann", RedisSetStore(client), RedisDatasetNames(client), jit=False, log=print)
+    resources = TransformContext("c1", "ann", RedisSetStore(client), RedisDatasetNames(client))
     return build(config, resources)
 
 

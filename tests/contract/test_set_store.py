@@ -168,7 +168,7 @@ class TestPage:
         assert store.page(TARGET, 2**53 - 1, 5).values == []
 
     def test_values_of_one_position_stay_together(self, store: SetStore, monkeypatch: pytest.MonkeyPatch) -> None:
-        def hashes_of_four_positions(encoded: Iterable[bytes], hash_key: int) -> list[int]:
+        def hashes_of_four_positions(encoded: Iterable[bytes], hash_seed: int) -> list[int]:
             return [(value[-1] % 4) << 62 | value[-1] for value in encoded]
 
         monkeypatch.setattr(value_encoding, "hashes", hashes_of_four_positions)

@@ -143,6 +143,7 @@ class TestProducer:
         producer = bench.producer()
         for number in range(103_000):
             producer.produce(one(bench.topic, b"%d" % number, None, 0, []))
+        assert producer.is_queue_full()
         assert flush(producer) == []
         assert not producer.is_queue_full()
         assert [record[1] for record in bench.records(103_000)] == [b"%d" % n for n in range(103_000)]

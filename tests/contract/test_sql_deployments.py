@@ -10,7 +10,7 @@ import pytest
 
 from headwater.errors import Conflict, NotFound
 from headwater.model.audit import AuditQuery
-from headwater.model.deployment import Condition, DeploymentVersion, DesiredPhase, Phase, Status, WorkerStatus
+from headwater.model.deployment import Condition, DeploymentVersion, DesiredPhase, ObservedWorker, Phase, Status
 from headwater.stores.protocols.deployments import MAX_LOG_LINES
 from tests.support.deployments import SOLANA, deploy, observed, running, save
 from tests.support.sql import (
@@ -33,8 +33,8 @@ def stores(stores: SqlStores) -> SqlStores:
     return stores
 
 
-def worker(name: str, reason: str = "") -> WorkerStatus:
-    return WorkerStatus(name=name, status=Status.RUNNING, is_ready=True, start_time=T0, reason=reason)
+def worker(name: str, reason: str = "") -> ObservedWorker:
+    return ObservedWorker(name=name, status=Status.RUNNING, is_ready=True, start_time=T0, reason=reason)
 
 
 class TestRequestDeploy:

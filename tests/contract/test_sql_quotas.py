@@ -10,7 +10,7 @@ import pytest
 from headwater.errors import QuotaExceeded
 from headwater.model.deployment import Phase
 from headwater.model.quota import QUOTA_NAMES, QuotaDefaults
-from headwater.model.value_sets import SetId, filter_set_id
+from headwater.model.value_sets import dataset_set_id, filter_set_id
 from headwater.stores.sql.database import open_database
 from headwater.stores.sql.encryption import FieldCipher
 from tests.support.sql import (
@@ -266,7 +266,7 @@ class TestSets:
         stores.flows.save(next_revision(flow, pipeline_config=with_filter("b")))
         stores.flows.create(a_flow("f2", "bob", pipeline_config=with_filter("c")))
         stores.datasets.create(a_dataset())
-        mine = {SetId("fs", "f1.a"), SetId("fs", "f1.b"), SetId("ds", "s1")}
+        mine = {filter_set_id("f1", "a"), filter_set_id("f1", "b"), dataset_set_id("s1")}
         assert set(stores.quotas.sets(OWNER)) == mine
-        assert set(stores.quotas.sets()) == {*mine, SetId("fs", "f2.c")}
+        assert set(stores.quotas.sets()) == {*mine, filter_set_id("f2", "c")}
         assert len(stores.quotas.sets(OWNER)) == 3

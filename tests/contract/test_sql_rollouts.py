@@ -70,7 +70,7 @@ class TestRollback:
         deploy(stores)
         stable = running(stores)
         assert (stable.rollback_revision, [other.number for other in stable.previous_revisions]) == (2, [1])
-        stores.deployments.write_observations([seen(stable, retired=True)])
+        stores.deployments.write_observations([seen(stable, previous_removed=True)])
         after = stores.deployments.active("f1")
         assert after is not None
         assert (after.rollback_revision, after.previous_revisions) == (2, ())
@@ -82,7 +82,7 @@ class TestRollback:
         second = deploy(stores)
         save(stores, a_config(parallelism=3))
         third = deploy(stores)
-        stores.deployments.write_observations([seen(second, retired=True)])
+        stores.deployments.write_observations([seen(second, previous_removed=True)])
         after = stores.deployments.active("f1")
         assert after is not None
         assert (after.observed_revision, after.rollback_revision, after.previous_revisions) == (

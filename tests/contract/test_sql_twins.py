@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from headwater.errors import RequestError
 from headwater.model.audit import AuditQuery
-from headwater.model.deployment import Condition, Observation, Phase, Status, WorkerStatus
+from headwater.model.deployment import Condition, Observation, ObservedWorker, Phase, Status
 from headwater.model.stored_config import read_pipeline_config
 from headwater.stores.sql.database import Database
 from tests.examples import examples
@@ -133,7 +133,7 @@ class Twins(RuleBasedStateMachine):
 
     @rule(newest=st.integers(0, 2), restarts=st.integers(0, 3))
     def report(self, newest: int, restarts: int) -> None:
-        state = WorkerStatus(
+        state = ObservedWorker(
             name="w", status=Status.RUNNING, is_ready=True, restart_count=restarts, start_time=T0, reason="é"
         )
         self.both(lambda stores: stores.deployments.report_workers({f"d{self._made - newest}": [state]}))

@@ -428,7 +428,7 @@ def test_every_write_is_visible_in_the_next_batch(valkey_server: ValkeyServer) -
     script = "function process(d) { return flow.contains('wallets', [d.a, d.b]) ? d : null }"
     with Sandbox(spare=False) as sandbox:
         config = V8Transform(uid="u1", type="v8", script=script)
-        transform = build(config, TransformContext("c1", "ann", sets, names, jit=False, log=print, sandbox=sandbox))
+        transform = build(config, TransformContext("c1", "ann", sets, names, sandbox=sandbox))
 
         def passed() -> list[int] | str:
             given_ = batch(lines(*({"a": f"0xA{n}", "b": f"0xb{n}"} for n in range(300))))

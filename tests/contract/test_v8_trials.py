@@ -28,7 +28,7 @@ WIDE = b"{%b}" % b",".join(b'"k%d":%d' % (n, n) for n in range(30))
 @contextmanager
 def resources(_owner: str) -> Iterator[TransformContext]:
     with short_lived_sandbox() as sandbox:
-        yield TransformContext("", "ann", MemorySetStore(), MemoryDatasetNames(), jit=False, log=print, sandbox=sandbox)
+        yield TransformContext("", "ann", MemorySetStore(), MemoryDatasetNames(), sandbox=sandbox)
 
 
 def tried(transforms: list[dict[str, Any]], *samples: bytes) -> list[TrialRecord]:

@@ -84,7 +84,7 @@ class SandboxChains:
         self._sets, names = MemorySetStore(), MemoryDatasetNames()
         names.put("ann", "numbers", "d1")
         self._sets.add(dataset_set_id("d1"), NUMBERS)
-        self._resources = TransformContext("c1", "ann", self._sets, names, jit=False, log=print, sandbox=self._sandbox)
+        self._resources = TransformContext("c1", "ann", self._sets, names, sandbox=self._sandbox)
         self._built: dict[tuple[str, bool], Built] = {}
 
     def __enter__(self) -> Self:

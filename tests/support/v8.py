@@ -53,7 +53,7 @@ class Bench:
         """Return the transform of a script, which is cached by script."""
         if script not in self._scripts:
             config = V8Transform(uid="u1", type="v8", script=script)
-            resources = TransformContext("c1", "ann", self.sets, self.names, jit=False, log=print, sandbox=self.sandbox)
+            resources = TransformContext("c1", "ann", self.sets, self.names, sandbox=self.sandbox)
             self._scripts[script] = build(config, resources)
         return self._scripts[script]
 

@@ -17,8 +17,8 @@ MAX_TICKS = 2
 
 A longer time since the last check means that this process was slow, not the clients.
 """
-MAX_IDLE_CANDIDATES = 64
-"""How many of the oldest connections are searched for an idle connection that can be closed to make room."""
+MAX_CANDIDATES_TO_CLOSE = 64
+"""How many of the oldest connections are searched for one without a request, which can be closed to make room."""
 
 log = structlog.get_logger(__name__)
 
@@ -26,8 +26,8 @@ log = structlog.get_logger(__name__)
 class Connection(Protocol):
     """The methods of a connection that the registry calls."""
 
-    def is_idle(self) -> bool:
-        """Whether no request is under way on the connection."""
+    def has_no_request(self) -> bool:
+        """Whether no request is processed. The client may have sent a part of a request head."""
 
     def check_time(self, elapsed_s: float) -> None:
         """Refuse the client, or close the connection, when the client has used up its time."""
@@ -71,8 +71,9 @@ class Connections:
     def admit(self, connection: Connection, peer: str) -> Refusal | None:
         """Count a new connection. Returns None when it is admitted.
 
-        At the limit for all clients, the oldest idle connection is closed to make room. A connection of a trusted proxy
-        does not count for a client, because it has requests of many clients; `begin_request` counts these requests.
+        At the limit for all clients, the oldest connection without a request is closed to make room. A connection of a
+        trusted proxy does not count for a client, because it has requests of many clients; `begin_request` counts these
+        requests.
         """
         client = "" if self.proxies.trusts(peer) else client_key(peer)
         if client and self._count_by_client[client] >= self.limits.connections_per_address:
@@ -87,12 +88,12 @@ class Connections:
         return None
 
     def _make_room(self) -> bool:
-        """Close the oldest idle connection.
+        """Close the oldest connection without a request.
 
         Returns False when there is none among the oldest connections.
         """
-        for connection, _ in zip(list(self._open), range(MAX_IDLE_CANDIDATES), strict=False):
-            if connection.is_idle():
+        for connection, _ in zip(list(self._open), range(MAX_CANDIDATES_TO_CLOSE), strict=False):
+            if connection.has_no_request():
                 self.discard(connection)
                 connection.drop()
                 return True

@@ -29,8 +29,8 @@ MAX_PIPELINED = 8
 FIELD_OVERHEAD_BYTES = 4
 """The size of the colon, the space and the line end of a header field."""
 FORWARDED_FOR = b"x-forwarded-for"
-IDLE_PHASES = (ConnectionPhase.HEAD, ConnectionPhase.IDLE, ConnectionPhase.LINGER, ConnectionPhase.CLOSE)
-"""The phases in which no request is under way."""
+PHASES_WITHOUT_REQUEST = (ConnectionPhase.HEAD, ConnectionPhase.IDLE, ConnectionPhase.LINGER, ConnectionPhase.CLOSE)
+"""The phases in which no request is processed. In HEAD, the client may have sent a part of a request head."""
 
 
 class LimitedProtocol(HttpToolsProtocol):
@@ -185,9 +185,9 @@ class LimitedProtocol(HttpToolsProtocol):
 
     # Time
 
-    def is_idle(self) -> bool:
-        """Whether no request is under way on the connection."""
-        return self._phase() in IDLE_PHASES
+    def has_no_request(self) -> bool:
+        """Whether the connection is in one of PHASES_WITHOUT_REQUEST."""
+        return self._phase() in PHASES_WITHOUT_REQUEST
 
     def check_time(self, elapsed_s: float) -> None:
         """Refuse the client, or close the connection, when the client has used up its time."""

@@ -42,9 +42,9 @@ def _groups() -> Iterator[tuple[str, list[tuple[str, str]]]]:
             ("faults that one error lists", f"{value_sets.MAX_REPORTED_FAULTS}"),
             (
                 "concurrent configuration checks per process; further ones wait",
-                f"{owner_limiter.MAX_CONCURRENT_CHECKS}",
+                f"{owner_limiter.MAX_CONCURRENT_COMPILES}",
             ),
-            ("of these, per owner", f"{owner_limiter.MAX_CONCURRENT_CHECKS_PER_OWNER}"),
+            ("of these, per owner", f"{owner_limiter.MAX_CONCURRENT_COMPILES_PER_OWNER}"),
             (
                 "concurrent uploads of `values` per process; further ones wait",
                 f"{owner_limiter.MAX_CONCURRENT_UPLOADS}",

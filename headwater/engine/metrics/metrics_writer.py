@@ -9,9 +9,9 @@ partition from a worker to which the partition is not assigned any more.
 A worker acquires each assigned partition in the store, which returns the counted offset. Until then the partition is
 *unacquired*, and its records stay *uncounted*, because an earlier worker may have counted them. The worker keeps them,
 and counts them after it has acquired the partition. An unacquired partition is *full* when it has MAX_UNCOUNTED
-uncounted records. A crash leaves fewer records between the committed and the counted offset, so all later records of
-the partition are new, and are counted immediately. An acquired partition is *catching up*
-while its records may be below the counted offset: before each write, their offsets are compared with it.
+uncounted records. A crash leaves fewer records than that between the committed and the counted offset, so all later
+records of the partition are new, and are counted immediately. An acquired partition is *catching up* while its records
+may be below the counted offset: before each write, their offsets are compared with it.
 
 While the store is unavailable, the metrics of each minute are kept in memory, and the write is retried after a delay.
 An attempt may block the worker for the store's timeout. A write whose reply was lost is repeated unchanged: the store
@@ -39,7 +39,7 @@ MAX_WRITES_AT_ONCE = 100
 MAX_UNCOUNTED = 200_000
 """How many uncounted records of a partition are kept, at 16 bytes for each transform that changes the batch.
 
-A crash leaves fewer records between the committed and the counted offset.
+A crash leaves fewer records than that between the committed and the counted offset.
 """
 
 
@@ -136,7 +136,7 @@ class MetricsWriter:
     def _count_acquired(self, metrics: PendingMetrics) -> None:
         """Count the records of acquired partitions and of full ones.
 
-        All records of a full partition are new. The records of the other unacquired partitions stay uncounted.
+        All later records of a full partition are new. The records of the other unacquired partitions stay uncounted.
         """
         full = self._full_partitions()
         waiting = self._unacquired - full

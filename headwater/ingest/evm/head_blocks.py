@@ -198,9 +198,9 @@ class HeadBlocks:
         expected = sum(block.records for block in orphans)
         if len(unretracted) != expected:
             raise IngestStopped(
-                f"Only {len(unretracted)} of {expected} records of orphaned blocks were found in the zerolag streams: "
-                "the topics don't keep records long enough, or another program writes to them. Start an ingest under "
-                "another --name."
+                f"The zerolag streams have {len(unretracted)} records of orphaned blocks, but the ingest wrote "
+                f"{expected}: the topics don't keep records long enough, or another program writes to them. Start an "
+                "ingest under another --name."
             )
         unretracted.sort(key=lambda pair: (pair[0].block_number, pair[0].log_index), reverse=True)
         return [record for _, record in unretracted]

@@ -39,16 +39,11 @@ class IngestState:
     converter: Converter
     position: Position
     counts: Counter[str] = field(default_factory=Counter)
-    _taken_node_counts: Counter[str] = field(default_factory=Counter)
 
     def take_counts(self) -> Counter[str]:
         """Return the counts since the last call, and clear them."""
-        nodes = self.nodes
-        node_counts = Counter(retries=nodes.retries, failovers=nodes.failovers, incomplete=nodes.incomplete)
         counts, self.counts = self.counts, Counter()
-        counts += node_counts - self._taken_node_counts
-        self._taken_node_counts = node_counts
-        return counts
+        return counts + self.nodes.take_counts()
 
 
 Group = tuple[list[Block], list[StreamRecord]]

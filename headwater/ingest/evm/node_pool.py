@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -111,22 +111,24 @@ class NodePool:
         self._check_at = 0.0
         self._checks = ThreadPoolExecutor(1, "nodes")
         self._checking: Future[None] | None = None
-        self.failovers = 0
+        self._failovers = 0
+        self._taken_counts: Counter[str] = Counter()
 
     @property
     def range_size(self) -> int:
         """The current number of blocks per request."""
         return self._current.fetcher.range_size
 
-    @property
-    def retries(self) -> int:
-        """The number of requests that were sent again."""
-        return sum(node.fetcher.retries for node in self._nodes)
-
-    @property
-    def incomplete(self) -> int:
-        """The number of responses in which a part of a block was missing."""
-        return sum(node.fetcher.incomplete for node in self._nodes)
+    def take_counts(self) -> Counter[str]:
+        """Return what happened since the last call, by a name in `ingest.runner.COUNTS`."""
+        fetchers = [node.fetcher for node in self._nodes]
+        counts = Counter(
+            retries=sum(fetcher.retries for fetcher in fetchers),
+            failovers=self._failovers,
+            incomplete=sum(fetcher.incomplete for fetcher in fetchers),
+        )
+        taken, self._taken_counts = self._taken_counts, counts
+        return counts - taken
 
     def close(self) -> None:
         """Close the connections."""
@@ -265,7 +267,7 @@ class NodePool:
         with self._lock:
             before, self._current = self._current, node
         if before is not node:
-            self.failovers += 1
+            self._failovers += 1
             log.warning("the ingest uses another node", node=node.name, before=before.name, reason=why)
 
     def _highest(self, tag: str, header: Header | None) -> Header | None:

@@ -38,7 +38,7 @@ MAX_EMPTY_BLOCKS: Final = 10_000
 
 On the main network, this many blocks take a quarter of an hour, and some of them always have events.
 """
-FROM_FILLS_RANK: Final = 0
+BUILT_FROM_FILLS_RANK: Final = 0
 """The rank of trades that are built from fills, in the order of preference of the folders of trades."""
 
 Form = Literal["block", "streaming", "event"]
@@ -69,7 +69,7 @@ def _forms(kind: Kind, *names: str, first: int = 0) -> tuple[FolderSpec, ...]:
 
 FOLDERS: Final[dict[Kind, tuple[FolderSpec, ...]]] = {
     "fills": _forms("fills", "node_fills"),
-    "trades": _forms("trades", "node_trades", first=FROM_FILLS_RANK + 1),
+    "trades": _forms("trades", "node_trades", first=BUILT_FROM_FILLS_RANK + 1),
     "orders": _forms("orders", "node_order_statuses"),
     "misc": _forms("misc", "misc_events", "node_misc_events"),
     "blocks": (FolderSpec("replica_cmds", "blocks", "block", 0),),
@@ -411,9 +411,9 @@ class BlockMerger:
         Returns False when the trades were taken from `node_trades`.
         """
         trades = self._coverage.get("trades")
-        if trades is None or trades.is_taken_from_other(FROM_FILLS_RANK, time_ms):
+        if trades is None or trades.is_taken_from_other(BUILT_FROM_FILLS_RANK, time_ms):
             return False
-        trades.record(FROM_FILLS_RANK, time_ms, is_contiguous)
+        trades.record(BUILT_FROM_FILLS_RANK, time_ms, is_contiguous)
         return True
 
 

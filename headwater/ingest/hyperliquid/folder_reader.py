@@ -99,7 +99,8 @@ class _PlainFile:
 class _CompressedFile:
     """A compressed file.
 
-    Reading before the current position decompresses the file again from its beginning.
+    The bytes of the last read are kept, because the next read usually begins within them. Reading before these bytes
+    decompresses the file again from its beginning.
     """
 
     is_complete = True
@@ -110,7 +111,7 @@ class _CompressedFile:
         self._open_stream()
 
     def _open_stream(self) -> None:
-        self._file, self._at = self._path.open("rb"), 0
+        self._file, self._kept, self._kept_from = self._path.open("rb"), b"", 0
         try:
             self._stream = decompressed(self._file)
         except SetupError as error:
@@ -123,18 +124,26 @@ class _CompressedFile:
         Raises NodeUnavailable when the file is damaged, or not completely written yet.
         """
         try:
-            if offset < self._at:
-                self.close()
-                self._open_stream()
-            while self._at < offset and (skipped := self._stream.read(min(READ_BYTES, offset - self._at))):
-                self._at += len(skipped)
-            data = self._stream.read(size) if self._at == offset else b""
+            self._skip_to(offset)
+            data = self._kept[offset - self._kept_from :]
+            if len(data) < size:
+                data += self._stream.read(size - len(data))
+                self._kept, self._kept_from = data, offset
         except DAMAGE_ERRORS as error:
             raise NodeUnavailable(
                 f"The file {self._path} can't be decompressed: {error}. Replace it by a complete file, or remove it."
             ) from error
-        self._at += len(data)
-        return data
+        return data[:size]
+
+    def _skip_to(self, offset: int) -> None:
+        """Read until the kept bytes contain the offset or end at it, or until the file ends."""
+        if offset < self._kept_from:
+            self.close()
+            self._open_stream()
+        while (end := self._kept_from + len(self._kept)) < offset:
+            self._kept, self._kept_from = self._stream.read(min(READ_BYTES, offset - end)), end
+            if not self._kept:
+                return
 
     def unread(self, _offset: int) -> int:
         """Return 0, because the size of the decompressed content is not known."""
@@ -405,7 +414,7 @@ class FolderReader:
 
     def _close(self, file: _File) -> None:
         """Close a file, and record the bytes of an incomplete last line as lost."""
-        if rest := file.unread():
+        if (rest := file.unread()) > 0:
             self.losses.append(f"{file.path} ends within a line; {rest} bytes are skipped")
         self._files.pop(file.path).content.close()
 

@@ -107,7 +107,7 @@ class _Fill(msgspec.Struct):
     hash: str
     oid: int
     crossed: bool
-    tid: int = 0
+    tid: int | None = None
     startPosition: str | None = None  # noqa: N815  # the node's spelling
 
 
@@ -277,10 +277,11 @@ def fill_record(event: msgspec.Raw, block: int | None) -> tuple[StreamRecord, Fi
         raise ValueError("the user of a fill is not a string")
     value = b'{"user":%b,%b,"block_number":%b}' % (quoted, bytes(rest).strip()[1:-1], _number(block))
     name = quoted[1:-1].decode()
-    key = f"{_CHAIN}:{name}:{decoded.coin}:{decoded.oid}:{decoded.tid}:{decoded.hash}:{decoded.time}"
+    ids = f"{decoded.oid}" if decoded.tid is None else f"{decoded.oid}:{decoded.tid}"
+    key = f"{_CHAIN}:{name}:{decoded.coin}:{ids}:{decoded.hash}:{decoded.time}"
     if decoded.startPosition is not None:  # without a tid, the position and the size distinguish the fills of one order
         key = f"{key}:{decoded.startPosition}:{decoded.sz}"
-    trade_key = (decoded.time, decoded.coin, decoded.tid)
+    trade_key = (decoded.time, decoded.coin, decoded.tid or 0)
     side = FillSide(name, decoded.side, decoded.crossed, trade_key, decoded.px, decoded.sz, decoded.hash, block)
     return StreamRecord("fill", key.encode(), value), side
 

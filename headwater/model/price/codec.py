@@ -2,16 +2,17 @@
 
 The layout is:
 
-- a head: the format (a byte), the number of minute_hours (a byte), of bands (2 bytes) and of ticks (4 bytes),
-  window_start and recent_start;
-- the minute_hours;
+- a head: the format (a byte), the number of hours_archived_by_minute (a byte), of bands (2 bytes) and of ticks (4
+  bytes), window_start and recent_start;
+- the hours_archived_by_minute;
 - the newest tick and then the ticks in `ahead`. Each has a time, an order, a price, the decimals (a byte), the length
   of the address (2 bytes at offset 26) and the address, padded to words;
-- for each band: its number, the lengths of its five columns (20 bytes from offset 4 on), and the columns.
+- for each band: its number, the lengths of its four series and of its list of hours (20 bytes from offset 4 on), and
+  its columns: the times, orders and prices of each series, the hours, and the minutes.
 
-In a state with a single band, no minute_hours, no ticks ahead and no address (see `is_single_band`), recent_start is
-word 2, the newest tick is in the words 3 to 6, the head of the band in the words 7 to 9, and its columns start at word
-10. single_band.py reads states by these word numbers.
+In a state with a single band, no hours_archived_by_minute, no ticks ahead and no address (see `is_single_band`),
+recent_start is word 2, the newest tick is in the words 3 to 6, the head of the band in the words 7 to 9, and its
+columns start at word 10. single_band.py reads states by these word numbers.
 """
 
 import struct
@@ -51,7 +52,7 @@ class Head(NamedTuple):
 
     window_start: int
     recent_start: int
-    minute_hours: set[int]
+    hours_archived_by_minute: set[int]
     band_count: int
     newest: TokenTick | None
     ahead: list[TokenTick]
@@ -63,9 +64,14 @@ def encode_state(state: TokenState) -> bytes:
     ticks = [*state.ahead] if state.newest is None else [state.newest, *state.ahead]
     parts: list[bytes | array[int] | array[float]] = [
         _HEAD.pack(
-            FORMAT, len(state.minute_hours), len(state.bands), len(ticks), state.window_start, state.recent_start
+            FORMAT,
+            len(state.hours_archived_by_minute),
+            len(state.bands),
+            len(ticks),
+            state.window_start,
+            state.recent_start,
         ),
-        array("q", sorted(state.minute_hours)),
+        array("q", sorted(state.hours_archived_by_minute)),
     ]
     for tick in ticks:
         parts += (_TICK_HEAD.pack(*tick[:4], len(tick[4])), tick[4], bytes(_padding(len(tick[4]))))
@@ -80,7 +86,7 @@ def encode_state(state: TokenState) -> bytes:
 def is_single_band(data: bytes) -> bool:
     """Whether single_band.py can evaluate an encoded state.
 
-    Such a state is complete. It has a single band, no minute_hours, no ticks ahead and no address.
+    Such a state is complete. It has a single band, no hours_archived_by_minute, no ticks ahead and no address.
     """
     if len(data) < len(EMPTY_STATE) or not data.startswith(_SINGLE_BAND_HEAD) or data[_ADDRESS_LENGTH] != b"\0\0":
         return False
@@ -98,7 +104,7 @@ def decode_state(data: bytes) -> TokenState:
     head, state = decode_head(data), TokenState()
     state.set_window_start(head.window_start)
     state.recent_start = head.recent_start
-    state.minute_hours = head.minute_hours
+    state.hours_archived_by_minute = head.hours_archived_by_minute
     state.newest = head.newest
     state.ahead = set(head.ahead)
     offset = head.bands_offset
@@ -140,7 +146,7 @@ def decode_head(data: bytes) -> Head:
 def _decode_head(data: bytes) -> Head:
     _, hour_count, band_count, tick_count, window_start, recent_start = _HEAD.unpack_from(data)
     offset = _HEAD.size + 8 * hour_count
-    minute_hours = set(array("q", data[_HEAD.size : offset]))
+    hours_archived_by_minute = set(array("q", data[_HEAD.size : offset]))
     ticks = list[TokenTick]()
     for _ in range(tick_count):
         time, order, price, decimals, length = _TICK_HEAD.unpack_from(data, offset)
@@ -148,7 +154,7 @@ def _decode_head(data: bytes) -> Head:
         ticks.append((time, order, price, decimals, data[offset : offset + length]))
         offset += length + _padding(length)
     newest = ticks.pop(0) if band_count else None
-    return Head(window_start, recent_start, minute_hours, band_count, newest, ticks, offset)
+    return Head(window_start, recent_start, hours_archived_by_minute, band_count, newest, ticks, offset)
 
 
 def _padding(length: int) -> int:

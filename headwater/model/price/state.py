@@ -50,13 +50,13 @@ class TokenState:
             too many ticks.
         ahead: Ticks with a time in the future.
         to_archive: Ticks before recent_start, by bucket. The caller stores these ticks and clears the dictionary.
-        minute_hours: The hours whose ticks are archived in buckets of a minute.
+        hours_archived_by_minute: The hours whose ticks are archived in buckets of a minute.
     """
 
     __slots__ = (
         "ahead",
         "bands",
-        "minute_hours",
+        "hours_archived_by_minute",
         "newest",
         "next_window_at",
         "recent_start",
@@ -71,7 +71,7 @@ class TokenState:
         self.recent_start = self.window_start
         self.ahead: set[TokenTick] = set()
         self.to_archive: dict[TimeBucket, list[Tick]] = {}
-        self.minute_hours: set[int] = set()
+        self.hours_archived_by_minute: set[int] = set()
 
     def set_window_start(self, window_start: int) -> None:
         """Set the start of the recent window."""
@@ -159,7 +159,7 @@ class TokenState:
         time = self.newest[0]
         recent_start = time - time % MINUTE_MS - MINUTE_MS
         if recent_start > self.recent_start:
-            self.minute_hours.update(range(hour_of(self.recent_start), recent_start, HOUR_MS))
+            self.hours_archived_by_minute.update(range(hour_of(self.recent_start), recent_start, HOUR_MS))
             self._archive_before(recent_start)
 
     def _advance_window(self, window_start: int) -> None:
@@ -169,7 +169,7 @@ class TokenState:
         horizon = self.horizon
         for band in self.bands.values():
             band.drop_before(horizon)
-        self.minute_hours = {hour for hour in self.minute_hours if hour >= horizon}
+        self.hours_archived_by_minute = {hour for hour in self.hours_archived_by_minute if hour >= horizon}
 
     def _archive_before(self, time: int) -> None:
         self.recent_start = time
@@ -184,4 +184,4 @@ class TokenState:
 
     def _bucket_of(self, time: int) -> TimeBucket:
         hour = hour_of(time)
-        return TimeBucket.of_minute(time) if hour in self.minute_hours else TimeBucket(hour)
+        return TimeBucket.of_minute(time) if hour in self.hours_archived_by_minute else TimeBucket(hour)

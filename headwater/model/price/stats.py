@@ -81,7 +81,7 @@ class EvaluableState(Protocol):
     @property
     def horizon(self) -> int: ...
     @property
-    def minute_hours(self) -> Collection[int]: ...
+    def hours_archived_by_minute(self) -> Collection[int]: ...
     @property
     def to_archive(self) -> Mapping[TimeBucket, Sequence[Tick]]: ...
     @property
@@ -139,7 +139,7 @@ def base_buckets(state: EvaluableState, start: int, band_numbers: Collection[int
     """
     hour, minute = TimeBucket.of_minute(start)
     yield TimeBucket(hour)
-    if hour in state.minute_hours:
+    if hour in state.hours_archived_by_minute:
         minutes = [number for number in _minutes_with_ticks(state, hour, band_numbers) if number <= minute]
         # The ticks in the minute of `start` may all be after `start`.
         count = 2 if minutes[-1:] == [minute] else 1
@@ -158,7 +158,7 @@ def _first_rejected_buckets(state: EvaluableState, latest: Tick, rejected: Colle
         # The rejected ticks in the minute of the latest accepted tick may all be before this tick.
         count = 2 if TimeBucket(hour, minutes[0]) == bucket_of_latest else 1
         yield TimeBucket(hour)
-        if hour in state.minute_hours:
+        if hour in state.hours_archived_by_minute:
             yield from (TimeBucket(hour, number) for number in minutes[:count])
         if len(minutes) >= count:
             return

@@ -20,7 +20,9 @@ from headwater.model.price.stats import EvaluableBand, EvaluableState
 from headwater.model.price.tail import decode_tail
 
 _UNSIGNED = (1 << 64) - 1
-_NO_HEAD = Head(window_start=0, recent_start=0, minute_hours=set(), band_count=0, newest=None, ahead=[], bands_offset=0)
+_NO_HEAD = Head(
+    window_start=0, recent_start=0, hours_archived_by_minute=set(), band_count=0, newest=None, ahead=[], bands_offset=0
+)
 
 
 class StateView(NamedTuple):
@@ -29,7 +31,7 @@ class StateView(NamedTuple):
     newest: TokenTick | None
     recent_start: int
     horizon: int
-    minute_hours: set[int]
+    hours_archived_by_minute: set[int]
     bands: Mapping[int, EvaluableBand]
     to_archive: Mapping[TimeBucket, Sequence[Tick]] = MappingProxyType({})
 
@@ -217,7 +219,8 @@ class MergedBand:
 def merge_states(states: Sequence[EvaluableState]) -> EvaluableState:
     """Merge several states of a token for an evaluation.
 
-    The merged state has no minute_hours, so `needed_buckets` must be called with each of the states as `part`.
+    The merged state has no hours_archived_by_minute, so `needed_buckets` must be called with each of the states as
+    `part`.
     """
     parts = [state for state in states if state.newest is not None] or states[:1]
     if len(parts) == 1:
@@ -258,10 +261,14 @@ def view_with_ticks(data: bytes | None, ticks: Iterable[TokenTick], now: int) ->
         return state
     bands: Mapping[int, BandView] = _bands(data, head) if data else {}
     if not ticks:
-        return StateView(head.newest, head.recent_start, horizon_of(head.window_start), head.minute_hours, bands)
+        return StateView(
+            head.newest, head.recent_start, horizon_of(head.window_start), head.hours_archived_by_minute, bands
+        )
     newest = ticks[-1] if head.newest is None else max(head.newest, ticks[-1])
     horizon = horizon_of(window_start_of(newest[0]))
-    return StateView(newest, head.recent_start, horizon, head.minute_hours, _bands_with_tail(bands, ticks, horizon))
+    return StateView(
+        newest, head.recent_start, horizon, head.hours_archived_by_minute, _bands_with_tail(bands, ticks, horizon)
+    )
 
 
 def _bands(data: bytes, head: Head) -> dict[int, BandView]:

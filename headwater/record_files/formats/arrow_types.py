@@ -86,7 +86,7 @@ def cast_type(kind: Any, name: str) -> Any:
 
 def _is_supported(kind: Any) -> bool:
     types = import_pyarrow("Parquet").types
-    return any(getattr(types, predicate)(kind) for predicate in (*_CONVERTERS, "is_null"))
+    return any(getattr(types, predicate)(kind) for predicate in (*_CONVERTER_MAKERS, "is_null"))
 
 
 def converter(kind: Any, member: Member) -> Convert:
@@ -102,7 +102,7 @@ def _converter(kind: Any, member: Member) -> Convert:
     types = import_pyarrow("Parquet").types
     if types.is_dictionary(kind):
         return _converter(kind.value_type, member)
-    for is_kind, make in _CONVERTERS.items():
+    for is_kind, make in _CONVERTER_MAKERS.items():
         if getattr(types, is_kind)(kind):
             return make(kind, member)
     return _unchanged
@@ -112,21 +112,21 @@ def _unchanged(value: Any) -> Any:
     return value
 
 
-def _integer(_kind: Any, member: Member) -> Convert:
+def _integer_converter(_kind: Any, member: Member) -> Convert:
     if member.type == "boolean":
-        return _flag
+        return _as_boolean
     if member.is_time_text:
-        return _epoch_text(member)
+        return _epoch_converter(member)
     return str if member.type == "string" else _unchanged
 
 
-def _boolean(_kind: Any, member: Member) -> Convert:
+def _boolean_converter(_kind: Any, member: Member) -> Convert:
     if member.type == "string":
         return lambda value: "true" if value else "false"
     return int if member.type in ("integer", "number") else _unchanged
 
 
-def _flag(value: float) -> bool:
+def _as_boolean(value: float) -> bool:
     """Convert 0 and 1 to a boolean.
 
     Programs without nullable booleans write these numbers.
@@ -136,8 +136,8 @@ def _flag(value: float) -> bool:
     return value == 1
 
 
-def _text(_kind: Any, member: Member) -> Convert:
-    """Convert text to the JSON type of the stream's member.
+def _text_converter(_kind: Any, member: Member) -> Convert:
+    """Return the converter of text to the JSON type of the stream's member.
 
     Programs export wide integers and nested values as text.
     """
@@ -147,7 +147,7 @@ def _text(_kind: Any, member: Member) -> Convert:
     return lambda value: msgspec.Raw(parse(value)) if value else None
 
 
-def _decimal(_kind: Any, member: Member) -> Convert:
+def _decimal_converter(_kind: Any, member: Member) -> Convert:
     """Return the converter of decimals, which keeps all digits.
 
     Programs without wide integers write integers as decimals with a fraction of zeros, which is left out where the
@@ -166,19 +166,19 @@ def _decimal_text(value: Decimal) -> str:
     return text if fraction.strip("0") else whole
 
 
-def _binary(kind: Any, member: Member) -> Convert:
-    """Convert binary values to hex, or to text if they look like text.
+def _binary_converter(kind: Any, member: Member) -> Convert:
+    """Return the converter of binary values to hex, or to text if they look like text.
 
     Some programs store text without the UTF8 annotation. If the stream's member holds hex, arbitrary raw bytes are
     possible, so only ASCII text that begins with 0x counts as text.
     """
-    text = _text(kind, member)
+    convert_text = _text_converter(kind, member)
     holds_hex = isinstance(member.example, str) and member.example.startswith("0x")
 
     def convert(value: bytes) -> Any:
         is_text = _HEX_TEXT.fullmatch(value) if holds_hex else _PRINTABLE.fullmatch(value)
         if is_text:
-            return text(value.decode("ascii"))
+            return convert_text(value.decode("ascii"))
         if member.type not in (None, "string"):
             raise ValueError(f"the bytes are not the text of a value of the type {member.type}")
         return f"0x{value.hex()}"
@@ -186,13 +186,13 @@ def _binary(kind: Any, member: Member) -> Convert:
     return convert
 
 
-def _float(_kind: Any, member: Member) -> Convert:
-    """Convert floats; NaN and infinities become null.
+def _float_converter(_kind: Any, member: Member) -> Convert:
+    """Return the converter of floats, which converts NaN and infinities to null.
 
     Programs without nullable integers write integers as floats.
     """
-    as_text = _epoch_text(member) if member.is_time_text else _float_text
-    converters: Mapping[str | None, Convert] = {"integer": _as_integer, "string": as_text, "boolean": _flag}
+    as_text = _epoch_converter(member) if member.is_time_text else _float_text
+    converters: Mapping[str | None, Convert] = {"integer": _as_integer, "string": as_text, "boolean": _as_boolean}
     convert = converters.get(member.type, _unchanged)
     return lambda value: convert(value) if math.isfinite(value) else None
 
@@ -205,22 +205,25 @@ def _float_text(value: float) -> str:
     return str(int(value)) if value.is_integer() else format(Decimal(repr(value)), "f")
 
 
-def _timestamp(kind: Any, member: Member) -> Convert:
+def _timestamp_converter(kind: Any, member: Member) -> Convert:
     factor, example = 10**9 // _PER_SECOND[kind.unit], member.example
     if isinstance(example, int | float):
         nanoseconds_per_unit = 10**9 // units_per_second(example)
         return lambda value: value * factor // nanoseconds_per_unit
-    show = _utc_text(member)
+    show = _utc_formatter(member)
     return lambda value: show(value * factor)
 
 
-def _epoch_text(member: Member) -> Convert:
-    """Convert a number since the epoch, whose size tells its unit, to the text of a time."""
-    show = _utc_text(member)
+def _epoch_converter(member: Member) -> Convert:
+    """Return the converter of numbers since the epoch to the text of a time.
+
+    The size of a number tells its unit.
+    """
+    show = _utc_formatter(member)
     return lambda value: show(int(Decimal(repr(value)) * (10**9 // units_per_second(value))))
 
 
-def _utc_text(member: Member) -> Callable[[int], str]:
+def _utc_formatter(member: Member) -> Callable[[int], str]:
     """Return a function that formats nanoseconds since the epoch like the example.
 
     The text has the zone suffix of the example, and at least as many digits of the second.
@@ -247,26 +250,26 @@ def _time_text(nanoseconds: int, digits: int) -> str:
     return f"{text}.{fraction}" if fraction else text
 
 
-def _date(_kind: Any, _member: Member) -> Convert:
+def _date_converter(_kind: Any, _member: Member) -> Convert:
     return lambda value: value.isoformat()
 
 
-def _time_of_day(kind: Any, _member: Member) -> Convert:
+def _time_of_day_converter(kind: Any, _member: Member) -> Convert:
     factor = 10**9 // _PER_SECOND[kind.unit]
     return lambda value: _time_text(value * factor, 0).partition("T")[2]
 
 
-def _duration(_kind: Any, member: Member) -> Convert:
+def _duration_converter(_kind: Any, member: Member) -> Convert:
     return str if member.type == "string" else _unchanged
 
 
-def _list(kind: Any, member: Member) -> Convert:
+def _list_converter(kind: Any, member: Member) -> Convert:
     example = member.example[0] if isinstance(member.example, list) and member.example else None
     convert = converter(kind.value_type, Member.like(example))
     return lambda values: [convert(value) for value in values]
 
 
-def _struct(kind: Any, member: Member) -> Convert:
+def _struct_converter(kind: Any, member: Member) -> Convert:
     example = member.example if isinstance(member.example, dict) else {}
     members = [(field.name, converter(field.type, Member.like(example.get(field.name)))) for field in kind]
     return lambda value: {name: convert(value[name]) for name, convert in members}
@@ -276,14 +279,17 @@ _UNKNOWN_MEMBER: Final = Member(None, None)
 """The member for keys and values of a map, whose types the stream does not define."""
 
 
-def _map(kind: Any, _member: Member) -> Convert:
-    """Convert a map to an object if its keys are text, otherwise to a list of [key, value]."""
+def _map_converter(kind: Any, _member: Member) -> Convert:
+    """Return the converter of maps.
+
+    A map with text keys becomes an object, another map a list of [key, value].
+    """
     key, item = converter(kind.key_type, _UNKNOWN_MEMBER), converter(kind.item_type, _UNKNOWN_MEMBER)
-    make = _object if _is_text(kind.key_type) else list
+    make = _as_object if _is_text(kind.key_type) else list
     return lambda pairs: make([(key(name), item(value)) for name, value in pairs])
 
 
-def _object(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+def _as_object(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     """Return an object.
 
     Raises ValueError for a repeated key, because an object would lose a value.
@@ -323,29 +329,29 @@ _TARGET_TYPES: Final[Mapping[str, tuple[str, ...]]] = {
 """The JSON Schema types to which a column can be converted, by pyarrow's type predicate.
 
 A column of text can be converted to each type."""
-_CONVERTERS: Final[Mapping[str, Callable[[Any, Member], Convert]]] = {
-    "is_boolean": _boolean,
-    "is_integer": _integer,
-    "is_string": _text,
-    "is_large_string": _text,
-    "is_decimal": _decimal,
-    "is_binary": _binary,
-    "is_large_binary": _binary,
-    "is_fixed_size_binary": _binary,
-    "is_floating": _float,
-    "is_timestamp": _timestamp,
-    "is_date": _date,
-    "is_time": _time_of_day,
-    "is_duration": _duration,
-    "is_string_view": _text,
-    "is_binary_view": _binary,
-    "is_list_view": _list,
-    "is_large_list_view": _list,
-    "is_list": _list,
-    "is_large_list": _list,
-    "is_fixed_size_list": _list,
-    "is_map": _map,
-    "is_struct": _struct,
+_CONVERTER_MAKERS: Final[Mapping[str, Callable[[Any, Member], Convert]]] = {
+    "is_boolean": _boolean_converter,
+    "is_integer": _integer_converter,
+    "is_string": _text_converter,
+    "is_large_string": _text_converter,
+    "is_decimal": _decimal_converter,
+    "is_binary": _binary_converter,
+    "is_large_binary": _binary_converter,
+    "is_fixed_size_binary": _binary_converter,
+    "is_floating": _float_converter,
+    "is_timestamp": _timestamp_converter,
+    "is_date": _date_converter,
+    "is_time": _time_of_day_converter,
+    "is_duration": _duration_converter,
+    "is_string_view": _text_converter,
+    "is_binary_view": _binary_converter,
+    "is_list_view": _list_converter,
+    "is_large_list_view": _list_converter,
+    "is_list": _list_converter,
+    "is_large_list": _list_converter,
+    "is_fixed_size_list": _list_converter,
+    "is_map": _map_converter,
+    "is_struct": _struct_converter,
 }
 """The functions that make a converter, by the name of pyarrow's type predicate.
 

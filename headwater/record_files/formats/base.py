@@ -34,7 +34,7 @@ class Reader(Protocol):
 
     @property
     def number_unit(self) -> str:
-        """The unit that the numbers of records count from 1, which is `line` or `record`."""
+        """Whether the numbers of records count lines (`line`) or records (`record`), from 1."""
 
     def __iter__(self) -> Iterator[tuple[int, bytes]]:
         """Yield the number and the JSON of each record."""

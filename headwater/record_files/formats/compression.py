@@ -115,16 +115,29 @@ def decompressed(file: BufferedReader) -> BinaryIO:
     Raises SetupError when pyarrow is needed and not installed.
     """
     _skip_frames(file)
-    start = file.peek(_LONGEST_MAGIC)
+    start = _peek(file, _LONGEST_MAGIC)
     for magic, open_ in _OPENERS.items():
         if start.startswith(magic):
             return BufferedReader(DecompressedFile(open_(file)), BUFFER_BYTES)
     return file
 
 
+def _peek(file: BufferedReader, size: int) -> bytes:
+    """Return the next bytes of a file without reading them.
+
+    `BufferedReader.peek` returns only the rest of its buffer, which may be shorter.
+    """
+    if not file.seekable():
+        return file.peek(size)
+    position = file.tell()
+    start = file.read(size)
+    file.seek(position)
+    return start
+
+
 def _skip_frames(file: BufferedReader) -> None:
     """Skip the frames before the first frame with data."""
-    while _SKIPPABLE.match(file.peek(4)):
+    while _SKIPPABLE.match(_peek(file, 4)):
         size = int.from_bytes(file.read(8)[4:], "little")
         while size > 0 and (part := file.read(min(size, BUFFER_BYTES))):
             size -= len(part)

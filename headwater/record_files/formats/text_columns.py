@@ -51,12 +51,12 @@ def converter_of(type_: str | None) -> ToJson:
     return encode if type_ is None else _BY_TYPE[type_]
 
 
-def _integer(text: str) -> bytes:
+def _integer_json(text: str) -> bytes:
     """Convert an integer, and leave its digits unchanged.
 
     17.0 and 1.2e3 become integers, because many programs export integer columns in these forms.
     """
-    number = _number(text)
+    number = _number_json(text)
     if number.lstrip(b"-").isdigit():
         return number
     exact = Decimal(text)
@@ -65,26 +65,26 @@ def _integer(text: str) -> bytes:
     return number
 
 
-def _number(text: str) -> bytes:
+def _number_json(text: str) -> bytes:
     if not _NUMBER.fullmatch(text):
         raise ValueError(f"{quoted_excerpt(text)} is not a number")
     return text.encode()
 
 
-def _boolean(text: str) -> bytes:
+def _boolean_json(text: str) -> bytes:
     boolean = _BOOLEANS.get(text.lower())
     if boolean is None:
         raise ValueError(f"{quoted_excerpt(text)} is neither true nor false")
     return boolean
 
 
-def _list(text: str) -> bytes:
+def _list_json(text: str) -> bytes:
     """Convert a list in JSON, a PostgreSQL array, or members that are separated by commas.
 
     ethereum-etl writes `topics` with commas.
     """
     if text.startswith("["):
-        return _container(text, "[")
+        return _container_json(text, "[")
     if text.startswith("{"):
         return encode(_postgres_array(text))
     return encode([member.strip() for member in text.split(",")])
@@ -114,11 +114,11 @@ def _array_member(quoted: str | None, plain: str) -> str | None:
     return _ESCAPED.sub(r"\1", plain.strip() if quoted is None else quoted)
 
 
-def _object(text: str) -> bytes:
-    return _container(text, "{")
+def _object_json(text: str) -> bytes:
+    return _container_json(text, "{")
 
 
-def _container(text: str, start: str) -> bytes:
+def _container_json(text: str, start: str) -> bytes:
     if not text.startswith(start) or not _is_json(text):
         raise ValueError(f"{quoted_excerpt(text)} is not a JSON {'list' if start == '[' else 'object'}")
     return text.encode()
@@ -143,11 +143,11 @@ def quoted_excerpt(text: str) -> str:
 
 _BY_TYPE: Final[dict[str, ToJson]] = {
     "string": encode,
-    "boolean": _boolean,
-    "integer": _integer,
-    "number": _number,
-    "array": _list,
-    "object": _object,
+    "boolean": _boolean_json,
+    "integer": _integer_json,
+    "number": _number_json,
+    "array": _list_json,
+    "object": _object_json,
 }
 _TYPE_NAMES: Final[dict[type, str]] = {
     str: "string",

@@ -1,13 +1,13 @@
 // Defines `console` for scripts. Printed lines go to the worker's log; printing never fails a record.
-((realm) => {
+((handles) => {
   'use strict';
-  const { uncurry, isArray, provide, create, slice, indexOf, match, stringify, stringifySlowPath, NativeString, currentCall, headOf } = realm;
-  const { kindOf, lengthOf } = realm, { keys: keysOf, is, getPrototypeOf } = Object, { isView } = ArrayBuffer, isError = Error.isError;
+  const { uncurry, isArray, provide, create, slice, indexOf, match, stringify, stringifySlowPath, NativeString, currentCall, headOf } = handles;
+  const { kindOf, lengthOf } = handles, { keys: keysOf, is, getPrototypeOf } = Object, { isView } = ArrayBuffer, isError = Error.isError;
   const NativeError = Error, Bytes = Uint8Array, ObjectPrototype = Object.prototype, toNumber = Number, { parseInt, parseFloat } = Number;
   const bigText = uncurry(BigInt.prototype.toString), regexpText = uncurry(RegExp.prototype.toString), timeOf = uncurry(Date.prototype.getTime);
   const isoText = uncurry(Date.prototype.toISOString), sourceText = uncurry(Function.prototype.toString);
-  const mapEntries = uncurry(Map.prototype.entries), setValues = uncurry(Set.prototype.values), mapSize = realm.getter(Map.prototype, 'size');
-  const setSize = realm.getter(Set.prototype, 'size'), join = uncurry(Array.prototype.join), padEnd = uncurry(String.prototype.padEnd);
+  const mapEntries = uncurry(Map.prototype.entries), setValues = uncurry(Set.prototype.values), mapSize = handles.getter(Map.prototype, 'size');
+  const setSize = handles.getter(Set.prototype, 'size'), join = uncurry(Array.prototype.join), padEnd = uncurry(String.prototype.padEnd);
   const nextEntry = uncurry(getPrototypeOf(new Map().entries()).next), nextValue = uncurry(getPrototypeOf(new Set().values()).next);
   const valueOf = { __proto__: null };
   for (const Kind of [Boolean, Number, String, BigInt, Symbol]) valueOf[Kind.name] = uncurry(Kind.prototype.valueOf);
@@ -260,7 +260,7 @@
   const console = create(null);
   for (const name of keysOf(methods)) {
     const run = methods[name];
-    realm.replace(console, name, { [name](...values) { try { begin(); run(values); } catch { /* drop the line */ } } }[name]);
+    handles.replace(console, name, { [name](...values) { try { begin(); run(values); } catch { /* drop the line */ } } }[name]);
   }
   provide('console', console);
 });

@@ -4,8 +4,8 @@
 // `stripTypeScriptTypes` is null, except in a child that validates scripts before they are saved.
 import vm from 'node:vm';
 
-// The types of frames, which frames.py explains; and the flags of BATCH frames, which script_batch.py explains.
-const HELLO = 0, BATCH = 1, QUESTIONS = 2, RESULTS = 3, ANSWERS = 4, LOAD = 5, LOADED = 6, TRACE = 7;
+// The types of frames, which frames.py explains; and the flags of SEGMENT frames, which script_batch.py explains.
+const HELLO = 0, SEGMENT = 1, QUESTIONS = 2, RESULTS = 3, ANSWERS = 4, LOAD = 5, LOADED = 6, TRACE = 7;
 const LOAD_FAILED = 8, HARNESS_ERROR = 9, SYNC_QUESTION = 10, SYNC_ANSWER = 11, SUMMARY = 12, STRIP = 20, STRIPPED = 21;
 const TRACED = 1, ALONE = 2, INPUT_FROM_SCRIPT = 4, FEEDS_SCRIPT = 8, DRY_RUN = 16;
 // A script's number with this bit set is the number of its realm for dry runs (see dry_runs.py).
@@ -27,9 +27,9 @@ const evaluate = (compiled, context, options) => call(runInContext, compiled, co
 const REALM = compile(SOURCES.realm_setup), RECORDS = compile(SOURCES.records);
 const ADDITIONS = [SOURCES.stacks, SOURCES.builtin_class, SOURCES.web, SOURCES.console].map((text) => compile(text));
 // The harness calls into a realm through this object, a lexical binding in the script's realm. Its name can be neither
-// listed nor guessed. (The script's own entry point is `process` or `transform`.)
-const ENTRY_NAME = `h${secret}`, ENTRY = compile(`const ${ENTRY_NAME} = { __proto__: null, callback: null }; ${ENTRY_NAME}`);
-const CALL_ENTRY = compile(`${ENTRY_NAME}.callback()`);
+// listed nor guessed.
+const HOLDER_NAME = `h${secret}`, CALLBACK_HOLDER = compile(`const ${HOLDER_NAME} = { __proto__: null, callback: null }; ${HOLDER_NAME}`);
+const RUN_CALLBACK = compile(`${HOLDER_NAME}.callback()`);
 const FIND_SCRIPT = compile('typeof process === "function" ? process : typeof transform === "function" ? transform : undefined');
 
 const VALIDATES = stripTypeScriptTypes !== null;
@@ -120,8 +120,8 @@ const isTimeout = (error) => {
 };
 
 function runWithTimeout(realm, callback, ms) {
-  realm.entry.callback = callback;
-  try { return evaluate(CALL_ENTRY, realm.context, { timeout: ms }); } finally { realm.entry.callback = null; }
+  realm.callbackHolder.callback = callback;
+  try { return evaluate(RUN_CALLBACK, realm.context, { timeout: ms }); } finally { realm.callbackHolder.callback = null; }
 }
 
 function requireString(value) {
@@ -136,7 +136,7 @@ function newRealm() {
   const core = evaluate(RECORDS, context)(handles);
   core.connect(readPart, (start, lines) => writeText(results, writeText(results, start, lines), '\n'), askAndBlock);
   // mustBlock: whether `flow.contains` blocks until it has the true answer, because the script may keep state.
-  return { context, core, entry: evaluate(ENTRY, context), mustBlock: false };
+  return { context, core, callbackHolder: evaluate(CALLBACK_HOLDER, context), mustBlock: false };
 }
 
 const errorLine = (name, message, line = 0, column = 0) => `!${stringify(name)},${stringify(message)},${line},${column}`;
@@ -211,13 +211,13 @@ function handleStrip(length) {
   sendFrame(STRIPPED, stripped);
 }
 
-// ---- batches ----
+// ---- segments ----
 
-// batchFrame: the payload of the BATCH frame of the current batch, its length, and the byte offsets at which the parts of
-// the records begin.
-let realm = null, limitMs = 0, batchFrame = null;
-// awaitingAnswers: the batches that wait for answers, in the order of their questions. Another batch may run meanwhile.
-// freeBuffers: input buffers to use again.
+// segmentFrame: the payload of the current SEGMENT frame, its length, and the byte offsets at which the parts of the
+// records begin. A segment is a part of one of the parent's batches.
+let realm = null, limitMs = 0, segmentFrame = null;
+// awaitingAnswers: the segments that wait for answers, in the order of their questions. Another segment may run
+// meanwhile. freeBuffers: input buffers to use again.
 const awaitingAnswers = [], freeBuffers = [];
 
 const lineEnd = (bytes, length, from) => {
@@ -227,12 +227,12 @@ const lineEnd = (bytes, length, from) => {
 
 // Returns whole lines of about 64 KiB: a longer string would be allocated in V8's large-object space.
 function readPart(number) {
-  const { bytes, length, partStarts } = batchFrame, end = lineEnd(bytes, length, partStarts[number] + PART_BYTES);
+  const { bytes, length, partStarts } = segmentFrame, end = lineEnd(bytes, length, partStarts[number] + PART_BYTES);
   partStarts[number + 1] = end + 1;
   return decoder.decode(bytes.subarray(partStarts[number], end));
 }
 
-// Runs one pass of a batch: the first one, or a further one after answers. Sends the results or questions.
+// Runs one pass of a segment: the first one, or a further one after answers. Sends the results or questions.
 function runPass(callback) {
   let questions;
   try { questions = requireString(runWithTimeout(realm, callback, limitMs)); } catch (error) {
@@ -244,13 +244,13 @@ function runPass(callback) {
     return sendResults(realm.core.resultsEnd(), summary);
   }
   realm.core.suspend();
-  suspendBatch(questions, { keptResults: results.bytes.slice(0, realm.core.resultsEnd()), batchArguments: null });
+  suspendSegment(questions, { keptResults: results.bytes.slice(0, realm.core.resultsEnd()), segmentArguments: null });
 }
 
-// Sends questions, and sets the current batch aside until the answers arrive. keptResults: the results so far, or null
-// after a dry run; batchArguments: the arguments of `beginBatch` after a dry run, or null.
-function suspendBatch(questions, state) {
-  awaitingAnswers.push({ realm, limitMs, batchFrame, ...state });
+// Sends questions, and sets the current segment aside until the answers arrive. keptResults: the results so far, or
+// null after a dry run; segmentArguments: the arguments of `beginSegment` after a dry run, or null.
+function suspendSegment(questions, state) {
+  awaitingAnswers.push({ realm, limitMs, segmentFrame, ...state });
   incoming = freeBuffers.pop() ?? new Bytes(INITIAL_BUFFER_BYTES);
   sendFrame(QUESTIONS, questions);
 }
@@ -266,8 +266,8 @@ function askAndBlock(question) {
   return decoder.decode(syncAnswer.subarray(HEADER_BYTES, count));
 }
 
-// Returns the questions that a batch's records ask in the realm for dry runs. State that depends on assumed answers stays
-// in that realm.
+// Returns the questions that a segment's records ask in the realm for dry runs. State that depends on assumed answers
+// stays in that realm.
 function dryRun(dryRunRealm, { longIntegers, columns, flags }) {
   dryRunRealm.core.begin(longIntegers, columns, false, (flags & INPUT_FROM_SCRIPT) !== 0, (flags & FEEDS_SCRIPT) !== 0, false);
   try { return requireString(runWithTimeout(dryRunRealm, dryRunRealm.core.dryRun, DRY_RUN_LIMIT_MS)); } catch (error) {
@@ -276,36 +276,36 @@ function dryRun(dryRunRealm, { longIntegers, columns, flags }) {
   }
 }
 
-function beginBatch({ longIntegers, columns, flags }) {
+function beginSegment({ longIntegers, columns, flags }) {
   const isAlone = (flags & ALONE) !== 0, blocksForAnswers = isAlone || realm.mustBlock;
   realm.core.trace(flags & TRACED ? (row) => sendFrame(TRACE, '' + row) : null);
   realm.core.begin(longIntegers, columns, isAlone, (flags & INPUT_FROM_SCRIPT) !== 0, (flags & FEEDS_SCRIPT) !== 0, blocksForAnswers);
 }
 
-function handleBatch(length) {
+function handleSegment(length) {
   const flags = incoming[2], columnsEnd = lineEnd(incoming, length, 5);
   const longIntegersEnd = lineEnd(incoming, length, columnsEnd + 1);
   realm = realms.get(readUint16(0));
   limitMs = readUint16(3);
-  batchFrame = { bytes: incoming, length, partStarts: [longIntegersEnd + 1] };
-  const batchArguments = { flags, columns: readText(5, columnsEnd), longIntegers: readText(columnsEnd + 1, longIntegersEnd) };
+  segmentFrame = { bytes: incoming, length, partStarts: [longIntegersEnd + 1] };
+  const segmentArguments = { flags, columns: readText(5, columnsEnd), longIntegers: readText(columnsEnd + 1, longIntegersEnd) };
   if (flags & DRY_RUN) {
-    const questions = dryRun(realms.get(readUint16(0) + DRY_RUN_REALM_BIT), batchArguments);
-    if (questions) return suspendBatch(questions, { keptResults: null, batchArguments: { ...batchArguments, questions } });
+    const questions = dryRun(realms.get(readUint16(0) + DRY_RUN_REALM_BIT), segmentArguments);
+    if (questions) return suspendSegment(questions, { keptResults: null, segmentArguments: { ...segmentArguments, questions } });
   }
-  beginBatch(batchArguments);
+  beginSegment(segmentArguments);
   runPass(realm.core.pass);
 }
 
-// Continues the batch that has waited longest for its answers.
+// Continues the segment that has waited longest for its answers.
 function handleAnswers(length) {
-  const answers = readText(0, length), suspended = awaitingAnswers.shift(), { batchArguments } = suspended;
-  ({ realm, limitMs, batchFrame } = suspended);
+  const answers = readText(0, length), suspended = awaitingAnswers.shift(), { segmentArguments } = suspended;
+  ({ realm, limitMs, segmentFrame } = suspended);
   freeBuffers.push(incoming);
-  incoming = batchFrame.bytes;
-  if (batchArguments !== null) {
-    beginBatch(batchArguments);
-    realm.core.preloadAnswers(batchArguments.questions, answers);
+  incoming = segmentFrame.bytes;
+  if (segmentArguments !== null) {
+    beginSegment(segmentArguments);
+    realm.core.preloadAnswers(segmentArguments.questions, answers);
     return runPass(realm.core.pass);
   }
   results.bytes.set(suspended.keptResults);
@@ -317,7 +317,7 @@ function stackOf(error) {
   try { return call(sliceText, error.stack, 0, 1000); } catch { return 'unknown'; }
 }
 
-const HANDLERS = { __proto__: null, [BATCH]: handleBatch, [ANSWERS]: handleAnswers, [LOAD]: handleLoad, [SYNC_ANSWER]: () => {} };
+const HANDLERS = { __proto__: null, [SEGMENT]: handleSegment, [ANSWERS]: handleAnswers, [LOAD]: handleLoad, [SYNC_ANSWER]: () => {} };
 if (VALIDATES) {
   // At its first nested statement the stripper reads a file to find the end of its stack. After HELLO no file can be
   // opened.

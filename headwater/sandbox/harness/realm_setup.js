@@ -35,7 +35,7 @@
   // ---- time and random numbers ----
 
   // The state of the current call of the script, which records.js sets and all files read.
-  //   row: the index of the record, -1 between records; columns(): the columns of the batch, as runs of equal values;
+  //   row: the index of the record, -1 between records; columns(): the columns of the segment, as runs of equal values;
   //   seeded: whether the record has asked for a random number; lines: the printed lines, null for none;
   //   writing: how BigInt.prototype.toJSON serialises at present; marks: the number of marked BigInts in the current output;
   //   useSlowPath: whether to use `stringifySlowPath`.

@@ -1,5 +1,6 @@
-// Runs a script over batches of records in the script's realm: parses records, calls the script, writes its outputs, and
-// answers `flow.contains`. Evaluates to a function that takes the realm's handles and returns the functions for main.js.
+// Runs a script over segments of the parent's batches, in the script's realm: parses records, calls the script, writes
+// its outputs, and answers `flow.contains`. A row is the index of a record in its segment.
+// Evaluates to a function that takes the realm's handles and returns the functions for main.js.
 // `flow.contains` returns false for values whose answer is not known yet, and collects them. A pass runs all records whose
 // output is not final. After a pass, the parent is asked for all collected values at once, and the records that got a wrong
 // answer run again in the next pass. Only the answers to these records are kept: a map of all values would cost more than
@@ -7,11 +8,11 @@
 // When a record must run only once, the script blocks for each answer. So it does when it keeps state, which could depend
 // on an assumed answer, and when the record runs alone. A dry run in another realm finds beforehand the questions that a
 // script with state will probably ask.
-((realm) => {
+((handles) => {
   'use strict';
-  const { uncurry, isArray, parse, stringify, hidden, freeze, create, slice, indexOf, match, NativeString } = realm;
-  const { restoreLongIntegers, stringifyMarked, stringifySlowPath, parseMarked, noteCircularReference, beginCalls, asNative, SPACES } = realm;
-  const { wallClock, seal, currentCall, FROZEN } = realm;
+  const { uncurry, isArray, parse, stringify, hidden, freeze, create, slice, indexOf, match, NativeString } = handles;
+  const { restoreLongIntegers, stringifyMarked, stringifySlowPath, parseMarked, noteCircularReference, beginCalls, asNative, SPACES } = handles;
+  const { wallClock, seal, currentCall, FROZEN } = handles;
   const NativeArray = Array, Bytes = Uint8Array, NativeMap = Map, NativeTypeError = TypeError, { setPrototypeOf } = Object, { isView } = ArrayBuffer;
   const isError = Error.isError;
   const split = uncurry(String.prototype.split), tagOf = uncurry(Object.prototype.toString);
@@ -29,7 +30,7 @@
   const MAX_VALUE_UNITS = 2048, MAX_NAME_UNITS = 400;
   const MAX_OUTPUTS = 1000, MAX_OUTPUT_UNITS = 1000000, MAX_OUTPUTS_UNITS = 8000000;
   // A third of 32 MB: a UTF-16 unit takes up to three bytes. One record's outputs always fit.
-  const MAX_BATCH_UNITS = 11000000, MAX_ASKED_UNITS = 4000000, MAX_UNITS_BEFORE = MAX_BATCH_UNITS - MAX_OUTPUTS_UNITS;
+  const MAX_SEGMENT_UNITS = 11000000, MAX_ASKED_UNITS = 4000000, MAX_UNITS_BEFORE = MAX_SEGMENT_UNITS - MAX_OUTPUTS_UNITS;
   const MAX_LOG_LINES = 200, MAX_MESSAGE = 1024, MAX_NAME = 100;
   // The clock is read once for this many records, as long as they are quick.
   const SLOW_MS = 50, TIMED_TOGETHER = 8;
@@ -44,26 +45,26 @@
   const dictionary = () => setPrototypeOf(new NativeMap(), methods);
 
   let script = null, trace = null, readPart = null, writeLines = null, askSync = null;
-  // The current batch. Its text is read in parts. partFirstRows: the first row of each part; partLines: the lines of the
-  // current part, from the row `partFirstRow` to the row before `partEndRow`. longIntegerOffsets: for
-  // each row the offsets at which integers of 16 digits or more begin, or 0 when it has none.
+  // The current segment. Its text is read in parts. partFirstRows: the first row of each part; partLines: the lines of
+  // the current part, from the row `partFirstRow` to the row before `partEndRow`. longIntegerOffsets: for each row the
+  // offsets at which integers of 16 digits or more begin, or 0 when it has none.
   let partFirstRows = null, partNumber = 0, partLines = null, partFirstRow = 0, partEndRow = 0;
   let columns = null, longIntegerOffsets = null, slowRows = null, logs = null, datasets = null;
   // blocksForAnswers: whether `flow.contains` blocks until it has the true answer. outputUnits: the UTF-16 units of all
   // outputs. unfinishedRows: rows without a final output after MAX_PASSES.
   let rowCount = 0, blocksForAnswers = false, isDryRun = false, interrupted = false;
   let passCount = 0, passBegan = 0, outputUnits = 0, unfinishedRows = null;
-  // inputFromScript: whether another script wrote the records of the batch; feedsScript: whether the outputs go to another
-  // script; runsAlone: whether the batch is one record that is suspected.
+  // inputFromScript: whether another script wrote the records; feedsScript: whether the outputs go to another script;
+  // runsAlone: whether the segment is one record that is suspected.
   let inputFromScript = false, feedsScript = false, runsAlone = false, writeJson = stringify;
   const chooseWriter = () => { writeJson = feedsScript ? stringifyMarked : currentCall.useSlowPath ? stringifySlowPath : stringify; };
-  // The results of the current batch. flushedCount: the number of outputs in the frame RESULTS, which ends at `resultsEnd`;
-  // outputs: the other outputs.
+  // The results of the current segment. flushedCount: the number of outputs in the frame RESULTS, which ends at
+  // `resultsEnd`; outputs: the other outputs.
   let outputs = null, flushedCount = 0, resultsEnd = FRAME_HEADER_BYTES, loggedCount = 0;
   // The current pass. rowsToRun: its rows, or null for all; stoppedRows: the rows that run again whatever the answers are;
   // groupBegan: the clock before the records that are timed together, which begin at `timedUpTo`.
   let rowsToRun = null, stoppedRows = null, askedDatasets = null, askedUnits = 0, timedUpTo = 0, groupBegan = 0;
-  // Batches that wait for answers, a linked list from the oldest to the newest.
+  // Segments that wait for answers, a linked list from the oldest to the newest.
   let oldest = null, newest = null;
   // The current call. askedCount: the number of values that it asked for. forcedOutput: the output of this call, even if the
   // script catches STOP_SIGNAL; '' means that the call was stopped and the record has to run again.
@@ -328,7 +329,7 @@
       if (trace !== null) trace(row);
       const output = processRecord(row);
       if (isDryRun) { if (askedUnits > MAX_ASKED_UNITS) break; continue; }
-      if (!blocksForAnswers && row > 0 && (outputUnits + output.length > MAX_BATCH_UNITS || askedUnits > MAX_ASKED_UNITS)) {
+      if (!blocksForAnswers && row > 0 && (outputUnits + output.length > MAX_SEGMENT_UNITS || askedUnits > MAX_ASKED_UNITS)) {
         rowCount = row;
         break;
       }
@@ -392,8 +393,8 @@
   return {
     __proto__: null,
     setScript(f) { script = f; },
-    // readPartOfText(number): returns a part of the batch's text; writeLinesOfOutputs(start, lines): writes lines into the
-    // frame RESULTS and returns its end; askQuestion(question): blocks until the answer arrives, and returns it.
+    // readPartOfText(number): returns a part of the segment's text; writeLinesOfOutputs(start, lines): writes lines
+    // into the frame RESULTS and returns its end; askQuestion(question): blocks until the answer arrives, and returns it.
     connect(readPartOfText, writeLinesOfOutputs, askQuestion) {
       readPart = readPartOfText; writeLines = writeLinesOfOutputs; askSync = askQuestion;
     },
@@ -442,24 +443,24 @@
         for (let j = 0; j < values.length && answer !== '?'; j++) dataset.knownAnswers.set(values[j], answer[j]);
       }
     },
-    // Sets the current batch aside until its answers arrive.
+    // Sets the current segment aside until its answers arrive.
     suspend() {
-      const batch = {
+      const segment = {
         __proto__: null, partFirstRows, columns, longIntegerOffsets, slowRows, logs, outputs, flushedCount, resultsEnd, datasets,
         rowCount, interrupted, passCount, outputUnits, runsAlone, inputFromScript, feedsScript, rowsToRun, stoppedRows,
         askedDatasets, next: null,
       };
-      if (oldest === null) oldest = batch; else newest.next = batch;
-      newest = batch;
+      if (oldest === null) oldest = segment; else newest.next = segment;
+      newest = segment;
     },
-    // Makes the batch that was set aside first the current one again.
+    // Makes the segment that was set aside first the current one again.
     resume() {
-      const batch = oldest;
-      oldest = batch.next;
+      const segment = oldest;
+      oldest = segment.next;
       if (oldest === null) newest = null;
-      ({ partFirstRows, columns, longIntegerOffsets, slowRows, logs, outputs, flushedCount, resultsEnd, datasets } = batch);
-      ({ rowCount, interrupted, passCount, outputUnits, runsAlone, inputFromScript, feedsScript, rowsToRun } = batch);
-      ({ stoppedRows, askedDatasets } = batch);
+      ({ partFirstRows, columns, longIntegerOffsets, slowRows, logs, outputs, flushedCount, resultsEnd, datasets } = segment);
+      ({ rowCount, interrupted, passCount, outputUnits, runsAlone, inputFromScript, feedsScript, rowsToRun } = segment);
+      ({ stoppedRows, askedDatasets } = segment);
       blocksForAnswers = isDryRun = false; unfinishedRows = [];
       beginCalls(runsAlone);
       chooseWriter();

@@ -24,8 +24,8 @@ def short_lived_sandbox(*, jit: bool = False, for_validation: bool = False) -> I
 
     Blocks while MAX_CONCURRENT_VALIDATIONS others are open. Thread-safe.
 
-    With `for_validation`, the child strips TypeScript types, and rejects a script whose top
-    level reads the time or a random number.
+    With `for_validation`, the child strips TypeScript types, and rejects a script whose top level reads the time or a
+    random number.
     """
     with _slots, Sandbox(command=deno_command(jit=jit, for_validation=for_validation), spare=False) as sandbox:
         yield sandbox

@@ -13,7 +13,7 @@ from headwater.model.deployment import (
     DeploymentVersion,
     LogLine,
     Observation,
-    WorkerStatus,
+    ObservedWorker,
 )
 
 MAX_LOG_LINES = 1000
@@ -109,7 +109,7 @@ class DeploymentStore(Protocol):
         Phase ABSENT ends a deployment and deletes its passwords and log lines.
         """
 
-    def report_workers(self, workers: dict[str, Sequence[WorkerStatus]]) -> None:
+    def report_workers(self, workers: dict[str, Sequence[ObservedWorker]]) -> None:
         """Replace the states of the workers, by deployment id."""
 
     def write_logs(self, lines: Mapping[str, Sequence[LogLine]]) -> None:

@@ -47,7 +47,7 @@ class MetricStore(Protocol):
     def last_progress(self, deployment_id: str) -> float | None:
         """Return when a counted offset last advanced, in seconds since the epoch.
 
-        Returns None if no counted offset advanced in the last week.
+        Returns None when the time is unknown: no counted offset has advanced, or the metrics have expired.
         """
 
     def drop(self, deployment_id: str) -> None:

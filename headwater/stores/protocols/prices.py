@@ -39,8 +39,8 @@ class PriceWrite:
         states: New states by token. A new state includes the token's tail, which is deleted.
         archived: Archived ticks by token and time bucket.
         tails: By token, the bytes to append to the tail.
-        unsettled: The keys that have unsettled ticks after this write.
-        settled: The keys that have no unsettled ticks after this write.
+        unsettled: The keys to add to the partition's set of keys with unsettled ticks.
+        settled: The keys to remove from this set.
     """
 
     end: int

@@ -1,6 +1,6 @@
 """The protocols of the stores of sets.
 
-They cover the values of sets, lookups, sizes, and the list of unsaved sets.
+They cover the values of sets, lookups, sizes, and the list of pending sets.
 """
 
 from collections.abc import Iterable, Sequence
@@ -111,11 +111,11 @@ class SetCounts(Protocol):
         """Return the number of values of each set, in order."""
 
 
-class UnsavedSets(Protocol):
+class PendingSets(Protocol):
     """The list of filter sets whose values are written before their revision is saved.
 
     The controller's sweeper removes sets of this list that an interrupted save left behind, with
-    `stores.cleanup.remove_unsaved_sets`.
+    `stores.cleanup.remove_abandoned_sets`.
     """
 
     def add(self, set_ids: Iterable[SetId], now: datetime) -> None:

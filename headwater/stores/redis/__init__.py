@@ -8,6 +8,6 @@ They hold sets, dataset names, prices, metrics, token buckets and quota reservat
 {dm:ID}                  metrics of a deployment
 {rl:NAME}                a token bucket (rate limit)
 {headwater}:replaced     the list of the sets to sweep; see sets/layout.py
-headwater:drafts         the list of unsaved sets
+headwater:drafts         the list of pending sets
 headwater:reservations   quota reservations
 """

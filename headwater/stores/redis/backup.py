@@ -12,18 +12,18 @@ from typing import Any, Final
 import redis
 
 from headwater.errors import RedisUnavailable, SetupError
-from headwater.model.value_sets import SetId
+from headwater.model.value_sets import DATASET, FILTER_SET, SetId
 from headwater.stores.redis import reservations
 from headwater.stores.redis.chunks import chunks
 from headwater.stores.redis.client import Client
-from headwater.stores.redis.sets import unsaved_sets
+from headwater.stores.redis.sets import pending_sets
 from headwater.stores.redis.sets.layout import SetKeys
 from headwater.stores.redis.sets.set_store import RedisSetStore
 
 VALUES_PER_ENTRY: Final = 10_000
 KEYS_PER_ROUND_TRIP: Final = 500
 MAX_ATTEMPTS: Final = 20
-_SET_KINDS: Final = ("fs", "ds")
+_SET_KINDS: Final = (FILTER_SET, DATASET)
 _OTHER_KEYS: Final = ("{px*", "{dm:*", "{dn:*", "{headwater}:*")
 """Patterns of the keys of prices, metrics, dataset names, and the list of the sets to sweep."""
 _NOT_DUMPED: Final = ("{rl:*", reservations.KEY)
@@ -46,10 +46,10 @@ def dump(client: Client) -> Iterator[Entry]:
     The dump of a set contains each value that is a member during the whole read, and never mixes the values of two
     replacements. The ownership hashes of prices, which contain the positions, are read before the states. A state may
     contain ticks beyond its position; after a restore they are folded again, and a tick that is folded twice counts
-    once. The list of unsaved sets is read
-    before the sets, so that it contains a set whose configuration is saved meanwhile; the cleanup keeps saved sets.
+    once. The list of pending sets is read before the sets, so that it contains a set whose configuration is saved
+    meanwhile; the cleanup keeps saved sets.
     """
-    yield from _dump_keys(client, [unsaved_sets.KEY.encode()])
+    yield from _dump_keys(client, [pending_sets.KEY.encode()])
     for kind in _SET_KINDS:
         for set_id in sorted(_sets(client, kind), key=lambda set_id: set_id.id):
             yield from _dump_set(client, set_id)
@@ -115,7 +115,7 @@ def clear(client: Client) -> None:
 
 
 def _all_keys(client: Client) -> Iterator[bytes]:
-    for pattern in (*(f"{{{kind}:*" for kind in _SET_KINDS), *_OTHER_KEYS, unsaved_sets.KEY, *_NOT_DUMPED):
+    for pattern in (*(f"{{{kind}:*" for kind in _SET_KINDS), *_OTHER_KEYS, pending_sets.KEY, *_NOT_DUMPED):
         yield from client.scan(pattern)
 
 

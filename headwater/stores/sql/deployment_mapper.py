@@ -17,9 +17,9 @@ from headwater.model.deployment import (
     DeploymentProgress,
     DeploymentVersion,
     DesiredPhase,
+    ObservedWorker,
     Phase,
     Revision,
-    WorkerStatus,
     dead_letter_topic,
     output_topics,
 )
@@ -38,7 +38,7 @@ from headwater.stores.sql.tables import (
     worker_states,
 )
 
-_WORKER_STATES = TypeAdapter(tuple[WorkerStatus, ...])
+_WORKER_STATES = TypeAdapter(tuple[ObservedWorker, ...])
 
 _REPLACEMENT_STATES: dict[str, StrEnum] = {
     "desired": DesiredPhase.RUNNING,
@@ -206,7 +206,9 @@ class DeploymentMapper:
             connection.execute(delete(deployments).where(deployments.c.id.in_(ids)))
         return len(deleted)
 
-    def write_worker_states(self, connection: Connection, deployment_id: str, workers: Sequence[WorkerStatus]) -> None:
+    def write_worker_states(
+        self, connection: Connection, deployment_id: str, workers: Sequence[ObservedWorker]
+    ) -> None:
         """Replace the states of the workers of a deployment."""
         connection.execute(delete(worker_states).where(worker_states.c.deployment_id == deployment_id))
         if workers:
@@ -242,7 +244,7 @@ def _attributes(row: Row[Any]) -> dict[str, Any]:
     return {_ATTRIBUTES.get(name, name): value for name, value in row._asdict().items()}
 
 
-def read_workers(stored: str | None) -> tuple[WorkerStatus, ...] | None:
+def read_workers(stored: str | None) -> tuple[ObservedWorker, ...] | None:
     """Decode the stored states of workers; return None when they can't be read.
 
     The controller replaces the stored states with each change of a worker.

@@ -14,7 +14,7 @@ from headwater.model.deployment import (
     DeploymentVersion,
     LogLine,
     Observation,
-    WorkerStatus,
+    ObservedWorker,
 )
 from headwater.stores.sql import audit_changes, logs
 from headwater.stores.sql.audit import record
@@ -135,7 +135,7 @@ class SqlDeployments:
                     of_current = [item for item in observations if item.deployment_id == current.id]
                     self._mapper.write_observed(connection, reduce(rollout.apply_observation, of_current, current))
 
-    def report_workers(self, workers: dict[str, Sequence[WorkerStatus]]) -> None:
+    def report_workers(self, workers: dict[str, Sequence[ObservedWorker]]) -> None:
         with self._connections.writing() as connection:
             for ids in id_chunks(workers):
                 active = select(deployments.c.id).where(deployments.c.id.in_(ids), ACTIVE).order_by("id")

@@ -97,7 +97,7 @@ class SqlFlows:
             conditions.append((flows.c.created_at < after.created_at) | same_time)
         page = _SELECT_POSITIONS.where(*conditions).order_by(*NEWEST_FIRST).limit(limit)
         with self._connections.reading() as connection:
-            return [ListPosition(*row) for row in connection.execute(page)]
+            return [ListPosition(row.created_at, row.id, size=row.stored_bytes) for row in connection.execute(page)]
 
     def get_many(self, owner: str, config_ids: Collection[str]) -> Sequence[Flow]:
         has_owner = (flows.c.owner == owner) & (flows.c.deleted == false())

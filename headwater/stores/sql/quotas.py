@@ -90,7 +90,7 @@ class SqlQuotas:
 
     def sets(self, owner: str | None = None) -> Sequence[SetId]:
         is_flow_of_owner = belongs_to(flows.c.owner, owner)
-        current = select(flow_revisions.c.config_id, flow_revisions.c.filter_uids).where(
+        stored_revisions = select(flow_revisions.c.config_id, flow_revisions.c.filter_uids).where(
             flow_revisions.c.config_id == flows.c.id, is_flow_of_owner
         )
         removed = select(removed_filters.c.config_id, removed_filters.c.uid).where(
@@ -98,7 +98,7 @@ class SqlQuotas:
         )
         dataset_ids = select(datasets.c.id).where(belongs_to(datasets.c.owner, owner))
         with self._connections.reading() as connection:
-            rows = connection.execute(current)
+            rows = connection.execute(stored_revisions)
             filters = {filter_set_id(row.config_id, uid) for row in rows for uid in row.filter_uids.split()}
             filters.update(filter_set_id(*row) for row in connection.execute(removed))
             return [*filters, *map(dataset_set_id, connection.scalars(dataset_ids))]

@@ -191,8 +191,9 @@ deployment_revisions = Table(
     metadata,
     Column("deployment_id", ForeignKey("deployments.id", ondelete="CASCADE"), primary_key=True),
     Column("revision", Integer, primary_key=True),
+    # The stream that the revision reads, and the number at the end of the name of the consumer group that reads it; see
+    # model.rollout.RolloutHistoryEntry.
     Column("stream", String, nullable=False),
-    # The number at the end of the name of the consumer group; see model.rollout.RolloutHistoryEntry.
     Column("source_epoch", Integer, nullable=False),
     Column("retired", Boolean, nullable=False, server_default=false()),
     # When a deploy call requested this revision last, and the condition that its rollout reached.

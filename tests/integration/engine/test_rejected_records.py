@@ -61,7 +61,7 @@ class CopyingWorker:
         sinks, dead_letters = [KafkaSink("out", self.sink)], DeadLetters(self.dead, 1)
         if mode == "at_least_once":
             return AtLeastOnce(sinks, dead_letters, self._plain)
-        return ExactlyOnce(sinks, dead_letters, self._transactional, group_metadata=self.source.group_metadata)
+        return ExactlyOnce(sinks, dead_letters, self._transactional, transaction_group=self.source.transaction_group)
 
     def _plain(self, one_record_per_batch: bool) -> IdempotentKafkaProducer:
         self.made.append(one_record_per_batch)

@@ -66,7 +66,7 @@ def some_event(rng: Random) -> Entry:
     inputs = [some_input(rng, place) for place in range(rng.randint(0, 6))]
     for entry in rng.sample(inputs, min(len(inputs), rng.randint(0, MAX_INDEXED))):
         entry["indexed"] = True
-    return {"type": "event", "name": "Told", "inputs": inputs}
+    return {"type": "event", "name": "Paid", "inputs": inputs}
 
 
 def some_input(rng: Random, place: int, depth: int = 0) -> Entry:
@@ -213,7 +213,7 @@ def scattered(rng: Random) -> tuple[Entry, list[bytes], bytes]:
         entry["at"] = len(inputs) * 32 + len(tail)
         tail += encoded([entry], [some_value(rng, entry)])[32:]
     head = b"".join(word(entry.pop("at")) for entry in inputs)
-    return {"type": "event", "name": "Told", "inputs": inputs}, [], head + tail
+    return {"type": "event", "name": "Paid", "inputs": inputs}, [], head + tail
 
 
 def aliased(rng: Random) -> tuple[Entry, list[bytes], bytes]:
@@ -221,7 +221,7 @@ def aliased(rng: Random) -> tuple[Entry, list[bytes], bytes]:
     count, size = rng.randint(1, 60), rng.randint(0, 3_000)
     data = word(32) + word(count) + word(32 * count) * count + word(size) + b"a" * size
     inputs = [{"name": "same", "type": rng.choice(["bytes[]", "string[]"]), "indexed": False}]
-    return {"type": "event", "name": "Told", "inputs": inputs}, [], data
+    return {"type": "event", "name": "Paid", "inputs": inputs}, [], data
 
 
 # The comparison.

@@ -59,7 +59,7 @@ def probe(tmp_path: Path) -> DenoCommand:
 @pytest.mark.parametrize("for_validation", [False, True])
 def test_native_code_can_do_nothing_from_any_thread(probe: DenoCommand, for_validation: bool) -> None:
     child = SandboxedChild.start(replace(probe, for_validation=for_validation))
-    child.send(Kind.BATCH, b"")
+    child.send(Kind.SEGMENT, b"")
     found = answers(child)
     child.kill()
     for thread in ("main", "second"):
@@ -73,7 +73,7 @@ def test_native_code_can_do_nothing_from_any_thread(probe: DenoCommand, for_vali
 
 def test_with_the_jit_only_code_can_be_mapped_too(probe: DenoCommand) -> None:
     child = SandboxedChild.start(DenoCommand(probe.argv, DATA_BYTES, jit=True))
-    child.send(Kind.BATCH, b"")
+    child.send(Kind.SEGMENT, b"")
     found = answers(child)
     child.kill()
     code = {"map code", "map writable code", "make code", "pkey_mprotect"}

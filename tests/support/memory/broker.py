@@ -123,11 +123,11 @@ class MemoryClusterAdmin:
                     self.commits.pop(group, None)
             return not any(self.members[group] for group in groups)
 
-    def groups(self) -> frozenset[str]:
+    def groups(self) -> Mapping[str, bool]:
         """See base.ClusterAdmin."""
         with self._lock:
             self._check()
-            return frozenset(self._groups())
+            return {group: self.members[group] > 0 for group in self._groups()}
 
     def inventory(self) -> Inventory:
         """See base.ClusterAdmin."""

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from headwater.errors import OrchestratorUnavailable
-from headwater.model.deployment import LogLine, Status, WorkerStatus
+from headwater.model.deployment import LogLine, ObservedWorker, Status
 from headwater.model.worker_protocol import Heartbeat, WorkerSnapshot
 from headwater.model.worker_spec import WorkerSet
 
@@ -28,7 +28,7 @@ class MemoryOrchestrator:
         self._ready: set[str] = set()
         self._closed = False
         self.current_failure = ""
-        self._shown: dict[tuple[str, str, bool, int], tuple[WorkerStatus, ...]] = {}
+        self._shown: dict[tuple[str, str, bool, int], tuple[ObservedWorker, ...]] = {}
         self._started_at: dict[tuple[str, str], datetime] = {}
         self.heartbeats: dict[str, Heartbeat] = {}
         self.deaths: Counter[tuple[str, str]] = Counter()
@@ -68,15 +68,15 @@ class MemoryOrchestrator:
         self._ready.discard(deployment_id)
         return True
 
-    def status(self, deployment_id: str) -> Sequence[WorkerStatus]:
+    def status(self, deployment_id: str) -> Sequence[ObservedWorker]:
         self._check_open()
         return self._statuses(self._sets.get(deployment_id), ready=deployment_id in self._ready)
 
-    def successors(self, deployment_id: str) -> Sequence[WorkerStatus]:
+    def successors(self, deployment_id: str) -> Sequence[ObservedWorker]:
         self._check_open()
         return self._statuses(self._next.get(deployment_id), ready=False)
 
-    def _statuses(self, wanted: WorkerSet | None, *, ready: bool) -> Sequence[WorkerStatus]:
+    def _statuses(self, wanted: WorkerSet | None, *, ready: bool) -> Sequence[ObservedWorker]:
         if wanted is None:
             return []
         shown = (wanted.deployment_id, wanted.spec_hash, ready, self.deaths[wanted.deployment_id, wanted.spec_hash])
@@ -84,8 +84,8 @@ class MemoryOrchestrator:
             self._shown[shown] = tuple(self._status(wanted, slot, ready=ready) for slot in range(wanted.slots))
         return self._shown[shown]
 
-    def _status(self, wanted: WorkerSet, slot: int, *, ready: bool) -> WorkerStatus:
-        return WorkerStatus(
+    def _status(self, wanted: WorkerSet, slot: int, *, ready: bool) -> ObservedWorker:
+        return ObservedWorker(
             name=f"{wanted.deployment_id}-{slot}",
             status=Status.RUNNING if ready else Status.PENDING,
             is_ready=ready,

@@ -20,15 +20,15 @@ from headwater.stores.redis.sets import value_encoding
 class _Set:
     """A set with the position of each value.
 
-    hash_key and version are kept when the values are replaced.
+    The seed and the version are kept when the values are replaced.
     """
 
     values: dict[str, int] = field(default_factory=dict)
     version: int = 0
-    hash_key: int = field(default_factory=lambda: secrets.randbits(64))
+    hash_seed: int = field(default_factory=lambda: secrets.randbits(64))
 
     def position(self, value: str) -> int:
-        [hash_] = value_encoding.hashes([value_encoding.encode(value)], self.hash_key)
+        [hash_] = value_encoding.hashes([value_encoding.encode(value)], self.hash_seed)
         return hash_ >> (value_encoding.HASH_BITS - value_encoding.POSITION_BITS)
 
     def written(self, changed: int) -> SetWriteResult:
@@ -105,23 +105,23 @@ class MemorySetStore:
         """Do nothing: an interrupted replacement leaves nothing behind."""
 
 
-class MemoryUnsavedSets:
-    """UnsavedSets of one process."""
+class MemoryPendingSets:
+    """PendingSets of one process."""
 
     def __init__(self) -> None:
         self._added_at: dict[SetId, datetime] = {}
 
     def add(self, set_ids: Iterable[SetId], now: datetime) -> None:
-        """See UnsavedSets."""
+        """See PendingSets."""
         self._added_at |= dict.fromkeys(set_ids, now)
 
     def remove(self, set_ids: Iterable[SetId]) -> None:
-        """See UnsavedSets."""
+        """See PendingSets."""
         for set_id in set_ids:
             self._added_at.pop(set_id, None)
 
     def added_before(self, time: datetime) -> Sequence[SetId]:
-        """See UnsavedSets."""
+        """See PendingSets."""
         return [set_id for set_id, added_at in self._added_at.items() if added_at < time]
 
 

@@ -73,9 +73,7 @@ class MemoryProducer:
         self.produce(OutputBatch.of(topic, [value], [key], [partition], [0]))
 
     def is_queue_full(self) -> bool:
-        if len(self._queue) > self._max_queued:
-            self.deliver(len(self._queue) - self._max_queued)
-        return False
+        return len(self._queue) > self._max_queued
 
     def outstanding(self) -> int:
         return len(self._queue)
@@ -143,13 +141,13 @@ class MemoryTransactionalProducer:
     def drop_partitions(self, partitions: Collection[int]) -> None:
         self._pending = [outputs.without_sources(partitions) for outputs in self._pending]
 
-    def commit(self, positions: Mapping[int, int], group_metadata: Callable[[], object]) -> None:
+    def commit(self, positions: Mapping[int, int], transaction_group: Callable[[], object]) -> None:
         rows, self._pending = [row for outputs in self._pending for row in _produced(outputs)], []
         if self._epoch != self._topics.epochs[self._id]:
             raise DeliveryFailed("Another producer took over the transactional id.")
         if any(row.topic not in self._topics.records for row in rows):
             raise DeliveryFailed("A topic does not exist.")
-        if positions and not cast("MemoryGroupMember", group_metadata()).store(positions):
+        if positions and not cast("MemoryGroupMember", transaction_group()).store(positions):
             raise DeliveryFailed("The positions belong to another worker now.")
         for row in rows:
             self._topics.records[row.topic].append(row)

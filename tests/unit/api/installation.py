@@ -49,7 +49,7 @@ from tests.support.memory.broker import MemoryClusterAdmin
 from tests.support.memory.metrics import MemoryMetrics
 from tests.support.memory.prices import MemoryPrices
 from tests.support.memory.redrives import MemoryRedriveOutcomes
-from tests.support.memory.sets import MemoryDatasetNames, MemoryReservations, MemorySetStore, MemoryUnsavedSets
+from tests.support.memory.sets import MemoryDatasetNames, MemoryPendingSets, MemoryReservations, MemorySetStore
 from tests.support.memory.topic_history import MemoryTopicHistory
 from tests.support.sql import fresh_database
 
@@ -301,7 +301,7 @@ class Installation:
             keys=self.keys,
             idempotency=IdempotencyService(self.database.idempotency, self.clock),
             flows=Flows(
-                FlowStores(flows, self.database.revisions, sets, MemoryUnsavedSets()),
+                FlowStores(flows, self.database.revisions, sets, MemoryPendingSets()),
                 checker,
                 self.clock,
                 new_id,
@@ -353,7 +353,7 @@ class Installation:
     @contextlib.contextmanager
     def _open_context(self, owner: str, sets: SetLookup) -> Iterator[TransformContext]:
         with self.open_sandbox() if self.open_sandbox else contextlib.nullcontext() as sandbox:
-            yield TransformContext("", owner, sets, self.names, False, print, sandbox)
+            yield TransformContext("", owner, sets, self.names, sandbox)
 
     @contextlib.contextmanager
     def serving(self, **changes: Any) -> Iterator["Installation"]:

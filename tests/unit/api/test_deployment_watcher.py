@@ -132,13 +132,13 @@ async def wait_while_polls_fail(failures: int) -> tuple[list[str], str, str]:
             await watcher.wait_until(CONFIG_ID, lambda _: True, 20, "In progress.")
         except DatabaseUnavailable as error:
             errors.append(error.detail)
-        before = watcher.loop.error
+        before = watcher.poll_health.error
         with anyio.fail_after(30):
-            while watcher.loop.error:  # noqa: ASYNC110  # also when nobody waits
+            while watcher.poll_health.error:  # noqa: ASYNC110  # also when nobody waits
                 await anyio.sleep(0.01)
             await watcher.wait_until(CONFIG_ID, lambda _: True, 20, "In progress.")
         tasks.cancel_scope.cancel()
-    return errors, before, watcher.loop.error
+    return errors, before, watcher.poll_health.error
 
 
 def test_an_unexpected_error_ends_no_watcher(portal: BlockingPortal) -> None:

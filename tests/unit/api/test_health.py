@@ -64,7 +64,7 @@ class TestReadyz:
 
     def test_a_loop_that_fails_is_named_until_it_works(self) -> None:
         with installation(probes={"database": lambda: None}) as headwater:
-            loop = headwater.api.state.watcher.loop
+            loop = headwater.api.state.watcher.poll_health
             loop.on_error(ZeroDivisionError())
             body = headwater.nobody().problem(headwater.nobody().get("/readyz"), 503, "not-ready")
             assert body["dependencies"] == {"database": "ok", "watching deployments": "unavailable"}

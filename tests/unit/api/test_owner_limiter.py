@@ -6,7 +6,7 @@ import anyio
 from anyio import to_thread
 from anyio.from_thread import BlockingPortal
 
-from headwater.api.owner_limiter import MAX_CONCURRENT_CHECKS, MAX_CONCURRENT_CHECKS_PER_OWNER, OwnerLimiter
+from headwater.api.owner_limiter import MAX_CONCURRENT_COMPILES, MAX_CONCURRENT_COMPILES_PER_OWNER, OwnerLimiter
 
 
 class Slow:
@@ -28,13 +28,13 @@ async def owners_share(limiter: OwnerLimiter) -> None:
         async with anyio.create_task_group() as tasks:
             for _ in range(8):
                 tasks.start_soon(limiter.run, "alice", slow)
-            for _ in range(MAX_CONCURRENT_CHECKS_PER_OWNER):
+            for _ in range(MAX_CONCURRENT_COMPILES_PER_OWNER):
                 await to_thread.run_sync(slow.started.acquire)
             assert await limiter.run("bob", lambda: "bob's") == "bob's"
             assert not slow.started.acquire(blocking=False)
             for owner in ("bob", "carol"):
                 tasks.start_soon(limiter.run, owner, others)
-            for _ in range(MAX_CONCURRENT_CHECKS - MAX_CONCURRENT_CHECKS_PER_OWNER):
+            for _ in range(MAX_CONCURRENT_COMPILES - MAX_CONCURRENT_COMPILES_PER_OWNER):
                 await to_thread.run_sync(others.started.acquire)
             slow.over.set()
             others.over.set()
@@ -44,6 +44,6 @@ async def owners_share(limiter: OwnerLimiter) -> None:
 
 
 def test_one_owner_gets_only_a_share_of_the_threads(portal: BlockingPortal) -> None:
-    limiter = OwnerLimiter(MAX_CONCURRENT_CHECKS, MAX_CONCURRENT_CHECKS_PER_OWNER)
+    limiter = OwnerLimiter(MAX_CONCURRENT_COMPILES, MAX_CONCURRENT_COMPILES_PER_OWNER)
     portal.call(owners_share, limiter)
     assert not limiter._limiters

@@ -16,10 +16,10 @@ from headwater.ingest.evm.abi import event_of_text
 from headwater.settings import Settings
 
 ADDRESS = "0x" + "Ab" * 20
-TOLD = event_of_text("Told(address who, uint256 indexed much)")
+PAID = event_of_text("Paid(address who, uint256 indexed much)")
 FRAGMENT = {
     "type": "event",
-    "name": "Told",
+    "name": "Paid",
     "anonymous": False,
     "inputs": [
         {"name": "who", "type": "address", "indexed": False, "internalType": "contract Who"},
@@ -27,13 +27,13 @@ FRAGMENT = {
     ],
 }
 FUNCTION = {"type": "function", "name": "tell", "inputs": [], "outputs": []}
-HUMAN_READABLE = "event Told(address who, uint indexed much)"
+HUMAN_READABLE = "event Paid(address who, uint indexed much)"
 CONTRACT = {"abi": [FUNCTION, FRAGMENT], "evm": {"bytecode": {"object": "60"}}}
 FORMS: dict[str, Any] = {
     "abi.json": [FUNCTION, FRAGMENT],
     "artifact.json": {"contractName": "Teller", "abi": [FUNCTION, FRAGMENT], "bytecode": "0x"},
     "one.json": FRAGMENT,
-    "wrapped.json": [{"topic0": TOLD.topic0, "abi": FRAGMENT}],
+    "wrapped.json": [{"topic0": PAID.topic0, "abi": FRAGMENT}],
     "explorer.json": {"status": "1", "message": "OK", "result": json.dumps([FUNCTION, FRAGMENT])},
     "explorer_source.json": {"status": "1", "result": [{"SourceCode": "", "ABI": json.dumps([FRAGMENT])}]},
     "human_readable.json": ["constructor(address owner)", "function tell() view returns (uint256)", HUMAN_READABLE],
@@ -52,7 +52,7 @@ def settings(tmp_path: Path) -> Settings:
 
 
 def candidates(settings: Settings, address: str = "0x") -> list[str]:
-    return [event.params[0].name for event in load_abis(settings).candidates(address, TOLD.topic0, 2)]
+    return [event.params[0].name for event in load_abis(settings).candidates(address, PAID.topic0, 2)]
 
 
 @pytest.mark.parametrize("name", FORMS)
@@ -79,7 +79,7 @@ def test_lines_of_a_human_readable_abi_are_read(settings: Settings, tmp_path: Pa
 def test_lines_of_fragments_are_read(settings: Settings, tmp_path: Path) -> None:
     file = tmp_path / "lines.jsonl.gz"
     other = {**FRAGMENT, "name": "Asked"}
-    lines = [{"abi": FRAGMENT, "topic0": TOLD.topic0}, other, {"abi": [FUNCTION]}]
+    lines = [{"abi": FRAGMENT, "topic0": PAID.topic0}, other, {"abi": [FUNCTION]}]
     file.write_bytes(gzip.compress("\n".join(map(json.dumps, lines)).encode()))
     assert import_abis(settings, [file]) == (2, 2)
 
@@ -160,18 +160,18 @@ def test_the_command_says_which_names_stay(settings: Settings, tmp_path: Path) -
             "an explorer's error response without an ABI: Contract source code not verified",
         ),
         ("[" * 100_000, "nested too deep"),
-        ('["event Told"]', "'event Told' is not an event"),
-        ('["event Told(address indexed who much)"]', "'address indexed who much' is not a parameter"),
-        ('["event Told(IERC20 token)"]', "'IERC20' is not an ABI type"),
-        ('["event Told(uint8[][][][][][][][][][][][][][][][][] deep)"]', "nested in each other more than 16 times"),
+        ('["event Paid"]', "'event Paid' is not an event"),
+        ('["event Paid(address indexed who much)"]', "'address indexed who much' is not a parameter"),
+        ('["event Paid(IERC20 token)"]', "'IERC20' is not an ABI type"),
+        ('["event Paid(uint8[][][][][][][][][][][][][][][][][] deep)"]', "nested in each other more than 16 times"),
         (json.dumps([FUNCTION]), "holds no events"),
         ("neither\nnor", "neither JSON nor JSON lines"),
-        (json.dumps([{"type": "event", "name": "Told"}]), "lacks a member"),
-        (json.dumps([{"type": "event", "name": "Told", "inputs": [{"type": "uint 8"}]}]), "'uint 8' is not an ABI"),
+        (json.dumps([{"type": "event", "name": "Paid"}]), "lacks a member"),
+        (json.dumps([{"type": "event", "name": "Paid", "inputs": [{"type": "uint 8"}]}]), "'uint 8' is not an ABI"),
         *[
             (
-                json.dumps([{"type": "event", "name": "Told", "inputs": [{"type": kind}]}]),
-                "The event Told: .* is not an ABI type",
+                json.dumps([{"type": "event", "name": "Paid", "inputs": [{"type": kind}]}]),
+                "The event Paid: .* is not an ABI type",
             )
             for kind in ("uint256[0]", "string[0]", "bytes0[]", "uint0[]", "bytes33", "uint7", "foo")
         ],

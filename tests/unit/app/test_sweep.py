@@ -7,6 +7,7 @@ from headwater.app.sweep import UnknownResources
 from headwater.controller.deployment_resources import resources
 from headwater.controller.sources import Sources
 from headwater.errors import SetupError
+from headwater.model.access import KafkaAccess
 from headwater.model.binding import Bindings, KafkaTopic
 from tests.support.memory.broker import MemoryClusterAdmin
 from tests.support.sql import fresh_database
@@ -18,12 +19,16 @@ class World:
 
     def __init__(self) -> None:
         self.broker, self.database = MemoryClusterAdmin(), fresh_database()
+        self.other_cluster = MemoryClusterAdmin()
         known = deployment()
         self.broker.ensure(resources(known, known.desired_revision_record, KafkaTopic(TOPIC), 4))
 
     def look(self) -> UnknownResources:
         sources = Sources(
-            bindings=Bindings(), broker=self.broker, active_deployments=self.database.deployments.list_active
+            bindings=Bindings(),
+            broker=self.broker,
+            active_deployments=self.database.deployments.list_active,
+            clusters={KafkaAccess(bootstrap_servers="127.0.0.1:9"): self.other_cluster},
         )
         return UnknownResources(self.broker, sources, self.database.deployments)
 
@@ -56,9 +61,10 @@ def test_an_unlisted_id_is_rejected() -> None:
     assert list(world.database.deployments.ended_among([DEPLOYMENT])) == []
 
 
-def test_resources_of_another_installation_are_removed_only_by_name() -> None:
+@pytest.mark.parametrize("cluster", ["broker", "other_cluster"])
+def test_resources_of_another_installation_are_removed_only_by_name(cluster: str) -> None:
     world = World()
-    world.broker.members[f"wrk-{DEPLOYMENT}.1"] = 1
+    getattr(world, cluster).members[f"wrk-{DEPLOYMENT}.1"] = 1
     with pytest.raises(SetupError, match="another installation"):
         world.look().record_as_ended([])
     assert list(world.database.deployments.ended_among([DEPLOYMENT])) == []

@@ -7,8 +7,9 @@ from confluent_kafka import KafkaError, KafkaException
 
 from headwater.brokers.client_errors import ClientErrors
 from headwater.brokers.client_settings import consumer_settings
-from headwater.brokers.consumer import NO_OFFSET, LibrdkafkaConsumer
+from headwater.brokers.consumer import NO_OFFSET, LibrdkafkaConsumer, Rebalance
 from headwater.model.access import KafkaAccess
+from headwater.native.ffi import NULL, native_library
 from headwater.native.librdkafka import ClientEvent, EventKind, PartitionOffset
 
 ACCESS = KafkaAccess(bootstrap_servers="127.0.0.1:1", security_protocol="PLAINTEXT")
@@ -22,6 +23,13 @@ class Consumer(LibrdkafkaConsumer):
 
     def add_event(self, event: ClientEvent) -> None:
         self._handle_event(event)
+
+    def call_back_commit(self) -> None:
+        native_library().kafka_on_commit(self._client, KafkaError._NO_OFFSET, NULL, self._events.struct)
+
+    def call_back_rebalance(self, code: int, partitions: Iterable[int]) -> None:
+        with self._partition_list(partitions) as changed:
+            native_library().kafka_on_rebalance(self._client, code, changed.struct, self._events.struct)
 
     def unassign(self, partitions: Iterable[int]) -> None:
         raise KafkaException(KafkaError(KafkaError._STATE))
@@ -45,3 +53,11 @@ def test_a_commit_of_nothing_has_not_failed(consumer: Consumer) -> None:
     partitions = [PartitionOffset(0, NO_OFFSET)]
     consumer.add_event(ClientEvent(EventKind.COMMIT, KafkaError._NO_OFFSET, "", partitions, lost=False))
     assert consumer.take_commit_failures() == []
+
+
+def test_a_rebalance_arrives_although_the_queue_of_events_is_full(consumer: Consumer) -> None:
+    for _ in range(300):
+        consumer.call_back_commit()
+    consumer.call_back_rebalance(KafkaError._REVOKE_PARTITIONS, [3])
+    consumer.fetch(1, 1, 0)
+    assert consumer.take_rebalances() == [Rebalance(is_assignment=False, lost=False, partitions=[3])]

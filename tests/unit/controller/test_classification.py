@@ -35,7 +35,10 @@ def found(*deployments: str, topics: frozenset[str] = frozenset({OUT, DLQ})) -> 
         groups=frozenset(f"{user}.main" for user in users) | {"somebody's"},
     )
     return ExistingResources(
-        inventory, external=frozenset(f"wrk-{each}.1" for each in deployments), worker_sets=frozenset(deployments)
+        inventory,
+        external_groups={f"wrk-{each}.1": False for each in deployments},
+        subscriptions=frozenset(f"wrk-{each}.2" for each in deployments),
+        worker_sets=frozenset(deployments),
     )
 
 
@@ -157,4 +160,8 @@ class TestConfirming:
         seen = found(D, OTHER_D)
         busy = replace(seen.inventory, busy_groups=frozenset({f"wrk-{D}.main", f"dep-{OTHER_D}.main"}))
         seen = replace(seen, inventory=busy)
+        assert active_unknown_deployments(seen, classify(seen, NOTHING).unknown) == {D}
+
+    def test_workers_that_read_another_cluster_are_reported(self) -> None:
+        seen = replace(found(D, OTHER_D), external_groups={f"wrk-{D}.1": True, f"wrk-{OTHER_D}.1": False})
         assert active_unknown_deployments(seen, classify(seen, NOTHING).unknown) == {D}

@@ -343,6 +343,21 @@ class TestLeadership:
             world.run()
         world.controller.run(threading.Event())
 
+    def test_a_change_is_read_again_at_once_after_the_database_failed(
+        self, world: World, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def away(*_: object) -> None:
+            raise DatabaseUnavailable("The database does not answer.")
+
+        world.run()
+        world.deploy()
+        with monkeypatch.context() as patch:
+            patch.setattr(world.database.deployments, "list_active", away)
+            with pytest.raises(DatabaseUnavailable):
+                world.controller.tick()
+        world.run(ticks=2)
+        assert world.orchestrator.running_deployments() == {DEPLOYMENT}
+
     def test_a_controller_without_a_lease_stops_acting_and_leaves_workers_running(
         self, world: World, monkeypatch: pytest.MonkeyPatch
     ) -> None:

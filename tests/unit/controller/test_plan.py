@@ -39,7 +39,7 @@ from headwater.controller.plan import (
 )
 from headwater.model.access import KafkaAccess
 from headwater.model.binding import KafkaTopic
-from headwater.model.deployment import Condition, Deployment, DesiredPhase, Phase, Revision, Status, WorkerStatus
+from headwater.model.deployment import Condition, Deployment, DesiredPhase, ObservedWorker, Phase, Revision, Status
 from headwater.model.rollout import apply_observation
 from headwater.model.worker_spec import WorkerSet
 from tests.unit.controller.world import TOPIC, deployment
@@ -82,8 +82,8 @@ def desired(of: Deployment) -> DesiredState:
     return DesiredState(of, target, candidate(of, fallback_of(of)), candidate(of, predecessor_of(of)))
 
 
-def status(of: WorkerSet, *, ready: bool = True, deaths: int = 0, waits: bool = False) -> WorkerStatus:
-    return WorkerStatus(
+def status(of: WorkerSet, *, ready: bool = True, deaths: int = 0, waits: bool = False) -> ObservedWorker:
+    return ObservedWorker(
         name="w",
         status=Status.RUNNING,
         is_ready=ready,

@@ -6,13 +6,13 @@ import pytest
 
 from headwater.controller.flow_locks import FlowLocks
 from headwater.controller.sources import Sources
-from headwater.controller.sweeper import REPLACED_REVISION_KEPT_FOR, UNSAVED_AFTER, Sweeper
+from headwater.controller.sweeper import ABANDONED_AFTER, REPLACED_REVISION_KEPT_FOR, Sweeper
 from headwater.model.binding import Bindings
 from headwater.model.deployment import Phase
 from headwater.model.value_sets import filter_set_id
 from tests.support.memory.broker import MemoryClusterAdmin
 from tests.support.memory.orchestrator import MemoryOrchestrator
-from tests.support.memory.sets import MemoryDatasetNames, MemorySetStore, MemoryUnsavedSets
+from tests.support.memory.sets import MemoryDatasetNames, MemoryPendingSets, MemorySetStore
 from tests.support.sql import OWNER, T0, a_config, a_deployment, a_flow, fresh_database, next_revision, seen
 
 FILTER = {"uid": "t1", "type": "redis_set_filter", "filter_expr": "root = this.a"}
@@ -21,7 +21,7 @@ FILTER = {"uid": "t1", "type": "redis_set_filter", "filter_expr": "root = this.a
 class World:
     def __init__(self) -> None:
         self.now = T0
-        self.database, self.sets, self.unsaved_sets = fresh_database(), MemorySetStore(), MemoryUnsavedSets()
+        self.database, self.sets, self.pending_sets = fresh_database(), MemorySetStore(), MemoryPendingSets()
         broker = MemoryClusterAdmin()
         self.sweeper = Sweeper(
             broker=broker,
@@ -35,7 +35,7 @@ class World:
             datasets=self.database.datasets,
             dataset_names=MemoryDatasetNames(),
             sets=self.sets,
-            unsaved_sets=self.unsaved_sets,
+            pending_sets=self.pending_sets,
             require_lease=lambda: None,
             now=self.time,
             ended_deployments_kept_for=timedelta(days=90),
@@ -71,17 +71,17 @@ class TestRevisions:
 class TestDrafts:
     def test_values_of_an_incomplete_save_are_removed(self, world: World) -> None:
         saved, lost = filter_set_id("f1", "t1"), filter_set_id("f1", "t2")
-        world.unsaved_sets.add([saved, lost], world.now)
+        world.pending_sets.add([saved, lost], world.now)
         for target in (saved, lost):
             world.sets.add(target, ["value"])
         world.database.flows.create(a_flow(pipeline_config=a_config(transforms=[FILTER])))
-        world.now += UNSAVED_AFTER
+        world.now += ABANDONED_AFTER
         world.sweeper.sweep()
         assert [world.sets.count(target).values for target in (saved, lost)] == [1, 1]
         world.now += timedelta(seconds=1)
         world.sweeper.sweep()
         assert [world.sets.count(target).values for target in (saved, lost)] == [1, 0]
-        assert world.unsaved_sets.added_before(world.now) == []
+        assert world.pending_sets.added_before(world.now) == []
 
 
 class TestEndedDeployments:
@@ -103,9 +103,9 @@ def test_a_failed_step_does_not_prevent_other_steps(world: World, monkeypatch: p
         raise RuntimeError("unexpected")
 
     monkeypatch.setattr(world.database.datasets, "incomplete", fail)
-    world.unsaved_sets.add([filter_set_id("f9", "t9")], T0)
+    world.pending_sets.add([filter_set_id("f9", "t9")], T0)
     world.sets.add(filter_set_id("f9", "t9"), ["value"])
-    world.now = T0 + UNSAVED_AFTER + timedelta(seconds=1)
+    world.now = T0 + ABANDONED_AFTER + timedelta(seconds=1)
     with pytest.raises(RuntimeError, match="unexpected"):
         world.sweeper.sweep()
     assert world.sets.count(filter_set_id("f9", "t9")).values == 0

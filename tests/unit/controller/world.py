@@ -21,7 +21,7 @@ from tests.support.memory.broker import MemoryClusterAdmin, MemorySubscriptions
 from tests.support.memory.metrics import MemoryMetrics
 from tests.support.memory.orchestrator import MemoryOrchestrator
 from tests.support.memory.redrives import MemoryRedriveOutcomes
-from tests.support.memory.sets import MemoryDatasetNames, MemorySetStore, MemoryUnsavedSets
+from tests.support.memory.sets import MemoryDatasetNames, MemoryPendingSets, MemorySetStore
 from tests.support.sql import fresh_database
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -127,7 +127,7 @@ class World:
             datasets=self.database.datasets,
             dataset_names=self.names,
             sets=self.sets,
-            unsaved_sets=MemoryUnsavedSets(),
+            pending_sets=MemoryPendingSets(),
             require_lease=self.leadership.require_lease,
             now=lambda: NOW,
         )

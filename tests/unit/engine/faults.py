@@ -113,11 +113,7 @@ class FaultyProducer(MemoryProducer):
         super().__init__(topics, max_queued=max_queued)
         self.queue = self._queue
         self._faults = faults
-        self._max = max_queued
         self._broken = False
-
-    def is_queue_full(self) -> bool:
-        return len(self._queue) > self._max
 
     def flush(self, timeout_s: float) -> int:
         if not timeout_s:  # sends lingering records, whose acknowledgements come later
@@ -165,7 +161,7 @@ class FaultyTransactionalProducer(MemoryTransactionalProducer):
             raise BrokerUnavailable("The coordinator does not answer.")
         super().init_transactions(timeout_s)
 
-    def commit(self, positions: Mapping[int, int], group_metadata: Callable[[], object]) -> None:
+    def commit(self, positions: Mapping[int, int], transaction_group: Callable[[], object]) -> None:
         if self._faults.killed_at_commit:
             self._faults.killed_at_commit = False
             raise Killed
@@ -173,7 +169,7 @@ class FaultyTransactionalProducer(MemoryTransactionalProducer):
         if self._faults.rejections:
             self._faults.rejections -= 1
             raise DeliveryFailed("Kafka rejected a transaction.")
-        super().commit(positions, group_metadata)
+        super().commit(positions, transaction_group)
         if self._faults.lost_responses:
             self._faults.lost_responses -= 1
             raise DeliveryFailed("Kafka did not answer.")

@@ -200,7 +200,7 @@ class World:
                 sinks,
                 dead_letters,
                 transactional_producer,
-                group_metadata=source.group_metadata,
+                transaction_group=source.transaction_group,
                 source_ids=names,
                 watching=self.watching,
                 clock=self.faults.clock,

@@ -12,6 +12,7 @@ import json
 import lzma
 import sys
 from collections.abc import Callable
+from io import DEFAULT_BUFFER_SIZE
 from pathlib import Path
 from typing import Any, get_args
 
@@ -297,6 +298,15 @@ def test_huge_fields(tmp_path: Path, digits: int) -> None:
 def test_frames_that_are_skipped(tmp_path: Path, pack: Callable[[bytes], bytes], nibble: int) -> None:
     frame = bytes([nibble]) + b"\x2a\x4d\x18" + (4).to_bytes(4, "little") + b"\x28\xb5\x2f\xfd"
     (tmp_path / "a").write_bytes(frame * 2 + pack(b'{"a":1}\n'))
+    assert read(tmp_path / "a") == [{"a": 1}]
+
+
+@pytest.mark.parametrize("rest", [1, 2, 3])
+def test_a_skipped_frame_that_ends_just_before_the_end_of_the_buffer(tmp_path: Path, rest: int) -> None:
+    size = DEFAULT_BUFFER_SIZE - 8 - rest
+    (tmp_path / "a").write_bytes(
+        b"\x50\x2a\x4d\x18" + size.to_bytes(4, "little") + bytes(size) + zstandard(b'{"a":1}\n')
+    )
     assert read(tmp_path / "a") == [{"a": 1}]
 
 

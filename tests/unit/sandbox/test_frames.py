@@ -64,16 +64,16 @@ class TestSend:
     def test_more_than_the_socket_takes(self, ends: tuple[Channel, socket.socket]) -> None:
         channel, other = ends
         payload = bytes(range(256)) * (64 << 10)
-        channel.send(Kind.BATCH, payload)
+        channel.send(Kind.SEGMENT, payload)
         received = bytearray()
         while len(received) < len(payload) + 5:
             received += other.recv(1 << 20)
             channel.flush()
-        assert received == struct.pack("<BI", Kind.BATCH, len(payload)) + payload
+        assert received == struct.pack("<BI", Kind.SEGMENT, len(payload)) + payload
 
     def test_a_frame_behind_one_that_is_not_out(self, ends: tuple[Channel, socket.socket]) -> None:
         channel, other = ends
-        channel.send(Kind.BATCH, bytes(16 << 20))
+        channel.send(Kind.SEGMENT, bytes(16 << 20))
         channel.send(Kind.ANSWERS, b"1", b"0")
         received = bytearray()
         while len(received) < (16 << 20) + 12:
@@ -83,13 +83,13 @@ class TestSend:
 
     def test_more_behind_that_is_refused(self, ends: tuple[Channel, socket.socket]) -> None:
         channel, _ = ends
-        channel.send(Kind.BATCH, b"header", b"columns", bytes(16 << 20))
-        channel.send(Kind.BATCH, b"header", b"columns", b"records")
+        channel.send(Kind.SEGMENT, b"header", b"columns", bytes(16 << 20))
+        channel.send(Kind.SEGMENT, b"header", b"columns", b"records")
         with pytest.raises(ProtocolError):
-            channel.send(Kind.BATCH, b"header", b"columns", b"records")
+            channel.send(Kind.SEGMENT, b"header", b"columns", b"records")
 
     def test_sending_to_a_closed_peer(self, ends: tuple[Channel, socket.socket]) -> None:
         channel, other = ends
         other.close()
         with pytest.raises(ChannelClosed):
-            channel.send(Kind.BATCH, b"")
+            channel.send(Kind.SEGMENT, b"")

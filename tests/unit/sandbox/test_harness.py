@@ -37,7 +37,7 @@ def test_the_types_of_frames(kind: Kind) -> None:
 
 
 @pytest.mark.parametrize(("name", "number"), FLAGS.items())
-def test_the_flags_of_batches_and_of_realm_numbers(name: str, number: int) -> None:
+def test_the_flags_of_segments_and_of_realm_numbers(name: str, number: int) -> None:
     assert constant(name) == number
 
 

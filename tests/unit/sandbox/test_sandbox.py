@@ -122,7 +122,7 @@ class Pool:
 
 def echo(kind: Kind, payload: bytes) -> list[Frame]:
     """A correct child, whose script returns its input."""
-    assert kind is Kind.BATCH
+    assert kind is Kind.SEGMENT
     records = payload.split(b"\n")[2:]
     return results(b"".join(record + b"\n" for record in records), b"%d 0 0  " % len(records))
 
@@ -282,12 +282,41 @@ def test_a_slow_record_is_measured_in_its_own_realm_when_a_second_realm_kills_th
         assert len(modes) == 2
 
 
+def test_a_realm_whose_measurement_was_interrupted_is_reloaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded: list[int] = []
+    runs: list[int] = []
+    times = itertools.count()
+
+    class NotingChild(SlowDryRunChild):
+        def load(self, number: int, script: LoadableScript) -> ScriptFailure | None:
+            loaded.append(number)
+            return super().load(number, script)
+
+    def slow_and_interrupted(kind: Kind, payload: bytes) -> list[Frame]:
+        runs.append(len(loaded))
+        [text, summary] = echo(kind, payload)
+        if len(runs) == 1:
+            return [text, summary._replace(payload=b"1 0 0 0 ")]
+        return results(b"", b"0 1 0  ") if len(runs) <= 3 else [text, summary]
+
+    stateful = "let n = 0; function process(r) { n++; return flow.contains('a', [n]) ? r : null; }"
+    children = [NotingChild(slow_and_interrupted) for _ in range(3)]
+    for child in children:
+        monkeypatch.setattr(child, "cpu_s", lambda: next(times) * 0.06)
+    with sandbox_with(monkeypatch, *children) as sandbox:
+        number = sandbox.add(stateful, lambda query: [])
+        for n in range(2):
+            sandbox.wait(sandbox.submit(number, batch(lines({"n": n}))))
+        last_measurement, next_record = runs[2:4]
+        assert next_record > last_measurement
+
+
 def test_a_question_before_the_answer_to_the_last_one_breaks_the_protocol(monkeypatch: pytest.MonkeyPatch) -> None:
     lookup_may_end = threading.Event()
     questions = [Frame(Kind.SYNC_QUESTION, b'["a",["%d"]]' % n) for n in range(2)]
 
     def ask_twice(kind: Kind, payload: bytes) -> list[Frame]:
-        return questions if kind is Kind.BATCH else results(b"{}\n", b"1 0 0  ")
+        return questions if kind is Kind.SEGMENT else results(b"{}\n", b"1 0 0  ")
 
     def echo_and_end_lookup(kind: Kind, payload: bytes) -> list[Frame]:
         lookup_may_end.set()

@@ -107,14 +107,14 @@ class TestSegments:
 
     def test_records_of_a_script_are_not_validated(self) -> None:
         records = batch([b' {"a":12345678901234567890e0}', b'{"a":12345678901234567890}'])
-        script_batch = ScriptBatch(replace(records, for_script=True), 0)
+        script_batch = ScriptBatch(replace(records, from_script=True), 0)
         assert script_batch.payload(Segment(range(2)))[0].splitlines()[1] == b"[2]"
         assert script_batch.payload(Segment([1]))[0].splitlines()[1] == b"[1]"
         assert ScriptBatch(records, 0).payload(Segment(range(2)))[0].splitlines()[1] == b"[2,0,[6],1,[5]]"
 
     def test_flags_have_the_writer_of_records_and_the_reader_of_outputs(self) -> None:
         records = batch([b"{}"])
-        script_batch = [ScriptBatch(replace(records, for_script=source), 0, feeds_script=feeds_script).flags
+        script_batch = [ScriptBatch(replace(records, from_script=source), 0, feeds_script=feeds_script).flags
                 for source in (False, True) for feeds_script in (False, True)]  # fmt: skip
         assert script_batch == [0, 8, 4, 12]
 

@@ -16,7 +16,7 @@ from headwater.services.pipeline_checker import PipelineChecker
 from headwater.stores import cleanup
 from headwater.stores.sql.database import Database
 from headwater.transforms import TRANSFORMS
-from tests.support.memory.sets import MemorySetStore, MemoryUnsavedSets
+from tests.support.memory.sets import MemoryPendingSets, MemorySetStore
 from tests.support.sql import fresh_database
 
 SENT = NewFlow.model_validate(
@@ -58,18 +58,18 @@ def compiled() -> list[str]:
 
 
 @pytest.fixture
-def unsaved_sets() -> MemoryUnsavedSets:
-    return MemoryUnsavedSets()
+def pending_sets() -> MemoryPendingSets:
+    return MemoryPendingSets()
 
 
 @pytest.fixture
-def flows(database: Database, sets: MemorySetStore, unsaved_sets: MemoryUnsavedSets, compiled: list[str]) -> Flows:
+def flows(database: Database, sets: MemorySetStore, pending_sets: MemoryPendingSets, compiled: list[str]) -> Flows:
     def compile_(script: str, _example: str) -> CheckedScript:
         compiled.append(script)
         return CheckedScript([])
 
     checker = PipelineChecker(bindings=Bindings(), transform_types=TRANSFORMS, validate_script=compile_, new_id=new_id)
-    stores = FlowStores(database.flows, database.revisions, sets, unsaved_sets)
+    stores = FlowStores(database.flows, database.revisions, sets, pending_sets)
     return Flows(stores, checker, lambda: NOW, new_id)
 
 
@@ -134,7 +134,7 @@ class TestChange:
         flows: Flows,
         database: Database,
         sets: MemorySetStore,
-        unsaved_sets: MemoryUnsavedSets,
+        pending_sets: MemoryPendingSets,
         monkeypatch: pytest.MonkeyPatch,
         is_saved: bool,
     ) -> None:
@@ -150,7 +150,7 @@ class TestChange:
         monkeypatch.setattr(database.flows, "create", unanswered)
         with pytest.raises(DatabaseUnavailable):
             flows.create("alice", SENT)
-        cleanup.remove_unsaved_sets(unsaved_sets, database.revisions, sets, NOW + timedelta(seconds=1))
+        cleanup.remove_abandoned_sets(pending_sets, database.revisions, sets, NOW + timedelta(seconds=1))
         assert [sets.count(target).values for target in tried] == ([2, 1] if is_saved else [0, 0])
 
     def test_a_rejected_save_leaves_no_values(

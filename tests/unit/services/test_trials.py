@@ -26,7 +26,7 @@ SENT = NewPipelineConfig.model_validate(
 
 def test_records_after_the_time_limit_are_reported() -> None:
     seconds = itertools.count(0, 3)  # each read of the clock is 3 s later
-    context = TransformContext("", "alice", MemorySetStore(), MemoryDatasetNames(), jit=False, log=print)
+    context = TransformContext("", "alice", MemorySetStore(), MemoryDatasetNames())
     checker = PipelineChecker(
         bindings=Bindings(),
         validate_script=lambda _script, _example: CheckedScript([]),

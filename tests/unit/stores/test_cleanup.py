@@ -7,7 +7,7 @@ import pytest
 from headwater.errors import DatabaseUnavailable
 from headwater.model.value_sets import filter_set_id
 from headwater.stores import cleanup
-from tests.support.memory.sets import MemorySetStore, MemoryUnsavedSets
+from tests.support.memory.sets import MemoryPendingSets, MemorySetStore
 from tests.support.sql import OWNER, a_config, a_deployment, a_flow, at, fresh_database, next_revision
 
 
@@ -129,13 +129,13 @@ class TestExpired:
 
 
 class TestDrafts:
-    def test_values_of_a_removed_filter_are_not_unsaved(self) -> None:
-        """The revision was saved, but its sets could not be removed from the list of unsaved sets."""
-        world, unsaved_sets = World("a", "b"), MemoryUnsavedSets()
-        unsaved_sets.add([filter_set_id("f1", "a"), filter_set_id("f1", "d")], at(0))
+    def test_values_of_a_removed_filter_are_not_abandoned(self) -> None:
+        """The revision was saved, but its sets could not be removed from the list of pending sets."""
+        world, pending_sets = World("a", "b"), MemoryPendingSets()
+        pending_sets.add([filter_set_id("f1", "a"), filter_set_id("f1", "d")], at(0))
         world.sets.add(filter_set_id("f1", "d"), ["value"])
         world.sweep()
-        cleanup.remove_unsaved_sets(unsaved_sets, world.database.revisions, world.sets, at(1e6))
+        cleanup.remove_abandoned_sets(pending_sets, world.database.revisions, world.sets, at(1e6))
         assert world.left == ({2}, "ab")
 
 

@@ -40,15 +40,15 @@ def test_the_encoding_is_injective(one: str, other: str) -> None:
 
 
 @given(st.binary(min_size=1), st.integers(0, 2**64 - 1), st.integers(1, 24))
-def test_the_order_of_buckets_is_the_order_of_positions(encoded: bytes, hash_key: int, bits: int) -> None:
-    generation = SetGeneration(tag="{ds:d1}", number=1, bits=bits, hash_key=hash_key, kind="set")
+def test_the_order_of_buckets_is_the_order_of_positions(encoded: bytes, hash_seed: int, bits: int) -> None:
+    generation = SetGeneration(tag="{ds:d1}", number=1, bits=bits, hash_seed=hash_seed, kind="set")
     values = generation.sort([encoded])
     [position], [bucket] = values.positions.tolist(), generation.bucket_numbers(values.hashes).tolist()
-    assert values.hashes.tolist() == value_encoding.hashes([encoded], hash_key)
+    assert values.hashes.tolist() == value_encoding.hashes([encoded], hash_seed)
     assert 0 <= position < 2**53
     assert position >> (53 - bits) == bucket
 
 
-def test_the_hash_key_moves_values() -> None:
+def test_the_seed_moves_values() -> None:
     encoded = value_encoding.encode("0x" + "ab" * 20)
     assert value_encoding.hashes([encoded], 1) != value_encoding.hashes([encoded], 2)

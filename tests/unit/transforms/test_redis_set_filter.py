@@ -40,7 +40,7 @@ def sets() -> CountingStore:
 
 def build_filter(sets: MemorySetStore, expression: str = "root = this.a") -> Transform:
     config = RedisSetFilterTransform(uid="t1", type="redis_set_filter", filter_expr=expression)
-    return build(config, TransformContext("c1", "ann", sets, MemoryDatasetNames(), jit=False, log=print))
+    return build(config, TransformContext("c1", "ann", sets, MemoryDatasetNames()))
 
 
 def batch(*values: bytes | None) -> RecordBatch:

@@ -37,6 +37,6 @@ class TestDatasetLookup:
 
 
 def test_a_script_needs_a_sandbox() -> None:
-    resources = TransformContext("c1", "ann", MemorySetStore(), MemoryDatasetNames(), jit=False, log=print)
+    resources = TransformContext("c1", "ann", MemorySetStore(), MemoryDatasetNames())
     with pytest.raises(SandboxFailed, match="TransformContext"):
         build(V8Transform(uid="u1", type="v8", script="function process() {}"), resources)

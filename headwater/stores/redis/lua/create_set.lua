@@ -1,5 +1,5 @@
--- Creates the metadata of a set unless it exists. Returns the generation, bits, hash key and kind.
--- KEYS: metadata   ARGV: first generation, bits, hash key, encoding, kind
+-- Creates the metadata of a set unless it exists. Returns the generation, bits, seed of the hash function, and kind.
+-- KEYS: metadata   ARGV: first generation, bits, seed, encoding, kind
 if redis.call('HEXISTS', KEYS[1], 'gen') == 0 then
   redis.call('HSET', KEYS[1], 'gen', ARGV[1], 'next', ARGV[1], 'bits', ARGV[2], 'count', 0, 'ver', 0,
     'hash_key', ARGV[3], 'enc', ARGV[4], 'kind', ARGV[5])

@@ -41,11 +41,11 @@ class EncodedValues:
         """Return encoded values that are a whole sequence, in its order."""
         return cls(np.arange(len(encoded)), encoded)
 
-    def hashes(self, hash_key: int) -> Uint64Array:
-        """Return the 64-bit keyed hash of each value, which value_encoding.hashes returns too."""
+    def hashes(self, hash_seed: int) -> Uint64Array:
+        """Return the 64-bit seeded hash of each value, which value_encoding.hashes returns too."""
         if _SHORTEST <= self.encoded.shape[1] <= _LONGEST:
-            return hash_rows(self.encoded, hash_key)
-        return np.array(value_encoding.hashes(self.to_list(), hash_key), np.uint64)
+            return hash_rows(self.encoded, hash_seed)
+        return np.array(value_encoding.hashes(self.to_list(), hash_seed), np.uint64)
 
     def to_list(self) -> list[bytes]:
         """Return the encoded values as a list."""
@@ -83,13 +83,13 @@ def encode_all(values: Sequence[str]) -> list[bytes]:
     return encodings
 
 
-def hashes(encoded: Sequence[bytes], hash_key: int) -> Uint64Array:
+def hashes(encoded: Sequence[bytes], hash_seed: int) -> Uint64Array:
     """Return the hash of each encoded value. The lengths may differ."""
     if len(encoded) <= SMALL_BATCH:
-        return np.array(value_encoding.hashes(encoded, hash_key), np.uint64)
+        return np.array(value_encoding.hashes(encoded, hash_seed), np.uint64)
     all_hashes = np.empty(len(encoded), np.uint64)
     for group in _by_length(list(encoded), np.arange(len(encoded))):
-        all_hashes[group.rows] = group.hashes(hash_key)
+        all_hashes[group.rows] = group.hashes(hash_seed)
     return all_hashes
 
 

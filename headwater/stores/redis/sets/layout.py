@@ -93,15 +93,15 @@ class SetGeneration:
     Attributes:
         tag: The hash tag of the set's keys.
         number: The number of the generation.
-        bits: log2 of the number of buckets. `bits`, `hash_key` and `kind` never change while the set exists.
-        hash_key: The key of the hash that distributes the values.
+        bits: log2 of the number of buckets. `bits`, `hash_seed` and `kind` never change while the set exists.
+        hash_seed: The seed of the hash function that distributes the values.
         kind: The type of the buckets.
     """
 
     tag: str
     number: int
     bits: int
-    hash_key: int
+    hash_seed: int
     kind: BucketKind
 
     @property
@@ -132,7 +132,7 @@ class SetGeneration:
 
     def sort(self, encoded: Sequence[bytes]) -> SortedValues:
         """Sort encoded values by hash."""
-        hashes = encoded_values.hashes(encoded, self.hash_key)
+        hashes = encoded_values.hashes(encoded, self.hash_seed)
         order = np.argsort(hashes)
         return SortedValues(hashes[order], [encoded[row] for row in order.tolist()])
 
@@ -200,7 +200,7 @@ class SetKeys:
 
     def dead_generation(self, gen: int) -> SetGeneration:
         """Return a generation whose buckets are to be deleted. Only its tag and number are used."""
-        return SetGeneration(tag=self.tag, number=gen, bits=BITS, hash_key=0, kind="set")
+        return SetGeneration(tag=self.tag, number=gen, bits=BITS, hash_seed=0, kind="set")
 
     def create_set(self, client: Client, kind: BucketKind) -> SetGeneration:
         """Create the set unless it exists, and return its current generation."""
@@ -210,13 +210,13 @@ class SetKeys:
         return generation
 
     def _generation(self, metadata: Sequence[bytes | None]) -> SetGeneration | None:
-        gen, bits, hash_key, kind = metadata
-        if gen is None or bits is None or hash_key is None or kind is None:
+        gen, bits, hash_seed, kind = metadata
+        if gen is None or bits is None or hash_seed is None or kind is None:
             return None
         return SetGeneration(
             tag=self.tag,
             number=int(gen),
             bits=int(bits),
-            hash_key=int(hash_key),
+            hash_seed=int(hash_seed),
             kind="hash" if kind == b"hash" else "set",
         )

@@ -221,7 +221,7 @@ class RedisSetLookup:
         Returns None when the filter could not be updated, or when there are too many candidates.
         """
         groups = encoded_values.encode(values)
-        hashes = _hashes(groups, len(values), current.generation.hash_key)
+        hashes = _hashes(groups, len(values), current.generation.hash_seed)
         log_position = current.log_position
         candidates = current.bloom.may_contain(hashes)
         for _ in range(_MAX_ROUND_TRIPS):
@@ -399,7 +399,7 @@ class RedisSetLookup:
             )
             if gen is None or int(gen) != generation.number:
                 return False
-            bloom.add(encoded_values.hashes(list(chain.from_iterable(lists)), generation.hash_key))
+            bloom.add(encoded_values.hashes(list(chain.from_iterable(lists)), generation.hash_seed))
             if self._closed.wait(pause_factor * (self._clock() - read_began_at)):
                 return False
         return True
@@ -423,13 +423,13 @@ class RedisSetLookup:
                 return True
 
 
-def _hashes(groups: Sequence[EncodedValues], count: int, hash_key: int) -> Uint64Array:
+def _hashes(groups: Sequence[EncodedValues], count: int, hash_seed: int) -> Uint64Array:
     """Return the hash of each value, in the order of the values."""
     if len(groups) == 1:
-        return groups[0].hashes(hash_key)
+        return groups[0].hashes(hash_seed)
     hashes = np.empty(count, np.uint64)
     for group in groups:
-        hashes[group.rows] = group.hashes(hash_key)
+        hashes[group.rows] = group.hashes(hash_seed)
     return hashes
 
 

@@ -76,7 +76,7 @@ class Replacement:
         self._client.call("ZADD", SETS_TO_SWEEP, self._now(), self._keys.name)
         step = 1 + secrets.randbits(GENERATION_STEP_BITS)
         gen = self._client.run(
-            _BEGIN, [self._keys.metadata, self._keys.staging], [self._generation.hash_key, self._now(), step]
+            _BEGIN, [self._keys.metadata, self._keys.staging], [self._generation.hash_seed, self._now(), step]
         )
         if gen is None:
             raise UploadAborted
@@ -96,7 +96,7 @@ class Replacement:
 
     def _commands(self, staged: SetGeneration, batches: list[EncodedValues]) -> Iterator[EncodedCommands]:
         """Yield the command that writes the bitmap, then the commands that write the values."""
-        hashes = [batch.hashes(staged.hash_key) for batch in batches]
+        hashes = [batch.hashes(staged.hash_seed) for batch in batches]
         for batch_hashes in hashes:
             self._bitmap[staged.bucket_numbers(batch_hashes)] = True
         yield encode_commands([("SET", staged.nonempty_bitmap, np.packbits(self._bitmap).tobytes())])

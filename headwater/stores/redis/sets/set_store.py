@@ -1,6 +1,6 @@
 """Sets in Valkey or Redis.
 
-A keyed hash distributes the encoded values of a set over 2^18 buckets. `replace` fills the buckets of a new generation
+A seeded hash distributes the encoded values of a set over 2^18 buckets. `replace` fills the buckets of a new generation
 and then makes it the current one; see replacement.py.
 """
 
@@ -222,7 +222,7 @@ class RedisSetStore:
 
         Returns None when the generation is no longer current.
         """
-        bucket_keys = generation.bucket_keys_of_values(encoded_values.hashes(encoded, generation.hash_key))
+        bucket_keys = generation.bucket_keys_of_values(encoded_values.hashes(encoded, generation.hash_seed))
         reply = self._client.run(
             _CONTAINS, [keys.metadata, *bucket_keys], [generation.number, generation.kind, *encoded]
         )

@@ -1,6 +1,6 @@
 """The binary encoding and the hash of values.
 
-The encoding is injective: two values never have the same encoding. A keyed 64-bit hash distributes the values over
+The encoding is injective: two values never have the same encoding. A seeded 64-bit hash distributes the values over
 buckets: its upper `bits` bits are the number of the bucket. Its upper 53 bits, which JavaScript represents exactly, are
 the position in listings. So the order of buckets is the order of positions.
 """
@@ -43,10 +43,10 @@ def decode(encoded: bytes) -> str:
     return digits if tag == _HASH else "0x" + digits
 
 
-def hashes(encoded: Iterable[bytes], hash_key: int) -> list[int]:
-    """Return the 64-bit keyed hashes of encoded values, in order.
+def hashes(encoded: Iterable[bytes], hash_seed: int) -> list[int]:
+    """Return the 64-bit seeded hashes of encoded values, in order.
 
-    Each set has a secret key, so that nobody can direct values at one bucket.
+    Each set has a secret seed, so that nobody can direct values at one bucket.
     """
     digest = xxhash.xxh3_64_intdigest
-    return [digest(value, hash_key) for value in encoded]
+    return [digest(value, hash_seed) for value in encoded]

@@ -22,7 +22,7 @@ class Peer:
         self.looked_at = 0
         self.is_looked_at = asyncio.Event()
 
-    def is_idle(self) -> bool:
+    def has_no_request(self) -> bool:
         return self.waiting
 
     def check_time(self, elapsed_s: float) -> None:

@@ -9,13 +9,13 @@ from headwater.ingest.evm.abi import event_of_fragment, event_of_text, fragment_
 @pytest.mark.parametrize(
     ("text", "signature", "names", "indexed"),
     [
-        ("Told()", "Told()", [], []),
-        ("event Told(address indexed who, uint much);", "Told(address,uint256)", ["who", "much"], [True, False]),
-        ("  event  Told ( uint8[2][] , string )  ", "Told(uint8[2][],string)", ["", ""], [False, False]),
-        ("Told(address indexed, bool)", "Told(address,bool)", ["", ""], [True, False]),
+        ("Paid()", "Paid()", [], []),
+        ("event Paid(address indexed who, uint much);", "Paid(address,uint256)", ["who", "much"], [True, False]),
+        ("  event  Paid ( uint8[2][] , string )  ", "Paid(uint8[2][],string)", ["", ""], [False, False]),
+        ("Paid(address indexed, bool)", "Paid(address,bool)", ["", ""], [True, False]),
         (
-            "event Told(tuple(uint a, (bool, int8)[] b)[2] indexed order, (bytes c) d)",
-            "Told((uint256,(bool,int8)[])[2],(bytes))",
+            "event Paid(tuple(uint a, (bool, int8)[] b)[2] indexed order, (bytes c) d)",
+            "Paid((uint256,(bool,int8)[])[2],(bytes))",
             ["order", "d"],
             [True, False],
         ),
@@ -30,25 +30,25 @@ def test_an_event_is_read(text: str, signature: str, names: list[str], indexed: 
 
 
 def test_members_of_a_tuple_keep_their_names() -> None:
-    (param,) = event_of_text("Told((uint8 a, (bool b)[] c) t)").params
+    (param,) = event_of_text("Paid((uint8 a, (bool b)[] c) t)").params
     assert [component.name for component in param.components] == ["a", "c"]
     assert [component.name for component in param.components[1].components] == ["b"]
 
 
 def test_an_anonymous_event_has_no_topic() -> None:
-    assert event_of_fragment(fragment_of_text("event Told(uint8 a) anonymous")) is None
+    assert event_of_fragment(fragment_of_text("event Paid(uint8 a) anonymous")) is None
     with pytest.raises(SetupError, match="anonymous"):
-        event_of_text("event Told(uint8 a) anonymous")
+        event_of_text("event Paid(uint8 a) anonymous")
 
 
-@pytest.mark.parametrize("text", ["", "event", "function Told(uint8 a)", "Told(uint8 a", "Told uint8"])
+@pytest.mark.parametrize("text", ["", "event", "function Paid(uint8 a)", "Paid(uint8 a", "Paid uint8"])
 def test_other_entries_are_rejected(text: str) -> None:
     with pytest.raises(SetupError, match="is not an event"):
         event_of_text(text)
 
 
 @pytest.mark.parametrize(
-    "text", ["Told(uint8 a b)", "Told(,)", "Told(uint8 a,)", "Told((uint8 a))) b)", "Told(uint8 a)(b)"]
+    "text", ["Paid(uint8 a b)", "Paid(,)", "Paid(uint8 a,)", "Paid((uint8 a))) b)", "Paid(uint8 a)(b)"]
 )
 def test_invalid_parameters_are_rejected(text: str) -> None:
     with pytest.raises(SetupError, match=r"is (not an event|not a parameter|not an ABI type)"):

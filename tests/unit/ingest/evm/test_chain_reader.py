@@ -89,6 +89,25 @@ def test_node_capabilities_are_kept_during_an_outage() -> None:
     assert sum(isinstance(request, list) for request in node.requests) <= 6
 
 
+def test_an_incomplete_response_before_an_outage_is_counted_once() -> None:
+    """The node omits the logs of block 5, and is unavailable once when block 20 is requested."""
+    true, outage = chain(), iter([Reply(401)])
+
+    def without_logs(method: str, params: list[Any]) -> Any:
+        found = true.answer(method, params)
+        is_omitted = method == "eth_getBlockReceipts" and params == [hex(5)]
+        return [{**receipt, "logs": []} for receipt in found] if is_omitted else found
+
+    def behave(request: Any) -> Reply:
+        is_block_20 = any(call["params"][:1] == [hex(20)] for call in calls_of(request))
+        return (is_block_20 and next(outage, None)) or results(request, without_logs)
+
+    with Node(behave) as node:
+        store, metrics = ingest([node.address])
+    assert store.keys == installation_keys(true)
+    assert (metrics.errors, metrics.counts["incomplete"]) == (1, 1)
+
+
 @pytest.mark.parametrize("fault", [lambda _: CUT, lambda request: results(request, chain(chain_id=137).answer)])
 def test_an_ingest_starts_with_available_nodes(fault: Behave) -> None:
     true = chain()

@@ -24,7 +24,7 @@ def log(event: Event, data: bytes = b"", topics: list[str] | None = None) -> Log
     return Log(ADDRESS, topics, f"0x{data.hex()}", "0x", "0x1", "0x", "0x0", "0x0")
 
 
-def event_of(*inputs: dict[str, Any], name: str = "Told") -> Event:
+def event_of(*inputs: dict[str, Any], name: str = "Paid") -> Event:
     event = event_of_fragment({"type": "event", "name": name, "inputs": list(inputs)})
     assert event is not None
     return event
@@ -45,7 +45,7 @@ def test_indexed_values_longer_than_a_word_are_their_hash() -> None:
 
 @pytest.mark.parametrize("data", [b"", b"\0" * 31])
 def test_mismatching_data_is_not_decoded(data: bytes) -> None:
-    event = event_of_text("Told(uint128 a)")
+    event = event_of_text("Paid(uint128 a)")
     assert decoded(event, log(event, data)) is None
 
 
@@ -56,12 +56,12 @@ def test_an_invalid_type_is_not_decoded(kind: str) -> None:
 
 
 def test_data_beyond_the_parameters_is_passed_over() -> None:
-    event = event_of_text("Told(uint128 a)")
+    event = event_of_text("Paid(uint128 a)")
     assert decoded(event, log(event, encode(["uint128", "uint8"], [7, 1]))) == {"a": "7"}
 
 
 def test_a_log_without_topics_is_not_decoded() -> None:
-    empty = log(event_of_text("Told()"))
+    empty = log(event_of_text("Paid()"))
     empty.topics = []
     assert Decoder(Abis(well_known(), {})).decode(empty) is None
 
@@ -78,7 +78,7 @@ def test_the_number_of_topics_selects_the_abi() -> None:
 
 
 def test_the_contracts_own_abi_wins_and_the_next_one_is_tried() -> None:
-    own, generic = event_of_text("Told(uint8 mine)"), event_of_text("Told(uint8 any)")
+    own, generic = event_of_text("Paid(uint8 mine)"), event_of_text("Paid(uint8 any)")
     decoder = Decoder(Abis([generic], {ADDRESS: [own]}))
     first = decoder.decode(log(own, encode(["uint8"], [1])))
     assert first is not None
@@ -91,7 +91,7 @@ def test_the_contracts_own_abi_wins_and_the_next_one_is_tried() -> None:
 
 
 def test_a_later_abi_comes_before_an_earlier_one() -> None:
-    early, late = event_of_text("Told(uint8 early)"), event_of_text("Told(uint8 late)")
+    early, late = event_of_text("Paid(uint8 early)"), event_of_text("Paid(uint8 late)")
     found = Decoder(Abis([early, late], {})).decode(log(late, encode(["uint8"], [1])))
     assert found is not None
     assert found.names == ["late"]
@@ -145,8 +145,8 @@ def test_only_the_low_bits_of_a_dirty_topic_are_used() -> None:
 
 def test_the_abi_without_dirty_words_is_preferred() -> None:
     first, second = (
-        event_of_text("Told(address indexed who, uint256 much)"),
-        event_of_text("Told(address who, uint256 indexed much)"),
+        event_of_text("Paid(address indexed who, uint256 much)"),
+        event_of_text("Paid(address who, uint256 indexed much)"),
     )
     assert (first.topic0, first.topic_count) == (second.topic0, second.topic_count)
     decoder = Decoder(Abis([second, first], {}))
@@ -170,4 +170,4 @@ def test_fragments_are_written_and_read(event: Event) -> None:
 
 def test_short_names_of_types_are_made_canonical() -> None:
     event = event_of({"name": "a", "type": "uint[2][]"}, {"name": "b", "type": "int"})
-    assert event.signature == "Told(uint256[2][],int256)"
+    assert event.signature == "Paid(uint256[2][],int256)"

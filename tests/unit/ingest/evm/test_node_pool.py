@@ -95,7 +95,7 @@ def test_another_node_is_used_when_one_fails(open_pool: Callable[..., Pool], fau
         pool.asked()
         pool.pool.blocks(20, 29)
     assert pool.asked()[0] == 0
-    assert pool.pool.failovers == 1
+    assert pool.pool.take_counts()["failovers"] == 1
     (warning,) = [each for each in logs if each["event"] == "the ingest uses another node"]
     assert (warning["before"], warning["node"]) == ("1 (127.0.0.1)", "2 (127.0.0.1)")
     assert KEY not in str(logs)
@@ -131,7 +131,7 @@ def test_blocks_that_a_node_does_not_have_yet_come_from_another(open_pool: Calla
     assert [block.hash for block in pool.pool.blocks(34, 36)] == hashes(true, 34, 36)
     with pytest.raises(NodeBehind, match=r"Node 1 .* Node 2 "):
         pool.pool.blocks(39, 41)
-    assert pool.pool.failovers == 0
+    assert pool.pool.take_counts()["failovers"] == 0
 
 
 def test_a_head_never_goes_back(open_pool: Callable[..., Pool]) -> None:

@@ -177,7 +177,7 @@ def test_all_streams_use_the_low_bits_of_dirty_addresses() -> None:
 
 @pytest.mark.parametrize("size", [100, 300_000])
 def test_a_too_large_decoded_record_counts_as_undecoded(size: int) -> None:
-    event = event_of_text("Told(bytes what)")
+    event = event_of_text("Paid(bytes what)")
     data = words(32, size) + b"\xab" * size
     converter, counts = Converter("base", Decoder(Abis([event], {})), {}), Counter[str]()
     entities = [record.entity for record in converter.convert(block(event.topic0, data=data), counts)]

@@ -7,7 +7,8 @@ zerolag streams have the blocks of the current chain.
 """
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -22,7 +23,7 @@ from headwater.ingest.base import Step, StreamRecord
 from headwater.ingest.evm.blocks import Block, Header, Log
 from headwater.ingest.evm.chain_reader import first_step
 from headwater.ingest.evm.final_blocks import FinalBlocks
-from headwater.ingest.evm.head_blocks import HeadBlocks
+from headwater.ingest.evm.head_blocks import SUFFIX, HeadBlocks
 from headwater.ingest.evm.ingest_state import IngestState
 from headwater.ingest.evm.options import EvmOptions
 from headwater.ingest.evm.position import Position, decode
@@ -38,7 +39,6 @@ class Chain:
     """A node with a chain in memory. It hides its newest `behind` blocks, like a lagging node."""
 
     range_size = 4
-    retries = failovers = incomplete = 0
 
     def __init__(self) -> None:
         self.blocks_now: list[Block] = []
@@ -71,6 +71,9 @@ class Chain:
     def switch_to_node_with(self, number: int, hash_: str) -> bool:
         found = self.header(number)
         return found is not None and found.hash == hash_
+
+    def take_counts(self) -> Counter[str]:
+        return Counter()
 
     def blocks(self, first: int, last: int) -> list[Block]:
         if last >= len(self.blocks_now):
@@ -293,13 +296,24 @@ def test_a_too_deep_reorganisation_stops_the_ingest(pool: ThreadPoolExecutor) ->
         run(chain, store, pool, depth=2)
 
 
-def test_records_that_the_topic_no_longer_has_stop_the_ingest(pool: ThreadPoolExecutor) -> None:
+def without_transfers(records: list[StreamRecord]) -> list[StreamRecord]:
+    return [record for record in records if record.stream != "erc20_token_transfer.zerolag"]
+
+
+def with_foreign_record(records: list[StreamRecord]) -> list[StreamRecord]:
+    return [*records, records[-1]._replace(key=b"key of another program")]
+
+
+@pytest.mark.parametrize(("change", "count"), [(without_transfers, 1), (with_foreign_record, 3)])
+def test_the_ingest_stops_if_the_topics_have_other_records_than_it_wrote(
+    pool: ThreadPoolExecutor, change: Callable[[list[StreamRecord]], list[StreamRecord]], count: int
+) -> None:
     chain, store = grown(5), Store()
     run(chain, store, pool)
     chain.mine(1)
     run(chain, store, pool)
-    store.records = [record for record in store.records if record.stream != "erc20_token_transfer.zerolag"]
+    store.records = change([record for record in store.records if record.stream.endswith(SUFFIX)])
     del chain.blocks_now[-1:]
     chain.mine(1)
-    with pytest.raises(IngestStopped, match="Only 1 of 2 records of orphaned blocks were found in the zerolag streams"):
+    with pytest.raises(IngestStopped, match=f"have {count} records of orphaned blocks, but the ingest wrote 2"):
         run(chain, store, pool)

@@ -5,7 +5,9 @@ import lzma
 import os
 import sys
 import time
+from io import BufferedReader
 from pathlib import Path
+from typing import BinaryIO
 
 import msgspec
 import pyarrow as pa
@@ -17,6 +19,7 @@ from headwater.errors import SetupError
 from headwater.ingest.hyperliquid import folder_reader
 from headwater.ingest.hyperliquid.folder_reader import FolderReader, file_order
 from headwater.ingest.hyperliquid.position import FolderPosition
+from headwater.record_files.formats.compression import decompressed
 from tests.unit.ingest.hyperliquid.node_files import append
 
 
@@ -224,6 +227,26 @@ def test_a_compressed_file_that_is_longer_than_a_read(follower: Follower, monkey
             reader = follower.begin()
             reader.scan()
     assert read_lines == content
+
+
+def test_a_compressed_file_is_decompressed_once(follower: Follower, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[BufferedReader] = []
+
+    def counted(file: BufferedReader) -> BinaryIO:
+        opened.append(file)
+        return decompressed(file)
+
+    monkeypatch.setattr(folder_reader, "decompressed", counted)
+    content = [b"line %04d" % number for number in range(2000)] + [b"x" * 3000, b"last"]
+    append(follower.folder / "9.lz4", lz4(b"\n".join(content)))
+    reader, read_lines = follower.begin(), list[bytes]()
+    reader.scan()
+    while lines := reader.peek(1000):
+        count = max(1, len(lines.lines) // 2)
+        reader.advance(lines, count)
+        read_lines += lines.lines[:count]
+    assert read_lines == content
+    assert len(opened) == 1
 
 
 def test_start_after_compressed_files(follower: Follower) -> None:

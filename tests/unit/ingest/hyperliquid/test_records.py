@@ -14,6 +14,11 @@ from headwater.model.stream import find_chain
 from tests.unit.ingest.hyperliquid.node_files import HASH, OTHER, TIME, TIME_MS, USER, fill, order
 
 RAW = msgspec.Raw
+FILL_EVENT_WITHOUT_TID = {name: value for name, value in fill()[1].items() if name != "tid"}
+TRADE_WITHOUT_OIDS = {
+    "coin": "COMP", "side": "B", "time": TIME, "px": "51.3670", "sz": "0.31", "hash": HASH,
+    "side_info": [{"user": USER}, {"user": OTHER}],
+}  # fmt: skip
 REPLICA_LINE = b'{"abci_block":{"time":"2026-01-02T03:04:05.5","round":9,"proposer":"0xp","signed_action_bundles":[]}}'
 REPLICA_BLOCK = records.read_replica_line(REPLICA_LINE, "day/3", 0).events[0]
 
@@ -60,6 +65,19 @@ def test_records_have_the_members_and_the_key_of_the_catalog(entity: str, value:
     assert set(known.fields) <= set(json.loads(value.value))
     assert value.stream == entity
     assert value.key == natural_key("hyperliquid", entity)(value.value)
+
+
+def test_a_fill_without_a_tid_has_the_key_of_the_catalog() -> None:
+    for event in (FILL_EVENT_WITHOUT_TID, FILL_EVENT_WITHOUT_TID | {"startPosition": None}):
+        record, side = records.fill_record(raw([USER, event]), 5)
+        assert not side.has_tid
+        assert record.key == natural_key("hyperliquid", "fill")(record.value)
+
+
+def test_a_trade_without_order_ids_has_the_key_of_the_catalog() -> None:
+    event = raw(TRADE_WITHOUT_OIDS)
+    record = records.node_trade_record(records.read_node_trade(event), event, None, 0)
+    assert record.key == natural_key("hyperliquid", "trade")(record.value)
 
 
 def test_a_trade_that_the_node_has_written() -> None:

@@ -1,9 +1,8 @@
-"""Checks and finds the uids and names of transforms and sinks in a request."""
+"""Checks the uids and names of transforms in a request, and finds transforms by uid."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from headwater.errors import Fault, NotFound
-from headwater.model.sink import NewSink, Sink
 from headwater.model.transforms import NewTransform
 from headwater.model.transforms.base import TransformIdentity
 
@@ -68,11 +67,6 @@ def name_faults(
                 f"is {name!r}, the name of another transform of this configuration; choose another one",
             )
         taken_names.add(name)
-
-
-def sink_uid(sent: NewSink, stored: Sequence[Sink]) -> str | None:
-    """Return the uid of the stored sink with this name and type, or None."""
-    return next((sink.uid for sink in stored if (sink.name, sink.type) == (sent.name, sent.type)), None)
 
 
 def find_by_uid(transforms: Sequence[TransformIdentity], uid: str) -> TransformIdentity | None:

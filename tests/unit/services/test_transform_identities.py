@@ -7,8 +7,8 @@ from pydantic import TypeAdapter
 from headwater.errors import Fault
 from headwater.model.transforms import NewTransform
 from headwater.model.transforms.base import TransformIdentity
-from headwater.services.identities import effective_name, name_faults, uid_faults
-from headwater.services.matching import match_transforms
+from headwater.services.transform_identities import effective_name, name_faults, uid_faults
+from headwater.services.transform_matching import match_transforms
 
 _new = TypeAdapter[NewTransform](NewTransform)
 STORED = [TransformIdentity("a", "v8", "first", ""), TransformIdentity("b", "redis_set_filter", None, "")]

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.model.transforms.base import TransformIdentity
-from headwater.services.matching import match_transforms
+from headwater.services.transform_matching import match_transforms
 
 
 @dataclass(frozen=True)
