@@ -26,6 +26,7 @@ HeadwaterError
 │   │   ├── RedisEvicts
 │   │   └── UploadAborted
 │   ├── BrokerUnavailable
+│   │   └── TopicMissing
 │   ├── OrchestratorUnavailable
 │   ├── NodeUnavailable           raised only in ingests, which wait and then continue
 │   │   ├── BlockIncomplete
@@ -250,6 +251,13 @@ class UploadAborted(RedisUnavailable):
 
 class BrokerUnavailable(Unavailable):
     """Kafka does not answer, or it rejects Headwater's credentials."""
+
+
+class TopicMissing(BrokerUnavailable):
+    """A topic does not exist. It may appear when the deployment that owns it is ready."""
+
+    def __init__(self, topic: str) -> None:
+        super().__init__(f"The topic {topic} does not exist.")
 
 
 class OrchestratorUnavailable(Unavailable):

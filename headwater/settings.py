@@ -220,6 +220,11 @@ class Settings(BaseSettings):
         60, ge=0, description="Unknown API keys that one client address may send per minute; 0 means no limit."
     )
 
+    live_tails: int = Field(50, ge=1, description="Live tails that all owners may have open together.")
+    live_tails_per_owner: int = Field(10, ge=1, description="Live tails that each owner may have open.")
+    live_tail_idle_s: float = Field(
+        900.0, gt=0, description="Seconds without a record after which a connection with live tails is ended."
+    )
     rate_limit: float = Field(
         0.0, ge=0, description="Requests per second that each API key may send; 0 means no limit."
     )

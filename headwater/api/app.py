@@ -23,7 +23,9 @@ from headwater.api import (
     prices,
     problems,
     quota_limits,
+    records,
     streams,
+    tails,
     transforms,
     validate,
 )
@@ -39,6 +41,8 @@ from headwater.api.middleware import ProblemMiddleware, RequestMiddleware
 from headwater.api.owner_limiter import (
     MAX_CONCURRENT_COMPILES,
     MAX_CONCURRENT_COMPILES_PER_OWNER,
+    MAX_CONCURRENT_LOOKS,
+    MAX_CONCURRENT_LOOKS_PER_OWNER,
     MAX_CONCURRENT_UPLOADS,
     MAX_CONCURRENT_UPLOADS_PER_OWNER,
     OwnerLimiter,
@@ -46,15 +50,19 @@ from headwater.api.owner_limiter import (
 from headwater.api.prometheus import PrometheusMetrics
 from headwater.api.rate_limits import RateLimitMiddleware
 from headwater.api.route_table import RouteTable, Routing
+from headwater.api.tail_response import MAX_CONCURRENT_OPENINGS
 from headwater.errors import DatabaseUnavailable
 from headwater.loop_health import LoopHealth
 from headwater.services.ids import new_id
 from headwater.services.keys import Keys
+from headwater.services.tails import CHECK_EVERY_S, Tails
 
 WRITE_LAST_USE_EVERY_S = 20.0
 ROUTERS = (
     prices.router,
     streams.router,
+    records.router,
+    tails.router,
     datasets.router,
     quota_limits.router,
     configurations.router,
@@ -93,9 +101,14 @@ def create_api(services: Services) -> FastAPI:
     app.state.metrics = metrics
     app.state.watcher = DeploymentWatcher(services.deployments.progress)
     app.state.key_use_health = LoopHealth("writing the last use of keys")
-    app.state.probes = ReadinessProbes(services.probes, (app.state.watcher.poll_health, app.state.key_use_health))
+    app.state.tails_health = LoopHealth("checking live tails")
+    app.state.probes = ReadinessProbes(
+        services.probes, (app.state.watcher.poll_health, app.state.key_use_health, app.state.tails_health)
+    )
     app.state.upload_limiter = OwnerLimiter(MAX_CONCURRENT_UPLOADS, MAX_CONCURRENT_UPLOADS_PER_OWNER)
     app.state.compile_limiter = OwnerLimiter(MAX_CONCURRENT_COMPILES, MAX_CONCURRENT_COMPILES_PER_OWNER)
+    app.state.look_limiter = OwnerLimiter(MAX_CONCURRENT_LOOKS, MAX_CONCURRENT_LOOKS_PER_OWNER)
+    app.state.tail_limiter = anyio.CapacityLimiter(MAX_CONCURRENT_OPENINGS)
     problems.install(app)
     openapi.add_description(app, ROUTES)
     return app
@@ -128,13 +141,16 @@ def _middleware(services: Services, table: RouteTable, metrics: PrometheusMetric
 
 @contextlib.asynccontextmanager
 async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
-    keys = app.state.services.keys
+    keys, live_tails = app.state.services.keys, app.state.services.tails
     async with anyio.create_task_group() as background:
         background.start_soon(_write_last_use, keys, app.state.key_use_health)
         background.start_soon(app.state.watcher.run)
+        background.start_soon(_check_tails, live_tails, app.state.tails_health)
         yield
         background.cancel_scope.cancel()
     await to_thread.run_sync(_write_last_use_once, keys)
+    live_tails.end_all()
+    await to_thread.run_sync(live_tails.stop)
     app.state.services.deployment_metrics.close()
     app.state.probes.close()
 
@@ -156,3 +172,16 @@ def _write_last_use_once(keys: Keys) -> None:
         keys.write_last_use()
     except DatabaseUnavailable as error:
         log.warning("the last use of keys was not written; it is kept for the next attempt", reason=error.detail)
+
+
+async def _check_tails(live_tails: Tails, health: LoopHealth) -> None:
+    delay_s = CHECK_EVERY_S
+    while True:
+        await anyio.sleep(delay_s)
+        try:
+            if live_tails.is_used:
+                await to_thread.run_sync(live_tails.check)
+            health.on_success()
+            delay_s = CHECK_EVERY_S
+        except Exception as error:  # noqa: BLE001  # an unexpected error must not end this loop
+            delay_s = health.on_error(error)

@@ -255,9 +255,13 @@ async def redrive(
     """
     query = body.query()
     if body.dry_run:
-        count = await compile_limiter.run(api_key.owner, partial(services.redrives.count, api_key.owner, config_id, query))
+        count = await compile_limiter.run(
+            api_key.owner, partial(services.redrives.count, api_key.owner, config_id, query)
+        )
         return JSONResponse(RedriveCount(requested=count).model_dump())
-    requested = await compile_limiter.run(api_key.owner, partial(services.redrives.request, api_key.owner, config_id, query))
+    requested = await compile_limiter.run(
+        api_key.owner, partial(services.redrives.request, api_key.owner, config_id, query)
+    )
     accepted = RedriveAccepted(id=requested.id, requested=requested.requested)
     return JSONResponse(accepted.model_dump(), HTTPStatus.ACCEPTED)
 

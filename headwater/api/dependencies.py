@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, cast
 
+import anyio
 from fastapi import Depends, Header, Request
 
 from headwater.api.deployment_watcher import DeploymentWatcher
@@ -23,7 +24,10 @@ from headwater.services.keys import Keys
 from headwater.services.prices import Prices
 from headwater.services.quotas import QuotaStores
 from headwater.services.rate_limits import RateLimits
+from headwater.services.readable_topics import ReadableTopics
+from headwater.services.records import Records
 from headwater.services.redrives import Redrives
+from headwater.services.tails import Tails
 from headwater.services.trials import Trials
 
 ReadinessProbe = Callable[[], object]
@@ -60,6 +64,9 @@ class Services:
     datasets: Datasets
     prices: Prices
     quotas: QuotaStores
+    readable_topics: ReadableTopics
+    records: Records
+    tails: Tails
     bindings: Bindings
     kafka: KafkaEndpoint
     has_leader: Callable[[], bool]
@@ -90,6 +97,14 @@ async def _compile_limiter(request: Request) -> OwnerLimiter:
     return cast("OwnerLimiter", request.app.state.compile_limiter)
 
 
+async def _look_limiter(request: Request) -> OwnerLimiter:
+    return cast("OwnerLimiter", request.app.state.look_limiter)
+
+
+async def _tail_limiter(request: Request) -> anyio.CapacityLimiter:
+    return cast("anyio.CapacityLimiter", request.app.state.tail_limiter)
+
+
 async def _if_match(
     lines: Annotated[
         list[str],
@@ -114,6 +129,12 @@ WatcherDep = Annotated[DeploymentWatcher, Depends(_watcher)]
 
 CompileLimiterDep = Annotated[OwnerLimiter, Depends(_compile_limiter)]
 """The limiter of requests that compile scripts in the sandbox."""
+
+LookLimiterDep = Annotated[OwnerLimiter, Depends(_look_limiter)]
+"""The limiter of requests that read records from Kafka."""
+
+TailLimiterDep = Annotated[anyio.CapacityLimiter, Depends(_tail_limiter)]
+"""The limiter of live tails that are being opened or closed."""
 
 IfMatchDep = Annotated[IfMatch, Depends(_if_match)]
 """The revisions that the If-Match header allows to change."""

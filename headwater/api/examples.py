@@ -3,6 +3,7 @@
 They belong to one fictitious installation that filters token transfers.
 """
 
+import json
 from typing import Any
 
 from headwater.model.transforms.redis_set_filter import RedisSetFilterTransform
@@ -170,6 +171,19 @@ STREAM: dict[str, Any] = {
     "example": {"address": CONTRACT, "block_timestamp": "2026-01-02T03:04:03Z"},
 }
 
+RECORD: dict[str, Any] = {
+    "record": {"address": CONTRACT, "block_timestamp": "2026-01-02T03:04:03Z"},
+    "partition": 2,
+    "offset": 4711,
+    "timestamp": "2026-01-02T03:04:05.678Z",
+    "key": "0x5c1a7f03:7",
+}
+OUTPUT: dict[str, Any] = {**RECORD, "headers": {"headwater-src": "stream.base.log/2/4711/0"}}
+TAIL = (
+    f"event: records\ndata: {json.dumps([RECORD])}\n\n"
+    f"event: skipped\ndata: {json.dumps({'of': 'base/log', 'count': 17})}\n\n"
+)
+
 TRANSFER = {"token_address": CONTRACT, "raw_amount": 123456789012345678901234567890}
 TRIAL: dict[str, Any] = {**CREATE, "records": [TRANSFER]}
 TRIAL_RESULT: dict[str, Any] = {
@@ -281,6 +295,8 @@ BY_SCHEMA: dict[str, Any] = {
     "EntriesPage": {"values": [WALLET], "cursor": None, "total_count": 1},
     "DatasetMembership": {"exists": True},
     "Stream": STREAM,
+    "StreamRecords": {"items": [RECORD]},
+    "OutputRecords": {"items": [OUTPUT]},
     "Liveness": {"status": "ok"},
     "Readiness": {
         "status": "ready",

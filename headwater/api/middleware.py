@@ -20,11 +20,17 @@ from headwater.services.ids import NewId
 
 COLLECTION_PATHS = frozenset({"/api/v1/flow/", "/api/v1/flow/datasets/", "/api/v1/flow/streams/"})
 
+IS_HEAD = "headwater.is_head"
+"""Key of the ASGI scope that is true for a HEAD request, whose `method` the inner middlewares see as GET."""
+
 log = structlog.get_logger(__name__)
 
 
 class RequestMiddleware:
     """Gives each request an id, records its metrics and adds header fields to its response.
+
+    The duration of a request ends with its response, and where the response is an event stream, with its headers: a
+    stream lasts as long as the client wants.
 
     The middlewares inside see a HEAD request as a GET request; the HTTP server, which sees the original method, omits
     the body. They see the path of a collection without a trailing slash.
@@ -44,13 +50,14 @@ class RequestMiddleware:
             "request_id": self._new_id(),
             "method": "GET" if scope["method"] == "HEAD" else scope["method"],
             "path": _without_slash(scope["path"]),
+            IS_HEAD: scope["method"] == "HEAD",
         }
         started_at = time.perf_counter()
         response = _ResponseHeaders(inner_scope, send)
         try:
             await self._app(inner_scope, receive, response)
         finally:
-            seconds = time.perf_counter() - started_at
+            seconds = (response.event_stream_at or time.perf_counter()) - started_at
             self._metrics.record_request(scope["method"], _route(inner_scope), response.status, seconds)
 
 
@@ -99,12 +106,14 @@ class _ResponseHeaders:
 
     Attributes:
         status: The status of the response; 0 until the response starts.
+        event_stream_at: When the response started, if it is an event stream; 0 otherwise. As time.perf_counter.
     """
 
     def __init__(self, scope: Scope, send: Send) -> None:
         self._scope = scope
         self._send = send
         self.status = 0
+        self.event_stream_at = 0.0
 
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
@@ -112,6 +121,8 @@ class _ResponseHeaders:
             headers = MutableHeaders(scope=message)
             headers["X-Request-Id"] = self._scope["request_id"]
             headers.update(self._scope.get(EXTRA_HEADERS, {}))
+            if headers.get("Content-Type", "").startswith("text/event-stream"):
+                self.event_stream_at = time.perf_counter()
         await self._send(message)
 
 

@@ -60,6 +60,7 @@ TAGS = {
     "Filter values": "The sets of `redis_set_filter` transforms. Changes take effect at once, without a deploy.",
     "Datasets": "Named sets in which scripts look values up with `flow.contains(name, values)`.",
     "Streams": "The catalog of streams that the source of a configuration can read.",
+    "Records": "Look at the records of streams, outputs and dead letters: some of them, or all new ones as they come.",
     "Prices": "Rolling statistics of token prices, from the ticks of pipelines with a prices sink.",
     "Health": "Liveness, readiness and metrics of the process. No key is needed.",
 }
@@ -69,6 +70,8 @@ PATH_PARAMETERS = {
     "transform_uid": "The `uid` of a transform, from the configuration.",
     "dataset_id": "The `id` of a dataset.",
     "redrive_id": "The `id` of a redrive, from the response to its request.",
+    "chain": "The chain of a stream, from the catalog.",
+    "entity": "The entity of a stream, from the catalog.",
 }
 
 

@@ -30,6 +30,8 @@ _DEPLOYMENT_OPERATIONS = (
     "getDeploymentMetrics",
     "getDeploymentLogs",
     "rotateCredentials",
+    "getDeploymentRecords",
+    "tailDeployment",
     "tearDown",
 )
 _TRANSFORM_OPERATIONS = (
@@ -41,6 +43,7 @@ _TRANSFORM_OPERATIONS = (
     "checkFilterValue",
     "countFilterValues",
 )
+_STREAM_OPERATIONS = ("getStreamRecords", "tailStream")
 _DATASET_OPERATIONS = (
     "getDataset",
     "addDatasetEntries",
@@ -60,6 +63,12 @@ LINKS: dict[str, dict[str, Any]] = {
     ),
     "deployConfiguration": _links(
         *(_link(operation, config_id=PATH_CONFIG_ID) for operation in _DEPLOYMENT_OPERATIONS)
+    ),
+    "listStreams": _links(
+        *(
+            _link(operation, chain="$response.body#/0/chain", entity="$response.body#/0/entity")
+            for operation in _STREAM_OPERATIONS
+        )
     ),
     "createDataset": _links(*(_link(operation, dataset_id=CREATED_ID) for operation in _DATASET_OPERATIONS)),
     "listFilterValues": _links(

@@ -15,6 +15,10 @@ MAX_CONCURRENT_UPLOADS = 32
 MAX_CONCURRENT_UPLOADS_PER_OWNER = 8
 """The documentation recommends five concurrent uploads. Slow clients must not block other owners."""
 
+MAX_CONCURRENT_LOOKS = 4
+"""A request that reads records keeps up to 32 MB of them, and waits up to 5 s for Kafka."""
+MAX_CONCURRENT_LOOKS_PER_OWNER = 2
+
 T = TypeVar("T")
 
 

@@ -11,20 +11,19 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
-import uvicorn
-
 from headwater.api.app import create_api
 from headwater.api.dependencies import Services
 from headwater.app.data_directory import require_platform
 from headwater.app.database import connect_database
 from headwater.app.endpoints import Endpoints
-from headwater.app.http_server import allow_open_files, origins_of, server_config
+from headwater.app.http_server import ApiServer, allow_open_files, origins_of, server_config
 from headwater.app.memory import limit_malloc_arenas, tune_server_memory
 from headwater.app.redacted_names import names_to_redact
 from headwater.app.stream_bindings import load_bindings
 from headwater.brokers.base import ClusterAdmin
 from headwater.brokers.cluster_admin import KafkaClusterAdmin
 from headwater.brokers.kafka_topic_history import KafkaTopicHistory
+from headwater.brokers.tail_reader import KafkaTailReader
 from headwater.controller.leadership import CONTROLLER_LEASE
 from headwater.errors import OrchestratorUnavailable
 from headwater.model.access import KafkaAccess
@@ -46,8 +45,11 @@ from headwater.services.pipeline_checker import PipelineChecker
 from headwater.services.prices import Prices
 from headwater.services.quotas import QuotaEnforcingSets, QuotaStores
 from headwater.services.rate_limits import RateLimits
+from headwater.services.readable_topics import ReadableTopics
+from headwater.services.records import Records
 from headwater.services.redaction import redactor
 from headwater.services.redrives import Redrives
+from headwater.services.tails import TailLimits, Tails
 from headwater.services.trials import Trials
 from headwater.settings import Settings
 from headwater.stores.protocols.leases import Leases
@@ -59,6 +61,7 @@ from headwater.stores.redis.redrives import RedisRedriveOutcomes
 from headwater.stores.redis.reservations import RedisReservations
 from headwater.stores.redis.sets.pending_sets import RedisPendingSets
 from headwater.stores.redis.sets.set_store import RedisSetStore
+from headwater.stores.redis.tail_slots import RedisTailSlots
 from headwater.stores.redis.token_buckets import RedisTokenBuckets
 from headwater.stores.sql.database import Database
 from headwater.transforms import TRANSFORMS
@@ -94,7 +97,7 @@ def serve(settings: Settings, fd: int | None) -> None:
         config = server_config(app, settings, app.state.metrics.record_refusal)
         sockets = None if fd is None else [socket.socket(fileno=fd)]
         tune_server_memory()
-        uvicorn.Server(config).run(sockets)
+        ApiServer(config, app.state.services.tails.end_all).run(sockets)
 
 
 def _services(endpoints: Endpoints, database: Database, client: Client) -> Services:
@@ -103,7 +106,10 @@ def _services(endpoints: Endpoints, database: Database, client: Client) -> Servi
     broker = KafkaClusterAdmin(endpoints.admin_kafka(), endpoints.replication())
     probe_topic = next((topic for _, topic in bindings.installation_topics()), TICKS_TOPIC)
     metrics = RedisMetrics(connect(endpoints.redis_url(), reply_timeout_s=METRICS_READ_TIMEOUT_S))
-    history, outcomes = KafkaTopicHistory(endpoints.admin_kafka()), RedisRedriveOutcomes(client)
+    clusters: dict[KafkaAccess | None, KafkaAccess] = {access: access for access in bindings.kafka_accesses()}
+    clusters[None] = endpoints.admin_kafka()
+    histories = {cluster: KafkaTopicHistory(access) for cluster, access in clusters.items()}
+    outcomes = RedisRedriveOutcomes(client)
     quotas = QuotaStores(database.quotas, RedisSetStore(client), RedisReservations(client))
     sets, names = QuotaEnforcingSets(quotas), RedisDatasetNames(client)
     audited = AuditedSets(sets, database.audit)
@@ -123,8 +129,18 @@ def _services(endpoints: Endpoints, database: Database, client: Client) -> Servi
         with short_lived_sandbox(jit=settings.v8_jit) as sandbox:
             yield TransformContext("", owner, sets, names, sandbox)
 
+    keys = Keys(database.keys, utc_now, time.monotonic)
+    deployments = Deployments(
+        flows=database.flows,
+        store=database.deployments,
+        now=utc_now,
+        new_id=new_id,
+        new_password=lambda: secrets.token_urlsafe(PASSWORD_BYTES),
+        redact=redactor(names_to_redact(endpoints, bindings)),
+        manages_users=endpoints.manages_kafka_users,
+    )
     return Services(
-        keys=Keys(database.keys, utc_now, time.monotonic),
+        keys=keys,
         idempotency=IdempotencyService(database.idempotency, utc_now),
         flows=Flows(
             FlowStores(database.flows, database.revisions, sets, RedisPendingSets(client)), checker, utc_now, new_id
@@ -132,27 +148,19 @@ def _services(endpoints: Endpoints, database: Database, client: Client) -> Servi
         trials=Trials(
             checker=checker, transform_types=TRANSFORMS, open_context=open_context, now=utc_now, clock=time.monotonic
         ),
-        deployments=Deployments(
-            flows=database.flows,
-            store=database.deployments,
-            now=utc_now,
-            new_id=new_id,
-            new_password=lambda: secrets.token_urlsafe(PASSWORD_BYTES),
-            redact=redactor(names_to_redact(endpoints, bindings)),
-            manages_users=endpoints.manages_kafka_users,
-        ),
+        deployments=deployments,
         deployment_metrics=DeploymentMetrics(
             store=metrics,
             bindings=bindings,
             read_lag=_lag_reader(bindings, broker),
             now=utc_now,
         ),
-        dead_letters=DeadLetters(history, metrics, outcomes),
+        dead_letters=DeadLetters(histories[None], metrics, outcomes),
         redrives=Redrives(
             deployments=database.deployments,
             store=database.redrives,
             outcomes=outcomes,
-            history=history,
+            history=histories[None],
             now=utc_now,
             new_id=new_id,
             clock=time.monotonic,
@@ -161,6 +169,17 @@ def _services(endpoints: Endpoints, database: Database, client: Client) -> Servi
         datasets=Datasets(store=database.datasets, names=names, sets=audited, now=utc_now, new_id=new_id),
         prices=Prices(RedisPrices(client), utc_now, filter_outliers=settings.price_filter),
         quotas=quotas,
+        readable_topics=ReadableTopics(bindings, deployments.get),
+        records=Records(histories, time.monotonic),
+        tails=Tails(
+            readers={cluster: KafkaTailReader(access) for cluster, access in clusters.items()},
+            slots=RedisTailSlots(client),
+            limits=TailLimits(settings.live_tails, settings.live_tails_per_owner, settings.live_tail_idle_s),
+            is_live_key=keys.is_live,
+            progress=deployments.progress,
+            new_id=new_id,
+            clock=time.monotonic,
+        ),
         bindings=bindings,
         kafka=_reader_endpoint(endpoints),
         rate_limits=_rate_limits(endpoints),

@@ -2,6 +2,7 @@
 
 import re
 import resource
+import socket
 from collections.abc import Callable
 from functools import partial
 from typing import Any, cast
@@ -18,12 +19,35 @@ from headwater.errors import SetupError
 from headwater.settings import Settings
 
 GRACE_S = 5
+"""How long the server waits for requests when it stops."""
 RESERVED_FILES = 300
 """How many open files an API process needs in addition to client connections: databases, Valkey, Kafka, libraries."""
 
 _ORIGIN = re.compile(r"https?://(?:[a-z0-9.-]+|\[[0-9a-f:]+\])(?::[0-9]+)?")
 
 log = structlog.get_logger(__name__)
+
+
+class ApiServer(uvicorn.Server):
+    """uvicorn's server, which ends live tails when it begins to stop.
+
+    Otherwise it would wait for them, since a tail is a request that does not end by itself.
+    """
+
+    def __init__(self, config: uvicorn.Config, end_tails: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._end_tails = end_tails
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """End the tails, then stop as uvicorn does.
+
+        The connections of clients that do not read are aborted: the event loop does not close while bytes for them are
+        left.
+        """
+        self._end_tails()
+        await super().shutdown(sockets)
+        for connection in list(self.server_state.connections):
+            connection.transport.abort()
 
 
 def server_config(app: FastAPI, settings: Settings, on_refusal: Callable[[str], None]) -> uvicorn.Config:

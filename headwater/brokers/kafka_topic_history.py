@@ -2,22 +2,25 @@
 
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from threading import BoundedSemaphore, Lock
 from typing import Any, Final, cast
 
 import confluent_kafka
 from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, Message, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from headwater.brokers.client_errors import ClientErrors, broker_unavailable_error
 from headwater.brokers.client_settings import admin_settings, consumer_settings
 from headwater.brokers.offsets import EARLIEST, LATEST, list_offsets
 from headwater.brokers.topic_history import LogChunk, LogRecord, OffsetRange
-from headwater.errors import BrokerUnavailable
+from headwater.brokers.topic_partitions import partition_numbers
+from headwater.errors import BrokerUnavailable, TopicMissing
 from headwater.model.access import KafkaAccess
 
+READERS_GROUP: Final = "wrk-readers"
+"""The group of consumers that never join it. On all clusters, access rules allow groups with this prefix."""
 MAX_CONSUMERS: Final = 4
 """How many reads may run at once. A further read waits."""
 REQUEST_TIMEOUT_S: Final = 5.0
@@ -43,7 +46,7 @@ class _PooledConsumer:
 
     def __init__(self, access: KafkaAccess) -> None:
         self.errors = ClientErrors(access)
-        settings = consumer_settings(access, self.errors, "headwater.history") | _FEW_PREFETCHED
+        settings = consumer_settings(access, self.errors, READERS_GROUP) | _FEW_PREFETCHED
         self.client: Consumer = confluent_kafka.Consumer(settings)
 
 
@@ -61,22 +64,27 @@ class KafkaTopicHistory:
     def ranges(self, topic: str) -> Mapping[int, OffsetRange]:
         """See TopicHistory."""
         with self._translated_errors():
-            described = self._admin.list_topics(topic, REQUEST_TIMEOUT_S).topics[topic]
-            if described.error is not None:
-                if described.error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
-                    return {}
-                raise KafkaException(described.error)
-            partitions = [TopicPartition(topic, number) for number in described.partitions]
-            ends, starts = (
-                list_offsets(
-                    self._admin, dict.fromkeys(partitions, spec), IsolationLevel.READ_COMMITTED, REQUEST_TIMEOUT_S
-                )
-                for spec in (LATEST, EARLIEST)
-            )
-        return {
-            number: OffsetRange(starts[topic, number], max(starts[topic, number], ends[topic, number]))
-            for number in described.partitions
-        }
+            numbers = self._partitions(topic)
+            ends, starts = (self._offsets(topic, numbers, spec) for spec in (LATEST, EARLIEST))
+        return {number: OffsetRange(start, max(start, ends.get(number, start))) for number, start in starts.items()}
+
+    def offsets_since(self, topic: str, time_ms: int) -> Mapping[int, int]:
+        """See TopicHistory."""
+        with self._translated_errors():
+            offsets = self._offsets(topic, self._partitions(topic), OffsetSpec.for_timestamp(max(0, time_ms)))
+        return {number: offset for number, offset in offsets.items() if offset >= 0}
+
+    def _partitions(self, topic: str) -> list[int]:
+        """Return the partitions of a topic; none when the topic does not exist."""
+        try:
+            return partition_numbers(self._admin, topic, REQUEST_TIMEOUT_S)
+        except TopicMissing:
+            return []
+
+    def _offsets(self, topic: str, numbers: Sequence[int], spec: OffsetSpec) -> dict[int, int]:
+        specs = {TopicPartition(topic, number): spec for number in numbers}
+        offsets = list_offsets(self._admin, specs, IsolationLevel.READ_COMMITTED, REQUEST_TIMEOUT_S)
+        return {number: offset for (_, number), offset in offsets.items()}
 
     def read(
         self, topic: str, ranges: Mapping[int, OffsetRange], max_bytes: int, *, with_values: bool = True
@@ -176,7 +184,8 @@ def _read_all(consumer: _PooledConsumer, access: KafkaAccess, topic: str, reads:
             if message.topic() == topic and partition in unfinished and _take(message, reads[partition]):
                 unfinished.discard(partition)
                 if unfinished:  # further records of this partition would delay the others
-                    consumer.client.pause([TopicPartition(topic, partition)])
+                    # A pause would outlast the assignment, and the next read of the partition would get nothing.
+                    consumer.client.incremental_unassign([TopicPartition(topic, partition)])
 
 
 def _take(message: Message, read: _PartitionRead) -> bool:

@@ -56,6 +56,17 @@ class TopicHistory(Protocol):
         Returns nothing when the topic does not exist.
         """
 
+    def offsets_since(self, topic: str, time_ms: int) -> Mapping[int, int]:
+        """Return the offset of the first record of each partition at or after a time.
+
+        The timestamps of the records decide. Partitions without such a record are left out. Returns nothing when the
+        topic does not exist.
+
+        Args:
+            topic: The topic.
+            time_ms: The time, in milliseconds since the epoch.
+        """
+
     def read(
         self, topic: str, ranges: Mapping[int, OffsetRange], max_bytes: int, *, with_values: bool = True
     ) -> Mapping[int, LogChunk]:

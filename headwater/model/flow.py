@@ -1,6 +1,5 @@
 """Configurations of pipelines, as they are stored and as requests contain them."""
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -13,6 +12,7 @@ from headwater.model.fields import ReturnedOnly, Text
 from headwater.model.request_model import RequestModel
 from headwater.model.sink import MAX_SINKS, NewSink, Sink
 from headwater.model.stream import CATALOG
+from headwater.model.timestamps import parse_rfc_3339
 from headwater.model.transforms import MAX_TRANSFORMS, SET_TYPES, NewTransform, Transform
 from headwater.model.transforms.base import TransformIdentity
 
@@ -24,9 +24,6 @@ EARLIEST_START = datetime(1970, 1, 1, tzinfo=UTC)
 """The earliest time to start at. Kafka gives negative timestamps a special meaning, such as "latest"."""
 
 DeliveryMode = Literal["at_least_once", "exactly_once"]
-
-_RFC_3339 = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)", re.ASCII)
-"""Matches a time of RFC 3339 in upper case. RFC 3339 allows `t` and `z` too, so convert a text to upper case before."""
 
 
 _TYPE_DESCRIPTION = (
@@ -127,11 +124,9 @@ class Flow:
             raise StoredDataUnreadable(self.unreadable_reason)
 
 
-def _is_time(text: str) -> bool:
-    if not _RFC_3339.fullmatch(text):
-        return False
+def _is_start_time(text: str) -> bool:
     try:
-        return datetime.fromisoformat(text) >= EARLIEST_START
+        return parse_rfc_3339(text) >= EARLIEST_START
     except ValueError:
         return False
 
@@ -143,7 +138,7 @@ def _require_start_at(text: str) -> str:
     """
     if text in ("latest", "earliest"):
         return text
-    if not _is_time(text.upper()):
+    if not _is_start_time(text):
         raise ValueError('must be "latest", "earliest" or an RFC 3339 time since 1970, such as 2026-01-02T03:04:05Z')
     return text.upper()
 

@@ -1,6 +1,10 @@
-"""Parses the timestamps of records."""
+"""Parses times: of requests, and of records."""
 
+import re
 from datetime import UTC, datetime
+
+_RFC_3339 = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)", re.ASCII)
+"""Matches a time of RFC 3339 in upper case."""
 
 _UNITS_PER_SECOND = ((10**11, 1), (10**14, 10**3), (10**17, 10**6))
 """Pairs of a limit and the units per second of the timestamps below the limit.
@@ -10,6 +14,16 @@ milliseconds, a number below 1e17 microseconds, and a larger number nanoseconds.
 ambiguous: 1e11 seconds are in the year 5138, and 1e11 milliseconds are in 1973.
 """
 _NANOSECONDS_PER_SECOND = 10**9
+
+
+def parse_rfc_3339(text: str) -> datetime:
+    """Return a time of RFC 3339, which may have `t` and `z` in lower case. Raises ValueError."""
+    if not _RFC_3339.fullmatch(text.upper()):
+        raise ValueError("must be an RFC 3339 time, such as 2026-01-02T03:04:05Z")
+    try:
+        return datetime.fromisoformat(text.upper())
+    except ValueError:
+        raise ValueError("must be an RFC 3339 time of a day that exists, such as 2026-01-02T03:04:05Z") from None
 
 
 def units_per_second(timestamp: float) -> int:

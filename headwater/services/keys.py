@@ -87,6 +87,11 @@ class Keys:
             self._used[key.id] = self._now().replace(second=0, microsecond=0)
         return key
 
+    def is_live(self, key_id: str) -> bool:
+        """Whether a key is neither revoked nor expired. May block. Raises DatabaseUnavailable."""
+        key = self._store.find(key_id)
+        return key is not None and key.state(self._now()) == "live"
+
     def write_last_use(self) -> None:
         """Write the last use of the keys that were used since the last call. May block.
 

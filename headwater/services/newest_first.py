@@ -7,6 +7,7 @@ from headwater.brokers.topic_history import LogRecord, OffsetRange, TopicHistory
 FIRST_CHUNK = 128
 """How many offsets of a partition are read at first. Each further chunk is twice as large."""
 MAX_CHUNK = 4_096
+"""How large a chunk becomes, except where offsets have no records, so that a long gap is passed in few reads."""
 MAX_CHUNK_BYTES = 4 << 20
 """How many bytes of a partition are kept in memory."""
 
@@ -19,10 +20,10 @@ class _Partition:
         unread_end: The records before this offset are not read yet.
     """
 
-    def __init__(self, start: int, position: int) -> None:
+    def __init__(self, start: int, position: int, first_chunk: int) -> None:
         self._start = start
         self.position = self.unread_end = position
-        self._chunk = FIRST_CHUNK
+        self._chunk = first_chunk
         self._records: list[LogRecord] = []
 
     @property
@@ -36,12 +37,12 @@ class _Partition:
 
     def next_range(self) -> OffsetRange:
         """Return the offsets of the next chunk."""
-        size, self._chunk = self._chunk, min(2 * self._chunk, MAX_CHUNK)
-        return OffsetRange(max(self._start, self.unread_end - size), self.unread_end)
+        return OffsetRange(max(self._start, self.unread_end - self._chunk), self.unread_end)
 
     def add(self, start: int, records: list[LogRecord]) -> None:
         """Add the records of the chunk that begins at `start`."""
         self._records, self.unread_end = records, start
+        self._chunk = 2 * self._chunk if not records else min(2 * self._chunk, MAX_CHUNK)
         if not records:  # the offsets of the chunk belong to control records and aborted transactions
             self.position = start
 
@@ -67,15 +68,25 @@ class NewestFirst:
         topic: The topic.
         ends: The offsets, by partition, before which the iteration begins.
         ranges: The offsets that the topic has.
+        first_chunk: How many offsets of a partition are read at first.
     """
 
     def __init__(
-        self, history: TopicHistory, topic: str, ends: Mapping[int, int], ranges: Mapping[int, OffsetRange]
+        self,
+        history: TopicHistory,
+        topic: str,
+        ends: Mapping[int, int],
+        ranges: Mapping[int, OffsetRange],
+        first_chunk: int | None = None,
     ) -> None:
         self._history = history
         self._topic = topic
         self._partitions = {
-            number: _Partition(offsets.start, min(max(ends.get(number, offsets.start), offsets.start), offsets.end))
+            number: _Partition(
+                offsets.start,
+                min(max(ends.get(number, offsets.start), offsets.start), offsets.end),
+                first_chunk or FIRST_CHUNK,
+            )
             for number, offsets in ranges.items()
         }
 

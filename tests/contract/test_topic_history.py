@@ -95,6 +95,14 @@ def test_a_topic_that_does_not_exist(log: Log) -> None:
     assert log.history.ranges(log.topic + ".none") == {}
 
 
+def test_offsets_since_a_time(log: Log) -> None:
+    log.write([b"1", b"2"], partition=2)
+    assert log.history.offsets_since(log.topic, TIME_MS) == {2: 0}
+    assert log.history.offsets_since(log.topic, 0) == {2: 0}
+    assert log.history.offsets_since(log.topic, TIME_MS + 1) == {}
+    assert log.history.offsets_since(log.topic + ".none", 0) == {}
+
+
 def test_a_record(log: Log) -> None:
     log.write([b"1", None])
     (record, tombstone) = log.history.read(log.topic, {0: OffsetRange(0, 2)}, MANY)[0].records
@@ -115,6 +123,17 @@ def test_reads_in_a_row(log: Log) -> None:
     for start in (990, 0, 500, 3):
         read = log.history.read(log.topic, {0: OffsetRange(start, start + 2)}, MANY)
         assert values(read) == {0: [b"%d" % start, b"%d" % (start + 1)]}
+
+
+def test_reads_of_several_partitions_in_a_row(log: Log) -> None:
+    for partition in range(3):
+        log.write([b"%d" % number for number in range(300)], partition)
+    for start in (0, 100, 200, 100, 0):
+        ranges = {partition: OffsetRange(start + partition, start + partition + 2) for partition in range(3)}
+        read = values(log.history.read(log.topic, ranges, MANY))
+        assert read == {
+            partition: [b"%d" % (start + partition), b"%d" % (start + partition + 1)] for partition in range(3)
+        }
 
 
 def test_the_newest_of_large_records(log: Log) -> None:

@@ -10,6 +10,7 @@ from headwater.cli.docs.openapi import description
 from headwater.cli.docs.schema import alternatives, members, rules, type_name
 
 JSON = "application/json"
+EVENT_STREAM = "text/event-stream"
 INTRODUCTION = """\
 Requests and responses are JSON. Send the API key in the header `X-API-Key`. Every response has the header
 `X-Request-Id`. [errors.md](errors.md) lists the errors, [limits.md](limits.md) the limits, and
@@ -81,9 +82,18 @@ def _responses(responses: dict[str, Any]) -> Iterator[str]:
             continue
         headers = ", ".join(f"`{name}`" for name in response["headers"] if name != "X-Request-Id")
         yield from ("", f"Returns **{status}**" + (f" with the header {headers}" if headers else "") + ":")
-        content = response.get("content", {}).get(JSON, {})
-        yield from ("", *_code(content["example"])) if "example" in content else ("", "no JSON body.")
+        yield from _body(response.get("content", {}))
     yield from ("", "Errors: " + ", ".join(errors) + "." if errors else "It has no errors.")
+
+
+def _body(content: dict[str, Any]) -> Iterator[str]:
+    """Yield the example of a response body."""
+    if "example" in content.get(JSON, {}):
+        yield from ("", *_code(content[JSON]["example"]))
+    elif EVENT_STREAM in content:
+        yield from ("", "```", *content[EVENT_STREAM]["example"].strip().splitlines(), "```")
+    else:
+        yield from ("", "no JSON body.")
 
 
 def _code(value: Any) -> Iterator[str]:

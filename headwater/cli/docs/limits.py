@@ -12,7 +12,7 @@ from headwater.model.transforms.redis_set_filter import MAX_EXPRESSION_CHARS
 from headwater.model.transforms.v8 import MAX_SCRIPT_BYTES
 from headwater.recipes.pools import MAX_POOLS
 from headwater.sandbox import deno_command, results, script_batch
-from headwater.services import keys, prices, trials
+from headwater.services import keys, prices, records, tail, tails, trials
 from headwater.stores.protocols.deployments import MAX_LOG_LINES
 from headwater.transforms.bloblang.json_values import WORK_BUDGET_BYTES
 from headwater.transforms.bloblang.parser import MAX_NESTING
@@ -20,6 +20,7 @@ from headwater.transforms.expression import MAX_LOOKUP_VALUES
 
 HEAD = ("What", "Limit")
 LIMITS = sink.SinkLimits()
+LIVE_TAILS = tails.TailLimits()
 HARNESS = Path(deno_command.__file__).with_name("harness") / "records.js"
 
 
@@ -57,6 +58,16 @@ def _groups() -> Iterator[tuple[str, list[tuple[str, str]]]]:
                 f"{idempotency.RESPONSE_TTL // timedelta(hours=1)} hours",
             ),
             ("`limit` of lines of `deploy/logs`", f"1 to {MAX_LOG_LINES:,}, default {deployments.DEFAULT_LOG_LINES}"),
+            (
+                "`limit` of records of a stream or of outputs",
+                f"1 to {records.MAX_RECORDS:,}, default {records.DEFAULT_RECORDS}",
+            ),
+            ("bytes of records in a response", f"{records.MAX_BYTES:,}"),
+            ("open live tails of all owners together", f"{LIVE_TAILS.total}, a setting"),
+            ("of these, per owner", f"{LIVE_TAILS.per_owner}, a setting"),
+            ("live tails in one connection", f"1 to {tails.MAX_TAILS_PER_CONNECTION}"),
+            ("records that a live tail shows per second; further ones are counted", f"{tail.MAX_RECORDS_PER_S}"),
+            ("how long a connection with live tails stays open without a record", _minutes(LIVE_TAILS.idle_s)),
             ("tokens per price request", f"1 to {prices.MAX_TOKENS}"),
         ],
     )
@@ -135,6 +146,10 @@ def _harness_constant(name: str) -> int:
 
 def _bytes(count: int) -> str:
     return f"{count >> 20} MiB"
+
+
+def _minutes(seconds: float) -> str:
+    return f"{seconds / 60:g} minutes, a setting"
 
 
 def _retention() -> str:

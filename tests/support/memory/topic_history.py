@@ -58,6 +58,15 @@ class MemoryTopicHistory:
         ends = self._ends.get(topic, {})
         return {number: OffsetRange(self._starts[topic][number], end) for number, end in ends.items()}
 
+    def offsets_since(self, topic: str, time_ms: int) -> Mapping[int, int]:
+        """See TopicHistory."""
+        self._check()
+        offsets: dict[int, int] = {}
+        for record in self._records.get(topic, []):
+            if record.timestamp >= time_ms:
+                offsets.setdefault(record.partition, record.offset)
+        return offsets
+
     def read(
         self, topic: str, ranges: Mapping[int, OffsetRange], max_bytes: int, *, with_values: bool = True
     ) -> Mapping[int, LogChunk]:

@@ -37,7 +37,10 @@ from headwater.services.keys import Keys
 from headwater.services.pipeline_checker import PipelineChecker
 from headwater.services.prices import Prices
 from headwater.services.quotas import QuotaEnforcingSets, QuotaStores
+from headwater.services.readable_topics import ReadableTopics
+from headwater.services.records import Records
 from headwater.services.redrives import Redrives
+from headwater.services.tails import TailLimits, Tails
 from headwater.services.trials import Trials
 from headwater.stores.protocols.deployments import DeploymentStore
 from headwater.stores.protocols.sets import SetLookup
@@ -50,6 +53,8 @@ from tests.support.memory.metrics import MemoryMetrics
 from tests.support.memory.prices import MemoryPrices
 from tests.support.memory.redrives import MemoryRedriveOutcomes
 from tests.support.memory.sets import MemoryDatasetNames, MemoryPendingSets, MemoryReservations, MemorySetStore
+from tests.support.memory.tail_reader import MemoryTailReader
+from tests.support.memory.tail_slots import MemoryTailSlots
 from tests.support.memory.topic_history import MemoryTopicHistory
 from tests.support.sql import fresh_database
 
@@ -276,6 +281,7 @@ class Installation:
     outcomes: MemoryRedriveOutcomes = field(default_factory=MemoryRedriveOutcomes)
     history: MemoryTopicHistory = field(default_factory=MemoryTopicHistory)
     broker: MemoryClusterAdmin = field(default_factory=MemoryClusterAdmin)
+    tails: MemoryTailReader = field(default_factory=MemoryTailReader)
     clock: Clock = field(default_factory=Clock)
     probes: dict[str, ReadinessProbe] = field(default_factory=dict)
     bindings: Bindings = field(default_factory=lambda: Bindings({"base.log.zerolag": KafkaTopic("fast.base.log")}))
@@ -297,6 +303,13 @@ class Installation:
         checker = PipelineChecker(
             bindings=self.bindings, transform_types=TRANSFORMS, validate_script=self.validate, new_id=new_id
         )
+        deployments = Deployments(
+            flows=flows,
+            store=self.controller,
+            now=self.clock,
+            new_id=new_id,
+            new_password=lambda: f"secret{next(numbers)}",
+        )
         services = Services(
             keys=self.keys,
             idempotency=IdempotencyService(self.database.idempotency, self.clock),
@@ -313,13 +326,7 @@ class Installation:
                 now=self.clock,
                 clock=self.clock.monotonic,
             ),
-            deployments=Deployments(
-                flows=flows,
-                store=self.controller,
-                now=self.clock,
-                new_id=new_id,
-                new_password=lambda: f"secret{next(numbers)}",
-            ),
+            deployments=deployments,
             deployment_metrics=DeploymentMetrics(
                 store=self.metrics,
                 bindings=self.bindings,
@@ -342,6 +349,17 @@ class Installation:
             ),
             prices=Prices(self.prices, self.clock, filter_outliers=True),
             quotas=quotas,
+            readable_topics=ReadableTopics(self.bindings, deployments.get),
+            records=Records({None: self.history}, self.clock.monotonic),
+            tails=Tails(
+                readers={None: self.tails},
+                slots=MemoryTailSlots(self.clock.monotonic),
+                limits=TailLimits(total=12, per_owner=10, idle_s=900),
+                is_live_key=self.keys.is_live,
+                progress=deployments.progress,
+                new_id=new_id,
+                clock=self.clock.monotonic,
+            ),
             bindings=self.bindings,
             kafka=KafkaEndpoint("kafka.example:9092", "SASL_PLAINTEXT", "SCRAM-SHA-512"),
             probes=self.probes,

@@ -1,0 +1,46 @@
+"""The server-sent events of live tails (the event stream format of the HTML standard)."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from headwater.services.tail import END_DETAILS, EndReason, Tail, TailNews
+
+KEEP_ALIVE = b": keep-alive\n\n"
+"""A comment, which clients ignore. It shows proxies and clients that the connection works."""
+
+
+def tail_events(news: Iterable[tuple[Tail, TailNews]], *, names_topic: bool) -> bytes:
+    """Return the events for the news of the tails of a connection.
+
+    Args:
+        news: The news of each tail.
+        names_topic: Whether each record says of which topic it is, because the connection has several tails.
+    """
+    found = list(news)
+    items = [item for tail, each in found for item in _items(tail, each, names_topic=names_topic)]
+    events = [_event("records", b"[" + b",".join(items) + b"]")] if items else []
+    events += [
+        _event("skipped", msgspec.json.encode({"of": tail.topic.of, "count": each.skipped}))
+        for tail, each in found
+        if each.skipped
+    ]
+    return b"".join(events)
+
+
+def end_event(reason: EndReason, of: str | None = None) -> bytes:
+    """Return the event that ends all tails of a connection, or only the tail of `of`."""
+    members: Mapping[str, Any] = {} if of is None else {"of": of}
+    return _event("end", msgspec.json.encode({**members, "reason": reason, "detail": END_DETAILS[reason]}))
+
+
+def _items(tail: Tail, news: TailNews, *, names_topic: bool) -> Iterator[bytes]:
+    prefix = b'{"of":' + msgspec.json.encode(tail.topic.of) + b"," if names_topic else b"{"
+    for record in news.records:
+        item = record.json_with_headers if tail.topic.shows_headers else record.json
+        yield prefix + item[1:]
+
+
+def _event(name: str, data: bytes) -> bytes:
+    return b"event: " + name.encode() + b"\ndata: " + data + b"\n\n"

@@ -1,0 +1,79 @@
+"""Reads the records of a topic from given offsets to the newest."""
+
+from collections.abc import Iterator, Mapping
+
+from headwater.brokers.topic_history import LogRecord, OffsetRange, TopicHistory
+from headwater.services.newest_first import MAX_CHUNK_BYTES
+
+MAX_CHUNK = 1_024
+"""How many offsets of a partition are read at once, unless they have no records."""
+
+
+class _Partition:
+    """One partition, of which chunks are read forwards."""
+
+    def __init__(self, offsets: OffsetRange, first_chunk: int) -> None:
+        self._unread, self._end = offsets
+        self._chunk = first_chunk
+        self._records: list[LogRecord] = []
+
+    @property
+    def oldest(self) -> LogRecord | None:
+        """The oldest record that was read and is not returned yet."""
+        return self._records[-1] if self._records else None
+
+    def needs_chunk(self) -> bool:
+        """Return whether a chunk must be read before the oldest record is known."""
+        return not self._records and self._unread < self._end
+
+    def next_range(self) -> OffsetRange:
+        """Return the offsets of the next chunk."""
+        return OffsetRange(self._unread, min(self._end, self._unread + self._chunk))
+
+    def add(self, start: int, records: list[LogRecord]) -> None:
+        """Add the records of the chunk, which are complete from `start` on.
+
+        The first records of a chunk are missing when its records are too large. It is then read again in smaller parts.
+        """
+        offsets = self.next_range()
+        if start > offsets.start:
+            self._chunk = max(1, (offsets.end - offsets.start) // 8)
+            return
+        self._records, self._unread = records[::-1], offsets.end
+        self._chunk = 2 * self._chunk if not records else min(2 * self._chunk, MAX_CHUNK)
+
+    def pop(self) -> LogRecord:
+        """Return and remove the oldest record."""
+        return self._records.pop()
+
+
+class OldestFirst:
+    """Iterates over the records of a topic, from the oldest to the newest.
+
+    The records of a partition are in the order of their offsets. Of several partitions, the record with the earliest
+    timestamp comes first.
+
+    Args:
+        history: Reads the records.
+        topic: The topic.
+        ranges: The offsets of each partition.
+        first_chunk: How many offsets of a partition are read at first.
+    """
+
+    def __init__(self, history: TopicHistory, topic: str, ranges: Mapping[int, OffsetRange], first_chunk: int) -> None:
+        self._history = history
+        self._topic = topic
+        self._partitions = {number: _Partition(offsets, first_chunk) for number, offsets in ranges.items()}
+
+    def __iter__(self) -> Iterator[LogRecord]:
+        return self
+
+    def __next__(self) -> LogRecord:
+        while wanted := {n: each.next_range() for n, each in self._partitions.items() if each.needs_chunk()}:
+            for number, chunk in self._history.read(self._topic, wanted, MAX_CHUNK_BYTES).items():
+                self._partitions[number].add(chunk.start, list(chunk.records))
+        candidates = ((each.oldest, each) for each in self._partitions.values())
+        known = [(record.timestamp, record.partition, each) for record, each in candidates if record is not None]
+        if not known:
+            raise StopIteration
+        return min(known, key=lambda candidate: candidate[:2])[2].pop()

@@ -1,0 +1,135 @@
+"""The records of one topic on their way to one client."""
+
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal, NamedTuple
+
+from headwater.brokers import tails
+from headwater.model.read_record import ReadRecord
+from headwater.services.readable_topics import ReadableTopic
+
+MAX_RECORDS_PER_S: Final = 200
+"""How many records a tail shows within any second."""
+MAX_PENDING_BYTES: Final = 2_000_000
+"""The maximum size of the records that wait for a client. A single record may be larger."""
+BLOCK_S: Final = 0.1
+"""How often the waiting records are sent."""
+_BLOCKS_PER_S: Final = 10
+
+EndReason = Literal["key_ended", "deployment_ended", "idle", "shutdown"] | tails.EndReason
+
+END_DETAILS: dict[EndReason, str] = {
+    "key_ended": "The API key was revoked or has expired.",
+    "deployment_ended": "The pipeline was torn down or deleted. Deploy it, and open the tail again.",
+    "idle": "No record has arrived for a long time. Open the tail again to wait for further records.",
+    "shutdown": "This process of the API is stopping. Open the tail again.",
+    "topic_removed": "The topic was removed.",
+    "broker_unavailable": "Kafka can't be read. Open the tail again later.",
+}
+"""Why a tail has ended, and what to do."""
+
+
+class TailNews(NamedTuple):
+    """The news of a tail since the last call.
+
+    Attributes:
+        records: The records to show.
+        skipped: How many records are not shown.
+        end: Why the tail has ended; None while it is open. Nothing follows an end.
+    """
+
+    records: list[ReadRecord]
+    skipped: int
+    end: EndReason | None
+
+
+class Tail:
+    """Buffers the new records of a topic for one client: a tails.TailListener. Thread-safe.
+
+    The buffer is bounded in records per second, in records and in bytes. Every record that does not fit is counted as
+    skipped, so a slow client delays nobody, and shown and skipped records together are all records.
+
+    Args:
+        topic: The topic.
+        clock: Returns monotonic seconds.
+    """
+
+    def __init__(self, topic: ReadableTopic, clock: Callable[[], float]) -> None:
+        self.topic = topic
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._pending: list[ReadRecord] = []
+        self._pending_bytes = 0
+        self._skipped = 0
+        self._end: EndReason | None = None
+        self._last_record_at = clock()
+        self._window = _SecondWindow()
+
+    @property
+    def last_record_at(self) -> float:
+        """When the last record arrived, or when the tail was opened, in seconds of the clock."""
+        return self._last_record_at
+
+    def deliver(self, records: Sequence[ReadRecord], skipped: int) -> None:
+        """See tails.TailListener."""
+        now = self._clock()
+        with self._lock:
+            self._last_record_at = now
+            left = min(self._window.left(now), MAX_RECORDS_PER_S - len(self._pending))
+            shown = self._fitting(records[: max(0, left)])
+            self._window.add(now, len(shown))
+            self._pending += shown
+            self._skipped += len(records) - len(shown) + skipped
+
+    def _fitting(self, records: Sequence[ReadRecord]) -> list[ReadRecord]:
+        """Return the records that fit into the buffer, and add their size."""
+        fitting = []
+        for record in records:
+            size = record.size
+            if self._pending_bytes and self._pending_bytes + size > MAX_PENDING_BYTES:
+                continue
+            self._pending_bytes += size
+            fitting.append(record)
+        return fitting
+
+    def end(self, reason: EndReason) -> None:
+        """See tails.TailListener. The first reason counts."""
+        with self._lock:
+            self._end = self._end or reason
+
+    def take(self) -> TailNews:
+        """Return the news since the last call, and remove them from the buffer."""
+        with self._lock:
+            news = TailNews(self._pending, self._skipped, self._end)
+            self._pending, self._pending_bytes, self._skipped = [], 0, 0
+            return news
+
+
+@dataclass(slots=True)
+class _Block:
+    number: int
+    count: int
+
+
+class _SecondWindow:
+    """Counts the records of the last second in blocks of BLOCK_S."""
+
+    def __init__(self) -> None:
+        self._blocks: deque[_Block] = deque()
+
+    def left(self, now: float) -> int:
+        """Return how many records may follow in the current block."""
+        oldest = int(now * _BLOCKS_PER_S) - _BLOCKS_PER_S
+        while self._blocks and self._blocks[0].number <= oldest - 1:
+            self._blocks.popleft()
+        return MAX_RECORDS_PER_S - sum(block.count for block in self._blocks)
+
+    def add(self, now: float, count: int) -> None:
+        """Count records of the current block."""
+        number = int(now * _BLOCKS_PER_S)
+        if self._blocks and self._blocks[-1].number == number:
+            self._blocks[-1].count += count
+        else:
+            self._blocks.append(_Block(number, count))
