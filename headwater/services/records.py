@@ -73,14 +73,16 @@ class _TimedHistory:
         self.ranges = history.ranges
         self.offsets_since = history.offsets_since
 
-    def read(self, topic: str, ranges: Mapping[int, OffsetRange], max_bytes: int) -> Mapping[int, LogChunk]:
+    def read(
+        self, topic: str, ranges: Mapping[int, OffsetRange], max_bytes: int, *, with_values: bool = True
+    ) -> Mapping[int, LogChunk]:
         """See TopicHistory."""
         if self._clock() > self._deadline:
             raise BrokerUnavailable(
                 f"The records of {topic} were not found within {TIMEOUT_S:g} s: Kafka is slow, or compaction or "
                 "aborted transactions have left few records."
             )
-        return self._history.read(topic, ranges, max_bytes)
+        return self._history.read(topic, ranges, max_bytes, with_values=with_values)
 
 
 def _epoch_ms(time: datetime) -> int:
