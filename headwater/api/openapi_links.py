@@ -29,6 +29,9 @@ _DEPLOYMENT_OPERATIONS = (
     "getDeploymentStats",
     "getDeploymentMetrics",
     "getDeploymentLogs",
+    "listDeadLetters",
+    "summarizeDeadLetters",
+    "redriveDeadLetters",
     "rotateCredentials",
     "getDeploymentRecords",
     "tailDeployment",
@@ -79,6 +82,11 @@ LINKS: dict[str, dict[str, Any]] = {
             cursor=NEXT_CURSOR,
         )
     ),
+    "listDeadLetters": _links(
+        _link("listDeadLetters", config_id=PATH_CONFIG_ID, cursor=NEXT_CURSOR),
+        _link("redriveDeadLetters", config_id=PATH_CONFIG_ID),
+    ),
+    "redriveDeadLetters": _links(_link("getRedrive", config_id=PATH_CONFIG_ID, redrive_id=CREATED_ID)),
     "listDatasetEntries": _links(
         _link("listDatasetEntries", dataset_id="$request.path.dataset_id", cursor=NEXT_CURSOR)
     ),

@@ -4,6 +4,7 @@ The redrives of a deployment run one after the other. A redrive waits while the 
 the first time or failed, and ends with the deployment.
 """
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -40,6 +41,10 @@ log = structlog.get_logger(__name__)
 YIELDS_ABOVE_LAG = 1_000
 """With how many unread records of the stream a redrive yields to the pipeline."""
 LAG_CHECK_EVERY_S = 2.0
+MAX_WORKERS = 8
+"""How many redrives run at once. The others wait, and the redrive that was requested first runs first."""
+MAX_WORKERS_OF_OWNER = 2
+"""How many redrives of one owner run at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,9 +111,11 @@ class Redrives:
         A failing redrive does not delay the others. Raises Unavailable when a store or the orchestrator is unavailable.
         """
         open_redrives = self.store.running()
+        by_deployment = [list(group) for _, group in groupby(open_redrives, key=lambda each: each.deployment_id)]
         running: set[str] = set()
-        for deployment_id, redrives in groupby(open_redrives, key=lambda redrive: redrive.deployment_id):
-            running |= self._run_deployment(deployment_id, list(redrives))
+        owners = Counter[str]()
+        for redrives in sorted(by_deployment, key=lambda group: (group[0].created_at, group[0].id)):
+            running |= self._run_deployment(redrives[0].deployment_id, redrives, owners)
         for worker_set_id in self.orchestrator.running_deployments():
             if is_redrive(worker_set_id) and worker_set_id not in running:
                 self.orchestrator.stop_workers(worker_set_id)
@@ -120,14 +127,23 @@ class Redrives:
             for redrive_id in remembered.keys() - open_ids:
                 remembered.pop(redrive_id)
 
-    def _run_deployment(self, deployment_id: str, redrives: Sequence[Redrive]) -> set[str]:
-        """Run the redrives of a deployment. Return the worker sets that may run."""
+    def _run_deployment(self, deployment_id: str, redrives: Sequence[Redrive], owners: Counter[str]) -> set[str]:
+        """Run the redrives of a deployment. Return the worker sets that may run.
+
+        Args:
+            deployment_id: The deployment.
+            redrives: Its redrives.
+            owners: How many workers run for redrives of each owner.
+        """
         deployment = next(iter(self.deployments.list_active([deployment_id])), None)
         plan = plan_redrives(deployment, redrives, self._progress)
         for redrive, state in plan.ended:
             self._end(redrive, state)
         if plan.running is None or deployment is None:
             return set()
+        if owners[deployment.owner] >= MAX_WORKERS_OF_OWNER or owners.total() >= MAX_WORKERS:
+            return set()
+        owners[deployment.owner] += 1
         try:
             self._ensure_worker(deployment, plan.running)
             self._let_yield(deployment, plan.running)

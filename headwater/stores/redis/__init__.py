@@ -5,7 +5,7 @@ They hold sets, dataset names, prices, metrics, token buckets and quota reservat
 {fs:ID}, {ds:ID}         a filter set, a dataset; see sets/layout.py
 {dn:OWNER}               the dataset names of an owner
 {px:P}, {px}             prices of partition P, and of all partitions; see prices.py
-{dm:ID}                  metrics of a deployment
+{dm:ID}                  metrics of a deployment, and the outcomes of its redriven letters
 {rl:NAME}                a token bucket (rate limit)
 {headwater}:replaced     the list of the sets to sweep; see sets/layout.py
 headwater:drafts         the list of pending sets

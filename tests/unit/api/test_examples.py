@@ -8,7 +8,10 @@ import httpx2
 import pytest
 
 from headwater.api import examples
+from headwater.model.dead_letter import COLUMN_HEADER, LINE_HEADER, LetterKind, letter_total_name
+from headwater.model.deployment import dead_letter_topic
 from headwater.model.metric import Histogram, MetricsDelta, PartitionCounts
+from headwater.model.outputs import CONFIG_HEADER
 from headwater.model.price.codec import encode_state
 from headwater.model.price.state import TokenState
 from headwater.model.price.tick import partition_of, token_key
@@ -22,6 +25,10 @@ NEED_A_DEPLOYMENT = (
     "getDeploymentStats",
     "getDeploymentMetrics",
     "getDeploymentLogs",
+    "listDeadLetters",
+    "summarizeDeadLetters",
+    "redriveDeadLetters",
+    "getRedrive",
     "rotateCredentials",
     "getDeploymentRecords",
 )
@@ -79,10 +86,21 @@ class World:
         self._deployments.write_logs({deployment: [a_line()] for deployment in deployments})
         for deployment in deployments:
             minute = int(self._clock.monotonic()) // 60 * 60
-            counted = {0: PartitionCounts(1, {"messages_received": 1})}
+            kind = LetterKind("TypeError", "t", 1)
+            counted = {0: PartitionCounts(1, {"messages_received": 1}, {}, {letter_total_name(kind): 1})}
             self._metrics.write(
                 deployment, "group", "a", MetricsDelta(minute, counted, {"total_latency": Histogram({1: 1})})
             )
+
+    def _fail(self) -> None:
+        """Append dead letters, and redrive one of them."""
+        topic = dead_letter_topic(self.ids["config_id"])
+        self._history.create(topic, 1)
+        headers = {LINE_HEADER: b"1", COLUMN_HEADER: b"1", CONFIG_HEADER: b"1"}
+        for _ in range(101):
+            self._history.append(topic, 0, 1, b'{"token_address":null,"raw_amount":"12"}', headers)
+        redrive = self.user.post(f"{FLOW}/{self.ids['config_id']}/dead-letters/redrive", {"all": True})
+        self.ids["redrive_id"] = redrive.json()["id"]
 
     def create(self, path: str) -> dict[str, Any]:
         created: dict[str, Any] = self.user.post(path, sent_examples(self._schema["paths"][path]["post"])[0]).json()
@@ -93,6 +111,7 @@ class World:
             self.user.post(f"{FLOW}/{self.ids['config_id']}/deploy")
             self._write([deployment.id for deployment in self._deployments.list_active()])
             self._append(f"flow.{self.ids['config_id']}.{examples.CREATE['pipeline_config']['sinks'][0]['name']}")
+            self._fail()
         if operation["operationId"] == "getStreamRecords":
             self._append("stream.base.log")
         if operation["operationId"] == "createDataset":
@@ -129,10 +148,10 @@ class TestExamples:
         for method, path, operation in operations(schema):
             if operation["operationId"] in TAILS:
                 continue
-            success = min(operation["responses"])
+            success = {status for status in operation["responses"] if status < "300"}
             for body in sent_examples(operation) if "requestBody" in operation else [None]:
                 response = World(headwater, schema).send(method, path, operation, body)
-                assert str(response.status_code) == success, (operation["operationId"], response.text)
+                assert str(response.status_code) in success, (operation["operationId"], response.text)
 
     def test_answers_look_like_them(self, headwater: Installation, schema: dict[str, Any]) -> None:
         for method, path, operation in operations(schema):

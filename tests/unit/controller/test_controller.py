@@ -49,6 +49,7 @@ class TestUp:
             ("dep", "topic", f"flow.{FLOW}.dlq", ("READ",), False),
             ("dep", "group", f"dep-{DEPLOYMENT}.", ("READ",), True),
             ("wrk", "topic", TOPIC, ("READ",), False),
+            ("wrk", "topic", f"flow.{FLOW}.dlq", ("READ",), False),
             ("wrk", "group", f"wrk-{DEPLOYMENT}.", ("READ",), True),
             ("wrk", "topic", f"flow.{FLOW}.out", ("WRITE",), False),
             ("wrk", "topic", f"flow.{FLOW}.dlq", ("WRITE",), False),

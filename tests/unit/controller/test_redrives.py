@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+from headwater.controller import redrives
 from headwater.controller.redrives import RedrivePlan, plan_redrives
 from headwater.model.dead_letter import LetterId
 from headwater.model.deployment import Deployment, DesiredPhase, Phase
@@ -121,6 +122,17 @@ def test_another_controller_continues(scene: Scene) -> None:
     scene.start_controller()
     scene.now += 60
     scene.run(10)
+    assert scene.spec(first)
+
+
+def test_redrives_wait_for_those_of_the_same_owner(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(redrives, "MAX_WORKERS_OF_OWNER", 0)
+    first = scene.request()
+    scene.run(3)
+    assert not scene.spec(first)
+    assert scene.stored(first).state == "running"
+    monkeypatch.setattr(redrives, "MAX_WORKERS_OF_OWNER", 1)
+    scene.run(3)
     assert scene.spec(first)
 
 

@@ -48,7 +48,8 @@ class TestTopic:
         assert active(world).phase is Phase.RUNNING
         assert world.project.made == {SUBSCRIPTION: (TOPIC, "latest")}
         assert {topic.partitions for topic in world.broker.topics.values()} == {4}
-        assert {rule.user[:3] for rule in world.broker.rules if "READ" in rule.operations} == {"dep"}
+        reads = [rule for rule in world.broker.rules if rule.operations == ("READ",) and rule.resource == "topic"]
+        assert {rule.name for rule in reads if rule.user.startswith("wrk-")} == {f"flow.{FLOW}.dlq"}
         [pulse] = world.orchestrator.worker_snapshots()
         path = world.project.path(SUBSCRIPTION)
         assert pulse.spec.source == PubSubPull(project="project", subscription=path)

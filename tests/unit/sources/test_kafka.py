@@ -34,7 +34,8 @@ class Consumer:
         self.requests: list[int] = []
         self._rebalances = [Rebalance(True, False, PARTITIONS)]
 
-    def fetch(self, *_: object) -> FetchedColumns:
+    def fetch(self, *_: object, with_headers: bool) -> FetchedColumns:
+        assert not with_headers
         errors, self.errors = self.errors, []
         empty, ints = BytesColumn.of([]), Column("q")
         return FetchedColumns(empty, empty, ints, ints, ints, Column("i"), errors, {})
