@@ -41,6 +41,8 @@ from headwater.api.middleware import ProblemMiddleware, RequestMiddleware
 from headwater.api.owner_limiter import (
     MAX_CONCURRENT_COMPILES,
     MAX_CONCURRENT_COMPILES_PER_OWNER,
+    MAX_CONCURRENT_COUNTS,
+    MAX_CONCURRENT_COUNTS_PER_OWNER,
     MAX_CONCURRENT_LOOKS,
     MAX_CONCURRENT_LOOKS_PER_OWNER,
     MAX_CONCURRENT_UPLOADS,
@@ -109,6 +111,7 @@ def create_api(services: Services) -> FastAPI:
     app.state.compile_limiter = OwnerLimiter(MAX_CONCURRENT_COMPILES, MAX_CONCURRENT_COMPILES_PER_OWNER)
     app.state.look_limiter = OwnerLimiter(MAX_CONCURRENT_LOOKS, MAX_CONCURRENT_LOOKS_PER_OWNER)
     app.state.tail_limiter = anyio.CapacityLimiter(MAX_CONCURRENT_OPENINGS)
+    app.state.count_limiter = OwnerLimiter(MAX_CONCURRENT_COUNTS, MAX_CONCURRENT_COUNTS_PER_OWNER)
     problems.install(app)
     openapi.add_description(app, ROUTES)
     return app

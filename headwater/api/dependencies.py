@@ -105,6 +105,10 @@ async def _tail_limiter(request: Request) -> anyio.CapacityLimiter:
     return cast("anyio.CapacityLimiter", request.app.state.tail_limiter)
 
 
+async def _count_limiter(request: Request) -> OwnerLimiter:
+    return cast("OwnerLimiter", request.app.state.count_limiter)
+
+
 async def _if_match(
     lines: Annotated[
         list[str],
@@ -135,6 +139,9 @@ LookLimiterDep = Annotated[OwnerLimiter, Depends(_look_limiter)]
 
 TailLimiterDep = Annotated[anyio.CapacityLimiter, Depends(_tail_limiter)]
 """The limiter of live tails that are being opened or closed."""
+
+CountLimiterDep = Annotated[OwnerLimiter, Depends(_count_limiter)]
+"""The limiter of requests that count dead letters."""
 
 IfMatchDep = Annotated[IfMatch, Depends(_if_match)]
 """The revisions that the If-Match header allows to change."""

@@ -11,6 +11,9 @@ MAX_CONCURRENT_COMPILES = 4
 """A request that compiles scripts runs a V8 process of about 60 MB."""
 MAX_CONCURRENT_COMPILES_PER_OWNER = 2
 """A script that uses up its time limit occupies its slot for seconds; one owner must not block all others."""
+MAX_CONCURRENT_COUNTS = 2
+"""A request that counts dead letters reads their topic, for seconds when there are millions."""
+MAX_CONCURRENT_COUNTS_PER_OWNER = 1
 MAX_CONCURRENT_UPLOADS = 32
 MAX_CONCURRENT_UPLOADS_PER_OWNER = 8
 """The documentation recommends five concurrent uploads. Slow clients must not block other owners."""

@@ -7,12 +7,24 @@ from pathlib import Path
 
 from headwater.brokers.base import OUTPUT_TOPIC_CONFIG
 from headwater.cli.docs.markdown import document, table
-from headwater.model import flow, idempotency, outputs, sink, stream, transforms, trial, value_sets
+from headwater.model import (
+    dead_letter,
+    flow,
+    idempotency,
+    metric,
+    outputs,
+    redrive,
+    sink,
+    stream,
+    transforms,
+    trial,
+    value_sets,
+)
 from headwater.model.transforms.redis_set_filter import MAX_EXPRESSION_CHARS
 from headwater.model.transforms.v8 import MAX_SCRIPT_BYTES
 from headwater.recipes.pools import MAX_POOLS
 from headwater.sandbox import deno_command, results, script_batch
-from headwater.services import keys, prices, records, tail, tails, trials
+from headwater.services import dead_letters, keys, prices, records, tail, tails, trials
 from headwater.stores.protocols.deployments import MAX_LOG_LINES
 from headwater.transforms.bloblang.json_values import WORK_BUDGET_BYTES
 from headwater.transforms.bloblang.parser import MAX_NESTING
@@ -35,6 +47,7 @@ def page() -> str:
 
 def _groups() -> Iterator[tuple[str, list[tuple[str, str]]]]:
     from headwater.api import deployments, guard, owner_limiter
+    from headwater.api.dead_letters import DEFAULT_LETTERS
 
     yield (
         "Requests",
@@ -94,6 +107,17 @@ def _groups() -> Iterator[tuple[str, list[tuple[str, str]]]]:
             ("records", f"{trial.MAX_SAMPLES}"),
             ("bytes of all records", _bytes(trial.MAX_SAMPLE_BYTES)),
             ("bytes of the outputs that are shown", _bytes(trials.MAX_RESPONSE_BYTES)),
+        ],
+    )
+    yield (
+        "Dead letters",
+        [
+            ("`limit` of a page", f"1 to {dead_letter.MAX_LETTERS_PER_PAGE:,}, default {DEFAULT_LETTERS}"),
+            ("bytes of the records on a page", _bytes(dead_letters.MAX_PAGE_BYTES)),
+            ("letters that a page looks at for `error` and `transform`", f"{dead_letters.MAX_SCANNED:,}"),
+            ("kinds of errors that a summary counts by themselves", f"{metric.MAX_TOTALS:,}"),
+            ("`ids` of a redrive", f"1 to {dead_letter.MAX_REDRIVEN_IDS:,}"),
+            ("redrives of a pipeline that are running or waiting", f"{redrive.MAX_OPEN_REDRIVES}"),
         ],
     )
     yield (
