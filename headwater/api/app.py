@@ -29,6 +29,7 @@ from headwater.api import (
     transforms,
     validate,
 )
+from headwater.api.applied_watcher import AppliedWatcher
 from headwater.api.authentication import Authentication
 from headwater.api.cors import MIDDLEWARE_OPTIONS
 from headwater.api.dependencies import Services
@@ -102,11 +103,11 @@ def create_api(services: Services) -> FastAPI:
     app.state.services = services
     app.state.metrics = metrics
     app.state.watcher = DeploymentWatcher(services.deployments.progress)
+    app.state.applied_watcher = AppliedWatcher(services.applied.read)
     app.state.key_use_health = LoopHealth("writing the last use of keys")
     app.state.tails_health = LoopHealth("checking live tails")
-    app.state.probes = ReadinessProbes(
-        services.probes, (app.state.watcher.poll_health, app.state.key_use_health, app.state.tails_health)
-    )
+    loops = (app.state.watcher.poll_health, app.state.applied_watcher.poll_health)
+    app.state.probes = ReadinessProbes(services.probes, (*loops, app.state.key_use_health, app.state.tails_health))
     app.state.upload_limiter = OwnerLimiter(MAX_CONCURRENT_UPLOADS, MAX_CONCURRENT_UPLOADS_PER_OWNER)
     app.state.compile_limiter = OwnerLimiter(MAX_CONCURRENT_COMPILES, MAX_CONCURRENT_COMPILES_PER_OWNER)
     app.state.look_limiter = OwnerLimiter(MAX_CONCURRENT_LOOKS, MAX_CONCURRENT_LOOKS_PER_OWNER)
@@ -149,6 +150,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         background.start_soon(_write_last_use, keys, app.state.key_use_health)
         background.start_soon(app.state.watcher.run)
         background.start_soon(_check_tails, live_tails, app.state.tails_health)
+        background.start_soon(app.state.applied_watcher.run)
         yield
         background.cancel_scope.cancel()
     await to_thread.run_sync(_write_last_use_once, keys)

@@ -7,11 +7,13 @@ from collections.abc import Iterator
 from typing import Annotated
 
 import msgspec
+from anyio import to_thread
 from fastapi import Body, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from headwater.api import examples
-from headwater.api.dependencies import ApiKeyDep, ServicesDep
+from headwater.api.applied import Applied, VersionQuery, WaitQuery, wait_until_applied
+from headwater.api.dependencies import ApiKeyDep, AppliedWatcherDep, ServicesDep
 from headwater.api.guarded_routes import guarded_router, required_scopes
 from headwater.api.openapi import body_problem_responses, problem_responses
 from headwater.api.pagination import LINK_RESPONSES, Cursor, Limit, stream_array
@@ -105,7 +107,7 @@ async def add_by_name(request: Request, api_key: ApiKeyDep, services: ServicesDe
         return services.datasets.add(api_key.owner, dataset.id, named_values.values)
 
     written = await run_upload(request, add_entries)
-    return EntriesWritten(count=written.changed)
+    return EntriesWritten.of(written)
 
 
 @router.get(
@@ -153,7 +155,7 @@ async def add(request: Request, dataset_id: str, api_key: ApiKeyDep, services: S
         return services.datasets.add(api_key.owner, dataset_id, read_values(body).values)
 
     written = await run_upload(request, add_entries)
-    return EntriesWritten(count=written.changed)
+    return EntriesWritten.of(written)
 
 
 @router.delete(
@@ -173,7 +175,7 @@ async def remove(request: Request, dataset_id: str, api_key: ApiKeyDep, services
         return services.datasets.remove(api_key.owner, dataset_id, read_values(body).values)
 
     written = await run_upload(request, remove_entries)
-    return EntriesWritten(count=written.changed)
+    return EntriesWritten.of(written)
 
 
 @router.get(
@@ -204,6 +206,29 @@ def page(
     """
     entries = services.datasets.page(api_key.owner, dataset_id, cursor, limit)
     return Response(msgspec.json.encode(EntriesPage.of(entries)), media_type="application/json")
+
+
+@router.get(
+    "/{dataset_id}/entries/applied",
+    operation_id="getAppliedDatasetVersion",
+    summary="Have the workers read a version?",
+    responses=problem_responses(404, 422),
+    openapi_extra=required_scopes("flow:read"),
+)
+async def applied(
+    dataset_id: str,
+    api_key: ApiKeyDep,
+    services: ServicesDep,
+    watcher: AppliedWatcherDep,
+    version: VersionQuery = None,
+    wait: WaitQuery = 0,
+) -> Applied:
+    """Returns whether every worker whose scripts use the dataset has read a version of its entries.
+    When `applied` is true, every batch of records that a worker starts after this response sees the write that returned
+    `version`. `workers` has the workers of all your pipelines that have looked the dataset up.
+    """
+    watched = await to_thread.run_sync(services.applied.dataset_set, api_key.owner, dataset_id)
+    return await wait_until_applied(services.applied, watcher, watched, version, wait)
 
 
 @router.get(

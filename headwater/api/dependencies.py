@@ -8,11 +8,13 @@ from typing import Annotated, cast
 import anyio
 from fastapi import Depends, Header, Request
 
+from headwater.api.applied_watcher import AppliedWatcher
 from headwater.api.deployment_watcher import DeploymentWatcher
 from headwater.api.if_match import parse_if_match
 from headwater.api.owner_limiter import OwnerLimiter
 from headwater.model.binding import Bindings
 from headwater.model.key import ApiKey
+from headwater.services.applied_versions import AppliedVersions
 from headwater.services.datasets import Datasets
 from headwater.services.dead_letters import DeadLetters
 from headwater.services.deployment_metrics import DeploymentMetrics
@@ -62,6 +64,7 @@ class Services:
     redrives: Redrives
     filters: Filters
     datasets: Datasets
+    applied: AppliedVersions
     prices: Prices
     quotas: QuotaStores
     readable_topics: ReadableTopics
@@ -91,6 +94,10 @@ async def _api_key(request: Request) -> ApiKey:
 
 async def _watcher(request: Request) -> DeploymentWatcher:
     return cast("DeploymentWatcher", request.app.state.watcher)
+
+
+async def _applied_watcher(request: Request) -> AppliedWatcher:
+    return cast("AppliedWatcher", request.app.state.applied_watcher)
 
 
 async def _compile_limiter(request: Request) -> OwnerLimiter:
@@ -130,6 +137,9 @@ ApiKeyDep = Annotated[ApiKey, Depends(_api_key)]
 
 WatcherDep = Annotated[DeploymentWatcher, Depends(_watcher)]
 """The watcher that waits until the controller has acted on a deployment."""
+
+AppliedWatcherDep = Annotated[AppliedWatcher, Depends(_applied_watcher)]
+"""The watcher that waits until workers have read a version of a set."""
 
 CompileLimiterDep = Annotated[OwnerLimiter, Depends(_compile_limiter)]
 """The limiter of requests that compile scripts in the sandbox."""

@@ -1,7 +1,7 @@
 """Route of a deployment's metrics: throughput, latency, errors and age of the data."""
 
-from collections.abc import Collection
-from typing import Annotated, Any, Literal
+from collections.abc import Collection, Sequence
+from typing import Annotated, Any, Literal, TypeVar
 
 from fastapi import Query
 from pydantic import BaseModel, Field
@@ -12,16 +12,26 @@ from headwater.api.openapi import problem_responses
 from headwater.api.query_parameters import STRICT_BOOLEAN
 from headwater.api.schemas import Timestamp
 from headwater.errors import Fault, InvalidInput
-from headwater.model.metric import METRIC_TYPES, TIME_RANGES, Histogram, MetricType, RangeName
-from headwater.services.deployment_metrics import Summary
+from headwater.model.metric import (
+    METRIC_TYPES,
+    TIME_RANGES,
+    TRANSFORM_METRIC_TYPES,
+    Histogram,
+    MetricType,
+    RangeName,
+    TransformMetricType,
+)
+from headwater.services.deployment_metrics import Point, Summary
 
 router = guarded_router("/api/v1/flow/{config_id}", "Deployments")
 
+Name = TypeVar("Name", bound=str)
+
 ALL = "all"
 _RANGES = {time_range.name: time_range for time_range in TIME_RANGES}
-_ANY_TYPE = "|".join(METRIC_TYPES)
 _RATE_DESCRIPTION = "The number of errors divided by the number of received messages, at most 1."
-_TYPES_PATTERN = f"^({ALL}|({_ANY_TYPE})(,({_ANY_TYPE}))*)$"
+_LISTS = "|".join(f"({names})(,({names}))*" for names in map("|".join, (METRIC_TYPES, TRANSFORM_METRIC_TYPES)))
+_TYPES_PATTERN = f"^({ALL}|{_LISTS})$"
 
 
 class MetricPoint(BaseModel):
@@ -43,6 +53,23 @@ class DeploymentSeries(BaseModel):
 
     config_id: str
     metrics: list[MetricSeries]
+
+
+class TransformMetricSeries(BaseModel):
+    """One metric of one transform over time."""
+
+    transform_uid: str
+    metric_type: TransformMetricType
+    points: list[MetricPoint] = Field(description="Ordered by time; empty when nothing was measured.")
+
+
+class TransformSeries(BaseModel):
+    """The metrics of each transform of a deployment over time."""
+
+    config_id: str
+    metrics: list[TransformMetricSeries] = Field(
+        description="By transform in the order of the running pipeline; removed transforms with records come last."
+    )
 
 
 class Percentiles(BaseModel):
@@ -92,7 +119,7 @@ class DeploymentSummary(BaseModel):
     summary="Throughput, latency, errors and age of the data",
     responses=problem_responses(404, 422),
     openapi_extra=required_scopes("flow:read"),
-    response_model=DeploymentSeries | DeploymentSummary,
+    response_model=DeploymentSeries | TransformSeries | DeploymentSummary,
     response_model_exclude_unset=True,
 )
 def metrics(
@@ -108,16 +135,23 @@ def metrics(
     metrics: Annotated[
         str,
         Query(
-            description="Metric types, separated by commas; `all` for all of them.",
+            description="Metric types, separated by commas; `all` for all of them. With `by=transform` the types are "
+            f"{', '.join(f'`{name}`' for name in TRANSFORM_METRIC_TYPES)}.",
             json_schema_extra={"pattern": _TYPES_PATTERN},
         ),
     ] = ALL,
-) -> DeploymentSeries | DeploymentSummary:
+    by: Annotated[
+        Literal["transform"] | None,
+        Query(description="`transform`: series of each transform in place of the pipeline's; only without a summary."),
+    ] = None,
+) -> DeploymentSeries | TransformSeries | DeploymentSummary:
     """Returns series over time, or their summary.
     A series has one point per minute for `1h`, per 5 minutes for `1d`, and per hour for `1w`. Counts are exact,
     also after a restart of a worker; times are accurate to 2 % (see docs/metrics.md).
     """
-    types = _parse_types(metrics)
+    if by == "transform":
+        return _series_by_transform(config_id, api_key, services, time_range, metrics, aggregated=aggregated)
+    types = _parse_types(metrics, METRIC_TYPES)
     deployment = services.deployments.get(api_key.owner, config_id)
     if aggregated:
         summary = services.deployment_metrics.summary(deployment, _RANGES[time_range])
@@ -125,27 +159,51 @@ def metrics(
     series = services.deployment_metrics.series(deployment, _RANGES[time_range], types)
     return DeploymentSeries(
         config_id=config_id,
+        metrics=[MetricSeries(metric_type=name, points=_to_points(points)) for name, points in series.items()],
+    )
+
+
+def _series_by_transform(
+    config_id: str,
+    api_key: ApiKeyDep,
+    services: ServicesDep,
+    time_range: RangeName,
+    metrics: str,
+    *,
+    aggregated: bool,
+) -> TransformSeries:
+    """Return the series of each transform. Raises InvalidInput, also when a summary is requested."""
+    if aggregated:
+        detail = "must be false with by=transform: there is no summary of single transforms"
+        raise InvalidInput("The request was refused.", [Fault("/aggregated", detail)])
+    types = _parse_types(metrics, TRANSFORM_METRIC_TYPES)
+    deployment = services.deployments.get(api_key.owner, config_id)
+    series = services.deployment_metrics.series_by_transform(deployment, _RANGES[time_range], types)
+    return TransformSeries(
+        config_id=config_id,
         metrics=[
-            MetricSeries(
-                metric_type=name, points=[MetricPoint(timestamp=start, value=value) for start, value in points]
-            )
-            for name, points in series.items()
+            TransformMetricSeries(transform_uid=uid, metric_type=name, points=_to_points(points))
+            for (uid, name), points in series.items()
         ],
     )
 
 
-def _parse_types(text: str) -> Collection[MetricType]:
-    """Return the metric types that a request names, in the order of METRIC_TYPES.
+def _to_points(points: Sequence[Point]) -> list[MetricPoint]:
+    return [MetricPoint(timestamp=start, value=value) for start, value in points]
+
+
+def _parse_types(text: str, known: Sequence[Name]) -> Collection[Name]:
+    """Return the metric types that a request names, in the order of the known types.
 
     Raises InvalidInput.
     """
     names = text.split(",")
     if names == [ALL]:
-        return METRIC_TYPES
-    if unknown := [name for name in names if name not in METRIC_TYPES]:
-        detail = f"has unknown metric types {', '.join(map(repr, unknown))}; choose from {', '.join(METRIC_TYPES)}"
+        return known
+    if unknown := [name for name in names if name not in known]:
+        detail = f"has unknown metric types {', '.join(map(repr, unknown))}; choose from {', '.join(known)}"
         raise InvalidInput("The request was refused.", [Fault("/metrics", detail)])
-    return [metric_type for metric_type in METRIC_TYPES if metric_type in names]
+    return [metric_type for metric_type in known if metric_type in names]
 
 
 def _selected_members(summary: Summary, types: Collection[MetricType]) -> dict[str, Any]:

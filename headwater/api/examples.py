@@ -291,7 +291,12 @@ BY_SCHEMA: dict[str, Any] = {
     "FilterPage": {"values": [CONTRACT], "cursor": None, "total_count": 1},
     "FilterMembership": {"value": CONTRACT, "is_member": True},
     "DatasetBody": DATASET,
-    "EntriesWritten": {"count": 1},
+    "EntriesWritten": {"count": 1, "version": 2},
+    "Applied": {
+        "version": 2,
+        "applied": True,
+        "workers": [{"name": STATS["workers_health"]["workers"][0]["name"], "version": 2}],
+    },
     "EntriesPage": {"values": [WALLET], "cursor": None, "total_count": 1},
     "DatasetMembership": {"exists": True},
     "Stream": STREAM,

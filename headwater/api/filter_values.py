@@ -7,10 +7,12 @@ from collections.abc import Iterator
 from typing import Annotated
 
 import msgspec
+from anyio import to_thread
 from fastapi import Query, Request, Response
 
 from headwater.api import examples
-from headwater.api.dependencies import ApiKeyDep, ServicesDep
+from headwater.api.applied import Applied, VersionQuery, WaitQuery, wait_until_applied
+from headwater.api.dependencies import ApiKeyDep, AppliedWatcherDep, ServicesDep
 from headwater.api.guarded_routes import guarded_router, required_scopes
 from headwater.api.openapi import body_problem_responses, problem_responses
 from headwater.api.query_parameters import NULL_TO_NONE, STRICT_INTEGER
@@ -137,6 +139,30 @@ def check(
     """Returns whether the value is in the filter now."""
     is_member = services.filters.check(api_key.owner, config_id, transform_uid, value)
     return FilterMembership(value=value, is_member=is_member)
+
+
+@router.get(
+    "/applied",
+    operation_id="getAppliedFilterVersion",
+    summary="Have the workers read a version?",
+    responses=problem_responses(404, 409, 422),
+    openapi_extra=required_scopes("flow:read"),
+)
+async def applied(
+    config_id: str,
+    transform_uid: str,
+    api_key: ApiKeyDep,
+    services: ServicesDep,
+    watcher: AppliedWatcherDep,
+    version: VersionQuery = None,
+    wait: WaitQuery = 0,
+) -> Applied:
+    """Returns whether every worker has read a version of the filter's values.
+    When `applied` is true, every batch of records that a worker starts after this response sees the write that returned
+    `version`. Workers report their versions about once a second.
+    """
+    watched = await to_thread.run_sync(services.applied.filter_set, api_key.owner, config_id, transform_uid)
+    return await wait_until_applied(services.applied, watcher, watched, version, wait)
 
 
 @router.get(

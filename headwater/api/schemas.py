@@ -242,6 +242,10 @@ class WorkerEntry(BaseModel):
     )
 
 
+_NOT_SHOWN = {"spec_hash", "deaths", "waits", "set_versions"}
+"""The attributes of ObservedWorker that are not part of a response."""
+
+
 class WorkersHealth(BaseModel):
     """The workers of a deployment, and how many are in which state."""
 
@@ -262,7 +266,7 @@ class WorkersHealth(BaseModel):
             unhealthy_workers=len(workers) - healthy,
             crashing_workers=sum(worker.is_crash_looping for worker in workers),
             oom_killed_workers=sum(worker.is_oom_killed for worker in workers),
-            workers=[WorkerEntry(**worker.model_dump(exclude={"spec_hash", "deaths", "waits"})) for worker in workers],
+            workers=[WorkerEntry(**worker.model_dump(exclude=_NOT_SHOWN)) for worker in workers],
         )
 
 
@@ -361,6 +365,12 @@ class EntriesWritten(BaseModel):
     """The number of entries that a write has changed."""
 
     count: int
+    version: int = VERSION_FIELD
+
+    @classmethod
+    def of(cls, written: SetWriteResult) -> Self:
+        """Return the body for a write."""
+        return cls(count=written.changed, version=written.version)
 
 
 class EntriesPage(BaseModel):

@@ -31,6 +31,7 @@ from headwater.model.binding import Bindings
 from headwater.model.price.tick import TICKS_TOPIC
 from headwater.model.sink import SinkLimits
 from headwater.sandbox import short_lived_sandbox, validate_script
+from headwater.services.applied_versions import AppliedVersions
 from headwater.services.audit import AuditedSets
 from headwater.services.datasets import Datasets
 from headwater.services.dead_letters import DeadLetters
@@ -61,6 +62,7 @@ from headwater.stores.redis.redrives import RedisRedriveOutcomes
 from headwater.stores.redis.reservations import RedisReservations
 from headwater.stores.redis.sets.pending_sets import RedisPendingSets
 from headwater.stores.redis.sets.set_store import RedisSetStore
+from headwater.stores.redis.sets.set_versions import RedisSetVersions
 from headwater.stores.redis.tail_slots import RedisTailSlots
 from headwater.stores.redis.token_buckets import RedisTokenBuckets
 from headwater.stores.sql.database import Database
@@ -113,6 +115,8 @@ def _services(endpoints: Endpoints, database: Database, client: Client) -> Servi
     quotas = QuotaStores(database.quotas, RedisSetStore(client), RedisReservations(client))
     sets, names = QuotaEnforcingSets(quotas), RedisDatasetNames(client)
     audited = AuditedSets(sets, database.audit)
+    filters = Filters(database.flows, database.deployments, audited)
+    datasets = Datasets(store=database.datasets, names=names, sets=audited, now=utc_now, new_id=new_id)
     sink_limits = SinkLimits(
         settings.sink_max_partitions, settings.sink_max_retention_days, settings.sink_max_retention_bytes
     )
@@ -165,8 +169,11 @@ def _services(endpoints: Endpoints, database: Database, client: Client) -> Servi
             new_id=new_id,
             clock=time.monotonic,
         ),
-        filters=Filters(database.flows, database.deployments, audited),
-        datasets=Datasets(store=database.datasets, names=names, sets=audited, now=utc_now, new_id=new_id),
+        filters=filters,
+        datasets=datasets,
+        applied=AppliedVersions(
+            filters=filters, datasets=datasets, deployments=database.deployments, versions=RedisSetVersions(client)
+        ),
         prices=Prices(RedisPrices(client), utc_now, filter_outliers=settings.price_filter),
         quotas=quotas,
         readable_topics=ReadableTopics(bindings, deployments.get),

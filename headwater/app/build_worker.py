@@ -7,7 +7,7 @@ import signal
 import sys
 from collections import deque
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -27,6 +27,7 @@ from headwater.engine.metrics.metrics_writer import MetricsWriter
 from headwater.engine.metrics.pipeline_metrics import PipelineMetrics, TimedLookup
 from headwater.engine.pipeline import build_transforms
 from headwater.engine.redrive import LetterTotals, RedriveDelivery
+from headwater.engine.set_versions import DatasetTracker, SetVersionReader
 from headwater.engine.watchdog import Watchdog
 from headwater.engine.worker import Worker
 from headwater.errors import Fenced, HeadwaterError, SetupError
@@ -36,6 +37,7 @@ from headwater.model.deployment import transactional_id_prefix
 from headwater.model.reading_plan import READ_ALL, PartitionPosition, ReadingPlan
 from headwater.model.record import Headers
 from headwater.model.redrive import RedriveSpec
+from headwater.model.value_sets import filter_set_id
 from headwater.model.worker_protocol import FENCED_STATUS
 from headwater.model.worker_spec import PubSubPull, WorkerSpec
 from headwater.sandbox import Sandbox
@@ -52,6 +54,7 @@ from headwater.stores.redis.dataset_names import RedisDatasetNames
 from headwater.stores.redis.metrics import RedisMetrics
 from headwater.stores.redis.redrives import RedisRedriveOutcomes
 from headwater.stores.redis.sets.lookup import RedisSetLookup
+from headwater.stores.redis.sets.set_versions import RedisSetVersions
 from headwater.transforms import TRANSFORMS
 from headwater.transforms.base import TransformContext
 
@@ -135,7 +138,7 @@ def run_worker(spec: WorkerSpec, slot: int, reporter: HeartbeatReporter, plan: R
         if spec.redrive is not None:
             os.nice(REDRIVE_NICE)
         with (
-            _resources(spec, lookup_times) as resources,
+            _resources(spec, reporter, lookup_times) as resources,
             _pipeline_metrics(spec, slot, lookup_times) as metrics,
             _redriven_letters(spec) as letters,
         ):
@@ -198,19 +201,24 @@ def _redriven_letters(spec: WorkerSpec) -> Iterator[RedrivenLetters | None]:
 
 
 @contextmanager
-def _resources(spec: WorkerSpec, lookup_times: deque[float]) -> Iterator[TransformContext]:
+def _resources(spec: WorkerSpec, reporter: HeartbeatReporter, lookup_times: deque[float]) -> Iterator[TransformContext]:
     """Open the resources that transforms use.
 
     The sandbox is started only when there is a script.
     """
     with closing(connect(spec.redis_url)) as client, closing(RedisSetLookup(client)) as sets:
         names = RedisDatasetNames(client)
-        resources = TransformContext(spec.config_id, spec.owner, TimedLookup(sets, lookup_times), names)
-        if not any(transform.is_script for transform in spec.transforms):
+        lookup = DatasetTracker(TimedLookup(sets, lookup_times))
+        resources = TransformContext(spec.config_id, spec.owner, lookup, names)
+        filters = [filter_set_id(spec.config_id, t.uid) for t in spec.transforms if t.owns_set]
+        with ExitStack() as stack:
+            if any(transform.is_script for transform in spec.transforms):
+                sandbox = stack.enter_context(closing(Sandbox(jit=spec.jit)))
+                resources = replace(resources, sandbox=sandbox)
+            versions = stack.enter_context(closing(SetVersionReader(RedisSetVersions(client), filters, lookup)))
+            versions.start()
+            reporter.read_set_versions = versions.latest
             yield resources
-            return
-        with closing(Sandbox(jit=spec.jit)) as sandbox:
-            yield replace(resources, sandbox=sandbox)
 
 
 def _worker(

@@ -9,13 +9,22 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from itertools import accumulate
 
 import structlog
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, SummaryMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from headwater.errors import BrokerUnavailable, OrchestratorUnavailable
 from headwater.model.access import KafkaAccess
-from headwater.model.metric import COUNT_TYPES, TIME_TYPES, CountType, TimeType, bin_value, upper_bound
+from headwater.model.metric import (
+    COUNT_TYPES,
+    TIME_TYPES,
+    TRANSFORM_COUNT_TYPES,
+    CountType,
+    TimeType,
+    TransformCountType,
+    bin_value,
+    upper_bound,
+)
 from headwater.model.worker_protocol import Heartbeat, WorkerSnapshot
 from headwater.model.worker_spec import PubSubPull, WorkerSpec
 from headwater.orchestrators.base import Orchestrator
@@ -25,6 +34,7 @@ log = structlog.get_logger(__name__)
 PREFIX = "headwater_pipeline_"
 LABELS = ("config_id", "deployment_id")
 WORKER_LABELS = (*LABELS, "worker")
+TRANSFORM_LABELS = (*WORKER_LABELS, "transform_uid")
 BOUNDS_MS = tuple(0.1 * 2 ** (step / 2) for step in range(41))
 """The bounds of the histograms: from 0.1 ms to 105 s, each √2 times the previous one."""
 
@@ -33,6 +43,12 @@ _COUNTS: dict[CountType, str] = {
     "messages_sent": "Records acknowledged by a sink, once per sink.",
     "processor_error": "Records that a transform could not process.",
     "output_error": "Records that a sink rejected.",
+}
+_TRANSFORM_COUNTS: dict[TransformCountType, str] = {
+    "received": "Records that a transform received.",
+    "sent": "Records that a transform passed on.",
+    "dropped": "Records that a transform received, without an output and without an error.",
+    "errors": "Records that a transform could not process.",
 }
 _TIMES: dict[TimeType, str] = {
     "total_latency": "From the source record's timestamp to the sink's acknowledgement.",
@@ -74,6 +90,8 @@ class PipelineCollector(Collector):
             return
         yield from (_counter(name, snapshots) for name in COUNT_TYPES)
         yield from (_histogram(name, snapshots) for name in TIME_TYPES)
+        yield from (_transform_counter(name, snapshots) for name in TRANSFORM_COUNT_TYPES)
+        yield _transform_times(snapshots)
         yield _ready(snapshots)
         yield self._lags(snapshots)
         yield GaugeMetricFamily(
@@ -119,6 +137,27 @@ def _counter(name: CountType, snapshots: Sequence[WorkerSnapshot]) -> Metric:
     family = CounterMetricFamily(f"{PREFIX}{name}", _COUNTS[name], labels=WORKER_LABELS)
     for labels, heartbeat in _heartbeats(snapshots):
         family.add_metric(labels, heartbeat.counters.get(name, 0))
+    return family
+
+
+def _transform_counter(name: TransformCountType, snapshots: Sequence[WorkerSnapshot]) -> Metric:
+    family = CounterMetricFamily(f"{PREFIX}transform_{name}", _TRANSFORM_COUNTS[name], labels=TRANSFORM_LABELS)
+    for labels, heartbeat in _heartbeats(snapshots):
+        for uid, totals in heartbeat.transforms.items():
+            family.add_metric((*labels, uid), getattr(totals, name))
+    return family
+
+
+def _transform_times(snapshots: Sequence[WorkerSnapshot]) -> Metric:
+    """Return the sum of the times and the number of records. A histogram for each transform would be too large."""
+    family = SummaryMetricFamily(
+        f"{PREFIX}transform_processing_latency_seconds",
+        "From the start of a transform with a batch until its result, for each record of the batch.",
+        labels=TRANSFORM_LABELS,
+    )
+    for labels, heartbeat in _heartbeats(snapshots):
+        for uid, totals in heartbeat.transforms.items():
+            family.add_metric((*labels, uid), totals.received, totals.processing_ms / 1000)
     return family
 
 

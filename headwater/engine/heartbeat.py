@@ -6,13 +6,14 @@ import select
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any, Literal
 
 import structlog
 
 from headwater.errors import WorkerError
+from headwater.model.value_sets import SetVersion
 from headwater.model.worker_protocol import JOIN, LEAVE, Heartbeat, WorkerLogLine
 
 log = structlog.get_logger(__name__)
@@ -160,16 +161,21 @@ class HeartbeatReporter:
     Attributes:
         channel: The channel to the orchestrator, which sends nothing without an orchestrator.
         log: The lines of the next heartbeat.
+        read_set_versions: Returns the versions of the worker's sets, see Heartbeat. It returns another object when a
+            version has changed, and a heartbeat is due then.
     """
 
     def __init__(self, channel: OrchestratorChannel | None = None, spec_hash: str = "") -> None:
         self.channel = channel or OrchestratorChannel(None)
         self.log = WorkerLog()
+        self.read_set_versions: Callable[[], Mapping[str, SetVersion] | None] = lambda: None
+        self._sent_set_versions: Mapping[str, SetVersion] | None = None
         self._spec_hash = spec_hash
 
     def is_due(self, state: str, reason: str) -> bool:
-        """See OrchestratorChannel."""
-        return self.channel.is_due(state, reason)
+        """Return whether it is time to call `report`."""
+        has_new_versions = self.read_set_versions() is not self._sent_set_versions
+        return has_new_versions or self.channel.is_due(state, reason)
 
     def report(self, state: str, reason: str = "", **fields: Any) -> bool:
         """Send a heartbeat. Return what OrchestratorChannel.send returns.
@@ -179,5 +185,13 @@ class HeartbeatReporter:
             reason: The reason of the state.
             **fields: Further fields of the heartbeat.
         """
-        heartbeat = Heartbeat(state=state, spec_hash=self._spec_hash, reason=reason, logs=self.log.drain(), **fields)
+        self._sent_set_versions = set_versions = self.read_set_versions()
+        heartbeat = Heartbeat(
+            state=state,
+            spec_hash=self._spec_hash,
+            reason=reason,
+            set_versions=None if set_versions is None else dict(set_versions),
+            logs=self.log.drain(),
+            **fields,
+        )
         return self.channel.send(heartbeat)

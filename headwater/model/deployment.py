@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict
 
 from headwater.model.flow import PipelineConfig
 from headwater.model.sink import DEAD_LETTER_NAME, TopicSink
+from headwater.model.value_sets import SetVersion
 
 
 class DesiredPhase(StrEnum):
@@ -52,14 +53,15 @@ class Status(StrEnum):
 class ObservedWorker(BaseModel):
     """A worker as its orchestrator observes it.
 
-    `deploy/stats` shows it, and the database stores it as JSON. `spec_hash`, `deaths` and `waits` are not part of the
-    response.
+    `deploy/stats` shows it, and the database stores it as JSON. `spec_hash`, `deaths`, `waits` and `set_versions` are
+    not part of the response.
 
     Attributes:
         spec_hash: The hash of the spec that the worker should run. While a previous process of the worker ends, that
             process still runs the previous spec.
         deaths: How often the worker has ended unexpectedly with this spec.
         waits: Whether the worker waits for an unavailable store or broker.
+        set_versions: The versions of sets in the worker's last heartbeat, see Heartbeat; None without a heartbeat.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -75,6 +77,7 @@ class ObservedWorker(BaseModel):
     spec_hash: str = ""
     deaths: int = 0
     waits: bool = False
+    set_versions: dict[str, SetVersion] | None = None
 
 
 class LogLine(BaseModel):
@@ -212,6 +215,16 @@ class DeploymentProgress:
     def of(cls, deployment: Deployment) -> Self:
         """Return the progress of a deployment."""
         return cls(**{attribute.name: getattr(deployment, attribute.name) for attribute in fields(cls)})
+
+
+@dataclass(frozen=True, slots=True)
+class ReportedWorkers:
+    """The workers of an active deployment as the controller has reported them last, without the configuration."""
+
+    config_id: str
+    owner: str
+    phase: Phase
+    workers: tuple[ObservedWorker, ...]
 
 
 class DeploymentVersion(NamedTuple):

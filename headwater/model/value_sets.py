@@ -1,9 +1,9 @@
 """Sets of values: the ids, the limits and the validation that filters and datasets share."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 from headwater.errors import Fault, InvalidInput
 
@@ -55,6 +55,40 @@ class SetId:
 
     kind: Literal["fs", "ds"]
     id: str
+
+    @property
+    def name(self) -> str:
+        """The kind and the id as one text, for example `ds:<dataset_id>`."""
+        return f"{self.kind}:{self.id}"
+
+
+class SetVersion(NamedTuple):
+    """A version of a set.
+
+    Attributes:
+        number: The number of the version, which each change of the set raises. It is 0 for a set without a change.
+        stamp: A random text for each version; empty for the version 0. A server that lost its last writes, for example
+            in a failover, assigns the same numbers again with other stamps.
+    """
+
+    number: int
+    stamp: str
+
+
+class SetHistory(NamedTuple):
+    """The present version of a set, and some of its earlier versions.
+
+    Attributes:
+        current: The present version.
+        stamps: The stamps of earlier versions that the set store still knows, by their number.
+    """
+
+    current: SetVersion
+    stamps: Mapping[int, str]
+
+    def contains(self, version: SetVersion) -> bool:
+        """Return whether the set certainly had this version, and no write up to it was lost."""
+        return not version.number or version == self.current or self.stamps.get(version.number) == version.stamp
 
 
 def filter_set_id(config_id: str, transform_uid: str) -> SetId:

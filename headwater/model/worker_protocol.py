@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from headwater.model.metric import CountType, TimeType
 from headwater.model.reading_plan import IsolationStatus
+from headwater.model.value_sets import SetVersion
 from headwater.model.worker_spec import WorkerSpec
 
 FENCED_STATUS = 3
@@ -27,6 +28,26 @@ class WorkerLogLine(BaseModel):
     source: Literal["worker", "script"]
     level: str
     message: str
+
+
+class TransformTotals(BaseModel):
+    """What a transform has done with the committed records since the start of the worker.
+
+    Attributes:
+        received: How many records it received.
+        sent: How many records it passed on.
+        dropped: How many of the received records have no output and no error.
+        errors: How many of the received records it could not process.
+        processing_ms: The sum of the processing latencies of the received records.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    received: int = 0
+    sent: int = 0
+    dropped: int = 0
+    errors: int = 0
+    processing_ms: float = 0.0
 
 
 class Heartbeat(BaseModel):
@@ -50,6 +71,9 @@ class Heartbeat(BaseModel):
         isolation: None for a worker that reads all of its partitions, and for a worker without partitions.
         counters: The counts of committed records since the start.
         times: Histograms of the times of committed records since the start, bin → count (model/metric.py).
+        transforms: The counts of each transform since the start, by its uid.
+        set_versions: The versions of the worker's sets by SetId.name, as the worker has read them: of all its filters,
+            and of the datasets that its scripts have looked up. None before the first read.
         logs: The log lines since the last heartbeat.
     """
 
@@ -63,6 +87,8 @@ class Heartbeat(BaseModel):
     isolation: IsolationStatus | None = None
     counters: dict[CountType, int] = Field(default_factory=dict)
     times: dict[TimeType, dict[int, int]] = Field(default_factory=dict)
+    transforms: dict[str, TransformTotals] = Field(default_factory=dict)
+    set_versions: dict[str, SetVersion] | None = None
     logs: list[WorkerLogLine] = Field(default_factory=list)
 
 

@@ -233,7 +233,8 @@ class Slot:
     def status(self, role: SlotRole, now: float) -> ObservedWorker:
         """Return the status of the worker or the successor, as `deploy/stats` shows it."""
         status, process = _status(role), role.process
-        reported_state = process.heartbeat.state if process is not None and process.heartbeat is not None else ""
+        heartbeat = process.heartbeat if process is not None else None
+        reported_state = heartbeat.state if heartbeat is not None else ""
         is_waiting, is_running = reported_state == "waiting", status is Status.RUNNING
         is_quiet = is_running and process is not None and process.is_quiet and not is_waiting
         return ObservedWorker(
@@ -248,6 +249,7 @@ class Slot:
             spec_hash=role.spec_hash or "",
             deaths=role.deaths,
             waits=is_waiting,
+            set_versions=heartbeat.set_versions if heartbeat is not None else None,
         )
 
 

@@ -8,7 +8,19 @@ from datetime import UTC, datetime, timedelta
 from headwater.model.access import KafkaAccess
 from headwater.model.binding import Bindings, KafkaTopic
 from headwater.model.deployment import Deployment, worker_group
-from headwater.model.metric import COUNT_TYPES, METRIC_TYPES, CountType, Histogram, Interval, MetricType, TimeRange
+from headwater.model.metric import (
+    COUNT_TYPES,
+    METRIC_TYPES,
+    TRANSFORM_METRIC_TYPES,
+    CountType,
+    Histogram,
+    Interval,
+    MetricType,
+    TimeRange,
+    TransformMetricType,
+    parse_transform_metric_name,
+    transform_metric_name,
+)
 from headwater.services.ids import Clock
 from headwater.services.optional_reads import OptionalReads
 from headwater.stores.protocols.metrics import MetricStore
@@ -51,7 +63,7 @@ class Summary:
 class DeploymentMetrics:
     """Reads the metrics of deployments.
 
-    `series` and `summary` may block and raise RedisUnavailable.
+    `series`, `series_by_transform` and `summary` may block and raise RedisUnavailable.
 
     Args:
         bindings: Where this installation reads each stream: a Kafka topic, or Google Pub/Sub.
@@ -81,14 +93,39 @@ class DeploymentMetrics:
 
         A type without measurements has no points.
         """
-        now_s = self._now().timestamp()
-        intervals = self._store.read(deployment.id, time_range, now_s)
-        starts = [start for start in time_range.starts(now_s) if intervals and start >= min(intervals)]
+        starts, intervals = self._read(deployment, time_range)
         return {
-            name: _count_points(name, starts, intervals) if name in COUNT_TYPES else _time_points(name, intervals)
+            name: _count_points(starts, {start: interval.counts[name] for start, interval in intervals.items()})
+            if name in COUNT_TYPES
+            else _time_points({start: interval.times.get(name) for start, interval in intervals.items()})
             for name in METRIC_TYPES
             if name in types
         }
+
+    def series_by_transform(
+        self, deployment: Deployment, time_range: TimeRange, types: Collection[TransformMetricType]
+    ) -> Mapping[tuple[str, TransformMetricType], Sequence[Point]]:
+        """Return the points of each transform and type.
+
+        The transforms of the running revision come first, in the order of the pipeline. Transforms follow that had
+        records in the time range, but were removed since.
+        """
+        starts, intervals = self._read(deployment, time_range)
+        transforms = deployment.effective_revision.config.transform_identities
+        uids = dict.fromkeys(transform.uid for transform in transforms)
+        uids |= dict.fromkeys(_measured_transforms(intervals))
+        return {
+            (uid, name): _named_points(transform_metric_name(uid, name), starts, intervals)
+            for uid in uids
+            for name in TRANSFORM_METRIC_TYPES
+            if name in types
+        }
+
+    def _read(self, deployment: Deployment, time_range: TimeRange) -> tuple[Sequence[int], Mapping[int, Interval]]:
+        """Return the starts of the intervals since the first measurement, and the intervals with measurements."""
+        now_s = self._now().timestamp()
+        intervals = self._store.read(deployment.id, time_range, now_s)
+        return [start for start in time_range.starts(now_s) if intervals and start >= min(intervals)], intervals
 
     def summary(self, deployment: Deployment, time_range: TimeRange) -> Summary:
         """Return the summary of a time range."""
@@ -133,15 +170,25 @@ def _utc(epoch_s: float) -> datetime:
     return datetime.fromtimestamp(epoch_s, UTC)
 
 
-def _count_points(name: CountType, starts: Sequence[int], intervals: Mapping[int, Interval]) -> list[Point]:
+def _measured_transforms(intervals: Mapping[int, Interval]) -> list[str]:
+    """Return the uids of the transforms with measurements, sorted."""
+    keys = {parse_transform_metric_name(name) for interval in intervals.values() for name in interval.named}
+    return sorted({key[0] for key in keys if key is not None})
+
+
+def _named_points(name: str, starts: Sequence[int], intervals: Mapping[int, Interval]) -> list[Point]:
+    """Return the points of a named metric, which has counts or times."""
+    times = {start: interval.named_times.get(name) for start, interval in intervals.items()}
+    counts = {start: interval.named[name] for start, interval in intervals.items()}
+    return _time_points(times) or _count_points(starts, counts)
+
+
+def _count_points(starts: Sequence[int], counts: Mapping[int, int]) -> list[Point]:
     """Return the count in each interval; an interval without measurements has the count 0."""
-    counts = [intervals[start].counts[name] if start in intervals else 0 for start in starts]
-    return [(_utc(start), count) for start, count in zip(starts, counts, strict=True)] if any(counts) else []
+    return [(_utc(start), counts.get(start, 0)) for start in starts] if any(counts.values()) else []
 
 
-def _time_points(name: MetricType, intervals: Mapping[int, Interval]) -> list[Point]:
+def _time_points(times: Mapping[int, Histogram | None]) -> list[Point]:
     """Return the median time in each interval in which the time was measured."""
-    medians = {
-        start: interval.times[name].percentile(50) for start, interval in intervals.items() if name in interval.times
-    }
+    medians = {start: histogram.percentile(50) for start, histogram in times.items() if histogram is not None}
     return [(_utc(start), median) for start, median in sorted(medians.items()) if median is not None]

@@ -28,9 +28,9 @@ class Filters:
 
     def require(self, owner: str, config_id: str, uid: str) -> None:
         """Raise NotFound or Conflict unless the filter exists."""
-        self._set_id(owner, config_id, uid)
+        self.set_id(owner, config_id, uid)
 
-    def _set_id(self, owner: str, config_id: str, uid: str) -> SetId:
+    def set_id(self, owner: str, config_id: str, uid: str) -> SetId:
         """Return the id of the set of a filter in the saved revision or in a deployed revision."""
         transform = self._find(owner, config_id, uid)
         if transform.type not in SET_TYPES:
@@ -50,36 +50,36 @@ class Filters:
 
     def add(self, owner: str, config_id: str, uid: str, values: Values) -> SetWriteResult:
         """Add values. Idempotent."""
-        written = self._sets.add(self._set_id(owner, config_id, uid), normalise_all(values))
+        written = self._sets.add(self.set_id(owner, config_id, uid), normalise_all(values))
         self._drop_if_deleted(owner, config_id, uid)
         return written
 
     def remove(self, owner: str, config_id: str, uid: str, values: Values) -> SetWriteResult:
         """Remove values. Idempotent."""
-        return self._sets.remove(self._set_id(owner, config_id, uid), normalise_all(values))
+        return self._sets.remove(self.set_id(owner, config_id, uid), normalise_all(values))
 
     def replace(self, owner: str, config_id: str, uid: str, parts: Iterable[Values]) -> SetWriteResult:
         """Replace all values.
 
         When a value is invalid, or iterating the parts raises, nothing changes.
         """
-        set_id = self._set_id(owner, config_id, uid)
+        set_id = self.set_id(owner, config_id, uid)
         written = self._sets.replace(set_id, chain.from_iterable(normalised_parts(parts)))
         self._drop_if_deleted(owner, config_id, uid)
         return written
 
     def page(self, owner: str, config_id: str, uid: str, cursor: int | None, count: int) -> ValuePage:
         """Return one page of values."""
-        return self._sets.page(self._set_id(owner, config_id, uid), cursor, count)
+        return self._sets.page(self.set_id(owner, config_id, uid), cursor, count)
 
     def check(self, owner: str, config_id: str, uid: str, value: str) -> bool:
         """Whether the normalised value is in the filter. Raises InvalidInput."""
-        set_id = self._set_id(owner, config_id, uid)
+        set_id = self.set_id(owner, config_id, uid)
         return self._sets.contains_many(set_id, [normalise_one(value)])[0]
 
     def count(self, owner: str, config_id: str, uid: str) -> SetCount:
         """Return the number of values and the version of the set."""
-        return self._sets.count(self._set_id(owner, config_id, uid))
+        return self._sets.count(self.set_id(owner, config_id, uid))
 
     def _drop_if_deleted(self, owner: str, config_id: str, uid: str) -> None:
         """Drop the set when the configuration was deleted during a write.

@@ -311,7 +311,7 @@ def _filled_dataset(client: httpx2.Client) -> str:
     response = client.post("/api/v1/flow/datasets", json={"name": DATASET})
     assert response.status_code == 201, response.text
     url = f"/api/v1/flow/datasets/{response.json()['id']}"
-    assert client.post(f"{url}/entries", json={"values": MEMBER_VALUES}).json() == {"count": len(MEMBER_VALUES)}
+    assert client.post(f"{url}/entries", json={"values": MEMBER_VALUES}).json()["count"] == len(MEMBER_VALUES)
     return url
 
 

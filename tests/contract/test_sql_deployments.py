@@ -10,7 +10,16 @@ import pytest
 
 from headwater.errors import Conflict, NotFound
 from headwater.model.audit import AuditQuery
-from headwater.model.deployment import Condition, DeploymentVersion, DesiredPhase, ObservedWorker, Phase, Status
+from headwater.model.deployment import (
+    Condition,
+    DeploymentVersion,
+    DesiredPhase,
+    ObservedWorker,
+    Phase,
+    ReportedWorkers,
+    Status,
+)
+from headwater.model.value_sets import SetVersion
 from headwater.stores.protocols.deployments import MAX_LOG_LINES
 from tests.support.deployments import SOLANA, deploy, observed, running, save
 from tests.support.sql import (
@@ -288,6 +297,26 @@ class TestReportWorkers:
         stores.deployments.report_workers({"d1": [worker("d1-0")]})
         stores.deployments.report_workers({"d1": []})
         assert stores.deployments.active("f1") == a_deployment()
+
+
+class TestReportedWorkers:
+    def test_of_configurations_and_of_owners(self, stores: SqlStores) -> None:
+        stores.flows.create(a_flow("f2"))
+        deploy(stores)
+        stores.deployments.request_deploy(OWNER, "f2", a_deployment("d2"))
+        reported = worker("d1-0").model_copy(update={"set_versions": {"fs:f1.t": SetVersion(7, "a1")}})
+        stores.deployments.report_workers({"d1": [reported]})
+        first = ReportedWorkers("f1", OWNER, Phase.PENDING, (reported,))
+        second = ReportedWorkers("f2", OWNER, Phase.PENDING, ())
+        assert stores.deployments.reported_workers(["f1", "unknown"], []) == [first]
+        assert stores.deployments.reported_workers([], ["bob"]) == []
+        assert stores.deployments.reported_workers([], []) == []
+        both = stores.deployments.reported_workers(["f1"], [OWNER, "bob"])
+        assert sorted(both, key=lambda report: report.config_id) == [first, second]
+
+    def test_an_ended_deployment_has_none(self, stores: SqlStores) -> None:
+        stores.deployments.write_observations([seen(deploy(stores), Phase.ABSENT)])
+        assert stores.deployments.reported_workers(["f1"], [OWNER]) == []
 
 
 class TestUndeployedAmong:

@@ -16,9 +16,16 @@ from headwater.engine.metrics.metrics_writer import MetricsWriter
 from headwater.engine.metrics.pending_metrics import PendingMetrics, ProducedBatch
 from headwater.engine.metrics.transform_counter import TransformCounter
 from headwater.engine.metrics.transform_times import TransformTimes
-from headwater.model.metric import CountType, Histogram, TimeType, transform_metric_name
+from headwater.model.metric import (
+    CountType,
+    Histogram,
+    TimeType,
+    parse_transform_metric_name,
+    transform_metric_name,
+)
 from headwater.model.record import Failure, count_values
 from headwater.model.value_sets import SetId
+from headwater.model.worker_protocol import TransformTotals
 from headwater.sources.base import Positions
 from headwater.stores.protocols.sets import SetLookup
 
@@ -103,7 +110,22 @@ class PipelineMetrics:
     def heartbeat_fields(self) -> dict[str, Any]:
         """Return the heartbeat's fields about committed records."""
         times = {name: dict(histogram) for name, histogram in self.times.items()}
-        return {"committed_batches": self.batches, "counters": dict(self.totals), "times": times}
+        return {
+            "committed_batches": self.batches,
+            "counters": dict(self.totals),
+            "times": times,
+            "transforms": self._transform_fields(),
+        }
+
+    def _transform_fields(self) -> dict[str, TransformTotals]:
+        counts: dict[str, dict[str, float]] = {
+            uid: {"processing_ms": ms} for uid, ms in self.transform_times_ms.items()
+        }
+        for name, count in self.transform_totals.items():
+            if key := parse_transform_metric_name(name):
+                uid, metric_type = key
+                counts.setdefault(uid, {})[metric_type] = count
+        return {uid: TransformTotals.model_validate(fields) for uid, fields in counts.items()}
 
     def on_assigned(self, partitions: Iterable[int]) -> None:
         """Record that these partitions are assigned to this worker."""

@@ -14,6 +14,7 @@ from headwater.model.deployment import (
     LogLine,
     Observation,
     ObservedWorker,
+    ReportedWorkers,
 )
 
 MAX_LOG_LINES = 1000
@@ -58,6 +59,9 @@ class DeploymentStore(Protocol):
 
         Configurations without an active deployment are left out.
         """
+
+    def reported_workers(self, config_ids: Collection[str], owners: Collection[str]) -> Sequence[ReportedWorkers]:
+        """Return the workers of the active deployments of these configurations, and of all that these owners have."""
 
     def list_active(self, deployment_ids: Collection[str] | None = None) -> Sequence[Deployment]:
         """Return the active deployments: all of them, or only those with the given ids."""

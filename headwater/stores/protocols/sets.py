@@ -3,12 +3,12 @@
 They cover the values of sets, lookups, sizes, and the list of pending sets.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple, Protocol
 
-from headwater.model.value_sets import SetId
+from headwater.model.value_sets import SetHistory, SetId, SetVersion
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +109,22 @@ class SetCounts(Protocol):
 
     def counts(self, set_ids: Sequence[SetId]) -> Sequence[int]:
         """Return the number of values of each set, in order."""
+
+
+class SetVersions(Protocol):
+    """The versions of sets. An unknown set has the version 0."""
+
+    def versions(self, set_ids: Sequence[SetId]) -> Sequence[SetVersion]:
+        """Return the present version of each set, in order.
+
+        A lookup that starts afterwards sees all writes up to this version.
+        """
+
+    def history(self, set_id: SetId, numbers: Collection[int]) -> SetHistory:
+        """Return the present version of a set, and the stamps of the versions with these numbers.
+
+        The stamps of old versions are forgotten, at the latest when all values are replaced.
+        """
 
 
 class PendingSets(Protocol):

@@ -19,6 +19,7 @@ from headwater.model.deployment import (
     DesiredPhase,
     ObservedWorker,
     Phase,
+    ReportedWorkers,
     Revision,
     dead_letter_topic,
     output_topics,
@@ -127,6 +128,18 @@ class DeploymentMapper:
         columns = [deployments.c[field.name] for field in fields(DeploymentProgress)]
         rows = connection.execute(select(*columns).where(ACTIVE, deployments.c.config_id.in_(config_ids)))
         return [DeploymentProgress(**_attributes(row) | _read_states(row)[0]) for row in rows]
+
+    def reported_workers(self, connection: Connection, where: ColumnElement[bool]) -> list[ReportedWorkers]:
+        """Return the reported workers of the active deployments for which a condition holds."""
+        query = (
+            select(deployments.c.config_id, deployments.c.owner, deployments.c.phase, worker_states.c.workers)
+            .join(worker_states, worker_states.c.deployment_id == deployments.c.id, isouter=True)
+            .where(ACTIVE, where)
+        )
+        return [
+            ReportedWorkers(row[0], row.owner, _read_states(row)[0]["phase"], read_workers(row.workers) or ())
+            for row in connection.execute(query)
+        ]
 
     def active_versions(self, connection: Connection) -> list[DeploymentVersion]:
         """Return the version of each active deployment."""

@@ -15,6 +15,7 @@ from headwater.model.deployment import (
     LogLine,
     Observation,
     ObservedWorker,
+    ReportedWorkers,
 )
 from headwater.stores.sql import audit_changes, logs
 from headwater.stores.sql.audit import record
@@ -85,6 +86,15 @@ class SqlDeployments:
         with self._connections.reading() as connection:
             chunks = [self._mapper.progress(connection, ids) for ids in id_chunks(config_ids)]
         return {progress.config_id: progress for chunk in chunks for progress in chunk}
+
+    def reported_workers(self, config_ids: Collection[str], owners: Collection[str]) -> Sequence[ReportedWorkers]:
+        conditions = [
+            *(deployments.c.config_id.in_(ids) for ids in id_chunks(config_ids)),
+            *(deployments.c.owner.in_(ids) for ids in id_chunks(owners)),
+        ]
+        with self._connections.reading() as connection:
+            found = [item for where in conditions for item in self._mapper.reported_workers(connection, where)]
+        return [*{item.config_id: item for item in found}.values()]
 
     def list_active(self, deployment_ids: Collection[str] | None = None) -> Sequence[Deployment]:
         with self._connections.reading() as connection:

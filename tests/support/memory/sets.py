@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from headwater.model.quota import Reservation
-from headwater.model.value_sets import SetId
+from headwater.model.value_sets import SetHistory, SetId, SetVersion
 from headwater.stores.protocols.sets import SetCount, SetWriteResult, ValuePage
 from headwater.stores.redis.sets import value_encoding
 
@@ -20,11 +20,12 @@ from headwater.stores.redis.sets import value_encoding
 class _Set:
     """A set with the position of each value.
 
-    The seed and the version are kept when the values are replaced.
+    The seed, the version and the stamps are kept when the values are replaced.
     """
 
     values: dict[str, int] = field(default_factory=dict)
     version: int = 0
+    stamps: dict[int, str] = field(default_factory=dict)
     hash_seed: int = field(default_factory=lambda: secrets.randbits(64))
 
     def position(self, value: str) -> int:
@@ -32,12 +33,20 @@ class _Set:
         return hash_ >> (value_encoding.HASH_BITS - value_encoding.POSITION_BITS)
 
     def written(self, changed: int) -> SetWriteResult:
-        self.version += changed > 0
+        if changed:
+            self.advance()
         return SetWriteResult(changed, self.version, len(self.values))
+
+    def advance(self) -> None:
+        self.version += 1
+        self.stamps[self.version] = secrets.token_hex(6)
+
+    def current(self) -> SetVersion:
+        return SetVersion(self.version, self.stamps.get(self.version, ""))
 
 
 class MemorySetStore:
-    """A SetStore of one process. Thread-safe."""
+    """A SetStore, with SetVersions, of one process. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -66,7 +75,8 @@ class MemorySetStore:
         with self._lock:
             found = self._sets[set_id]
             found.values = {value: found.position(value) for value in new}
-            found.version += 1
+            found.stamps.clear()
+            found.advance()
             return SetWriteResult(len(new), found.version, len(new))
 
     def contains_many(self, set_id: SetId, values: Sequence[str]) -> list[bool]:
@@ -95,6 +105,25 @@ class MemorySetStore:
     def counts(self, set_ids: Sequence[SetId]) -> Sequence[int]:
         """See SetCounts."""
         return [self.count(set_id).values for set_id in set_ids]
+
+    def versions(self, set_ids: Sequence[SetId]) -> Sequence[SetVersion]:
+        """See SetVersions."""
+        with self._lock:
+            return [self._sets[set_id].current() for set_id in set_ids]
+
+    def history(self, set_id: SetId, numbers: Collection[int]) -> SetHistory:
+        """See SetVersions."""
+        with self._lock:
+            found = self._sets[set_id]
+            return SetHistory(found.current(), {n: found.stamps[n] for n in numbers if n in found.stamps})
+
+    def lose_writes(self, set_id: SetId, count: int) -> None:
+        """Forget the last versions of a set, like a replica that becomes the primary. The values stay."""
+        with self._lock:
+            found = self._sets[set_id]
+            for number in range(found.version - count + 1, found.version + 1):
+                found.stamps.pop(number, None)
+            found.version -= count
 
     def drop(self, set_id: SetId) -> None:
         """See SetStore."""

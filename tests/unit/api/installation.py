@@ -24,6 +24,7 @@ from headwater.model.record import Failure, RecordBatch, TransformResult
 from headwater.model.transforms.v8 import CheckedScript, V8Transform
 from headwater.native import BytesColumn
 from headwater.sandbox import Sandbox
+from headwater.services.applied_versions import AppliedVersions
 from headwater.services.audit import AuditedSets
 from headwater.services.datasets import Datasets
 from headwater.services.dead_letters import DeadLetters
@@ -164,6 +165,7 @@ class Controller:
         self.delete_ended = store.delete_ended
         self.write_observations = store.write_observations
         self.report_workers = store.report_workers
+        self.reported_workers = store.reported_workers
         self.request_credential_rotation = store.request_credential_rotation
         self.undeployed_among = store.undeployed_among
         self.obsolete_topics = store.obsolete_topics
@@ -310,6 +312,8 @@ class Installation:
             new_id=new_id,
             new_password=lambda: f"secret{next(numbers)}",
         )
+        filters = Filters(flows, self.controller, audited)
+        datasets = Datasets(store=self.database.datasets, names=self.names, sets=audited, now=self.clock, new_id=new_id)
         services = Services(
             keys=self.keys,
             idempotency=IdempotencyService(self.database.idempotency, self.clock),
@@ -343,9 +347,10 @@ class Installation:
                 new_id=new_id,
                 clock=self.clock.monotonic,
             ),
-            filters=Filters(flows, self.controller, audited),
-            datasets=Datasets(
-                store=self.database.datasets, names=self.names, sets=audited, now=self.clock, new_id=new_id
+            filters=filters,
+            datasets=datasets,
+            applied=AppliedVersions(
+                filters=filters, datasets=datasets, deployments=self.controller, versions=self.sets
             ),
             prices=Prices(self.prices, self.clock, filter_outliers=True),
             quotas=quotas,

@@ -5,7 +5,14 @@ from typing import Any
 import pytest
 
 from headwater.errors import RedisUnavailable
-from headwater.model.metric import METRIC_TYPES, Histogram, MetricsDelta, PartitionCounts
+from headwater.model.metric import (
+    METRIC_TYPES,
+    TRANSFORM_METRIC_TYPES,
+    Histogram,
+    MetricsDelta,
+    PartitionCounts,
+    transform_metric_name,
+)
 from tests.unit.api.installation import FLOW, Installation, User
 
 MINUTE_S = 60
@@ -160,6 +167,76 @@ class TestSummary:
             "total_latency",
             "output_error_rate",
         }
+
+
+class TestByTransform:
+    def measure(self, scene: Scene, counts: dict[str, int], times: dict[str, list[float]] | None = None) -> None:
+        """Write named metrics at the current time."""
+        scene.end += 1
+        histograms = {name: Histogram() for name in times or {}}
+        for name, values in (times or {}).items():
+            for value in values:
+                histograms[name].add(value)
+        minute = int(scene.headwater.clock.monotonic()) // MINUTE_S * MINUTE_S
+        partitions = {0: PartitionCounts(scene.end, {"messages_received": 1}, counts)}
+        scene.headwater.metrics.write(scene.deployment_id, "g", "a", MetricsDelta(minute, partitions, {}, histograms))
+
+    def test_without_data_each_transform_has_empty_series(self, scene: Scene) -> None:
+        transforms = scene.user.get(f"{FLOW}/{scene.id}").json()["pipeline_config"]["transforms"]
+        uids = [transform["uid"] for transform in transforms]
+        assert uids
+        assert scene.get(by="transform") == {
+            "config_id": scene.id,
+            "metrics": [
+                {"transform_uid": uid, "metric_type": name, "points": []}
+                for uid in uids
+                for name in TRANSFORM_METRIC_TYPES
+            ],
+        }
+
+    def test_counts_and_times_of_each_transform(self, scene: Scene) -> None:
+        uid = scene.get(by="transform")["metrics"][0]["transform_uid"]
+        received, sent = (transform_metric_name(uid, name) for name in ("received", "sent"))
+        latency = transform_metric_name(uid, "processing_latency")
+        self.measure(scene, {received: 5, sent: 3, "another/name": 7}, {latency: [10.0, 20.0, 900.0]})
+        scene.headwater.clock.forward(2 * MINUTE_S)
+        self.measure(scene, {received: 2})
+        series = scene.get(by="transform")["metrics"]
+        found = {one["metric_type"]: one for one in series if one["transform_uid"] == uid}
+        minutes = [f"2026-01-02T03:{minute:02}:00.000Z" for minute in (4, 5, 6)]
+        points = {name: [(p["timestamp"], p["value"]) for p in one["points"]] for name, one in found.items()}
+        assert points["received"] == list(zip(minutes, [5, 0, 2], strict=True))
+        assert points["sent"] == list(zip(minutes, [3, 0, 0], strict=True))
+        assert points["dropped"] == points["errors"] == []
+        assert points["processing_latency"] == [(minutes[0], pytest.approx(20, rel=0.02))]
+        assert not any(one["points"] for one in series if one["transform_uid"] != uid)
+
+    def test_a_removed_transform_comes_last(self, scene: Scene) -> None:
+        self.measure(scene, {transform_metric_name("zz-old", "errors"): 4})
+        body = scene.get(by="transform", metrics="errors,received", time_range="1w")
+        assert [(one["transform_uid"], one["metric_type"]) for one in body["metrics"]][-2:] == [
+            ("zz-old", "received"),
+            ("zz-old", "errors"),
+        ]
+        assert [point["value"] for point in body["metrics"][-1]["points"]] == [4]
+
+    def test_the_pipelines_own_series_do_not_contain_them(self, scene: Scene) -> None:
+        self.measure(scene, {transform_metric_name("t", "errors"): 4})
+        assert {one["metric_type"] for one in scene.get()["metrics"] if one["points"]} == {"messages_received"}
+
+    @pytest.mark.parametrize(
+        ("query", "parameter"),
+        [
+            ({"by": "transform", "aggregated": "true"}, "/aggregated"),
+            ({"by": "transform", "metrics": "messages_sent"}, "/metrics"),
+            ({"metrics": "received"}, "/metrics"),
+            ({"by": "sink"}, "/by"),
+            ({"by": ""}, "/by"),
+        ],
+    )
+    def test_refusals(self, scene: Scene, query: dict[str, str], parameter: str) -> None:
+        answer = scene.user.get(f"{FLOW}/{scene.id}/deploy/metrics", params=query)
+        assert set(scene.user.faults(answer)) == {parameter}
 
 
 class TestRefusals:

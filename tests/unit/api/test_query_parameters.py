@@ -14,7 +14,7 @@ from tests.unit.api.installation import FLOW, Installation, User
         (FLOW, "the query parameters cursor, external_id, limit"),
         (f"{FLOW}/x", "no query parameters"),
         (f"{FLOW}/datasets", "the query parameters cursor, limit, names"),
-        (f"{FLOW}/x/deploy/metrics", "the query parameters aggregated, metrics, time_range"),
+        (f"{FLOW}/x/deploy/metrics", "the query parameters aggregated, by, metrics, time_range"),
         (f"{FLOW}/x/transforms/t/filter-values", "the query parameters count, cursor"),
     ],
 )

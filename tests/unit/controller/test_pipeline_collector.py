@@ -10,7 +10,7 @@ from headwater.app.metrics_server import serve_metrics
 from headwater.controller.pipeline_collector import BOUNDS_MS, PipelineCollector
 from headwater.errors import SetupError
 from headwater.model.metric import Histogram
-from headwater.model.worker_protocol import Heartbeat
+from headwater.model.worker_protocol import Heartbeat, TransformTotals
 from tests.support.ports import free_port
 from tests.unit.controller.world import DEPLOYMENT, FLOW, TOPIC, World
 
@@ -46,6 +46,21 @@ def test_counters_and_health(world: World) -> None:
     assert found["headwater_pipeline_messages_sent_total"] == [(WORKER, 0)]
     assert found["headwater_pipeline_processor_error_total"] == [(WORKER, 2)]
     assert found["headwater_pipeline_worker_ready"] == [(WORKER, 1)]
+
+
+def test_each_transform_has_counters_and_a_mean_time(world: World) -> None:
+    totals = TransformTotals(received=7, sent=9, dropped=1, errors=2, processing_ms=350.0)
+    beat = Heartbeat(state="ready", spec_hash="h", transforms={"t1": totals, "t2": TransformTotals(received=9)})
+    world.orchestrator.heartbeats[WORKER["worker"]] = beat
+    found = scrape(world)
+    first, second = ({**WORKER, "transform_uid": uid} for uid in ("t1", "t2"))
+    prefix = "headwater_pipeline_transform"
+    assert found[f"{prefix}_received_total"] == [(first, 7), (second, 9)]
+    assert found[f"{prefix}_sent_total"] == [(first, 9), (second, 0)]
+    assert found[f"{prefix}_dropped_total"] == [(first, 1), (second, 0)]
+    assert found[f"{prefix}_errors_total"] == [(first, 2), (second, 0)]
+    assert found[f"{prefix}_processing_latency_seconds_count"] == [(first, 7), (second, 9)]
+    assert found[f"{prefix}_processing_latency_seconds_sum"] == [(first, 0.35), (second, 0)]
 
 
 def test_times_are_histograms(world: World) -> None:

@@ -172,7 +172,7 @@ class SetKeys:
     @classmethod
     def of(cls, set_id: SetId) -> "SetKeys":
         """Return the keys of a set."""
-        return cls(f"{set_id.kind}:{set_id.id}")
+        return cls(set_id.name)
 
     @property
     def tag(self) -> str:

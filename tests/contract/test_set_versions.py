@@ -1,0 +1,82 @@
+"""The contract of SetVersions: what a worker has read, and whether that is still a part of a set's history."""
+
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+
+import pytest
+
+from headwater.model.value_sets import SetVersion, dataset_set_id, filter_set_id
+from headwater.stores.protocols.sets import SetStore, SetVersions
+from headwater.stores.redis.client import connect
+from headwater.stores.redis.sets.set_store import RedisSetStore
+from headwater.stores.redis.sets.set_versions import RedisSetVersions
+from tests.support.memory.sets import MemorySetStore
+
+FILTER = filter_set_id("01j00000000000000000000000", "t1")
+DATASET = dataset_set_id("01j00000000000000000000000")
+
+
+@dataclass(frozen=True)
+class Stores:
+    """A set store, and the versions of its sets."""
+
+    sets: SetStore
+    versions: SetVersions
+
+
+@pytest.fixture(params=["memory", "valkey_url", "cluster_url"])
+def stores(request: pytest.FixtureRequest) -> Iterator[Stores]:
+    if request.param == "memory":
+        memory = MemorySetStore()
+        yield Stores(memory, memory)
+        return
+    with closing(connect(request.getfixturevalue(request.param))) as client:
+        yield Stores(RedisSetStore(client), RedisSetVersions(client))
+
+
+def test_an_unknown_set_has_the_version_0(stores: Stores) -> None:
+    nothing = SetVersion(0, "")
+    assert stores.versions.versions([]) == []
+    assert stores.versions.versions([FILTER, DATASET]) == [nothing, nothing]
+    history = stores.versions.history(FILTER, [0, 1, 7])
+    assert history.current == nothing
+    assert history.contains(nothing)
+    assert not history.contains(SetVersion(1, ""))
+
+
+def test_each_write_raises_the_version_and_changes_its_stamp(stores: Stores) -> None:
+    seen = [stores.versions.versions([DATASET])[0]]
+    for write in (
+        lambda: stores.sets.add(DATASET, ["a", "b"]),
+        lambda: stores.sets.remove(DATASET, ["b"]),
+        lambda: stores.sets.replace(DATASET, ["c"]),
+    ):
+        written = write()
+        other, version = stores.versions.versions([FILTER, DATASET])
+        assert (other.number, version.number) == (0, written.version)
+        seen.append(version)
+    assert [version.number for version in seen] == [0, 1, 2, 3]
+    assert len({version.stamp for version in seen}) == 4
+
+
+def test_earlier_versions_are_in_the_history_until_the_values_are_replaced(stores: Stores) -> None:
+    reported = []
+    for value in "abc":
+        stores.sets.add(FILTER, [value])
+        reported += stores.versions.versions([FILTER])
+    history = stores.versions.history(FILTER, [version.number for version in reported])
+    assert history.current == reported[-1]
+    assert all(history.contains(version) for version in reported)
+    assert not history.contains(reported[0]._replace(stamp="of a lost write"))
+    stores.sets.replace(FILTER, ["d"])
+    history = stores.versions.history(FILTER, [version.number for version in reported])
+    assert not any(history.contains(version) for version in reported)
+    assert history.contains(stores.versions.versions([FILTER])[0])
+
+
+def test_a_write_that_changes_nothing_keeps_the_version(stores: Stores) -> None:
+    stores.sets.add(FILTER, ["a"])
+    before = stores.versions.versions([FILTER])
+    assert stores.sets.add(FILTER, ["a"]).version == before[0].number
+    assert stores.versions.versions([FILTER]) == before
