@@ -27,7 +27,7 @@ from benches._installation import running_installation
 from tests.acceptance.installation import Deployed, Installation, deployed, in_background, pipeline
 from tests.support.processes import cpu_seconds
 
-CHAIN, FOLLOWED, SOURCE = "base", "log", "transaction"
+CHAIN, FOLLOWED, SOURCE = "base", "log", "decoded_log"
 SINKS = (9, 8, 8)
 STREAM_TAILS = 25
 STREAM_RATE, OUTPUT_RATE = 500, 20

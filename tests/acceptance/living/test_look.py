@@ -3,6 +3,7 @@
 import contextlib
 import json
 import threading
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -105,7 +106,9 @@ def test_the_newest_records_of_a_stream_and_its_outputs(
 ) -> None:
     outputs = f"/api/v1/flow/{running.id}/deploy/records"
     assert shown(client, outputs) == []
-    installation.feed(CHAIN, ENTITY, records(0, 25))
+    installation.feed(CHAIN, ENTITY, records(0, 5))
+    time.sleep(0.01)  # the broker's time is in milliseconds
+    installation.feed(CHAIN, ENTITY, records(5, 20))
     assert numbers(shown(client, STREAM, limit=20)) == list(range(5, 25))
     until(lambda: len(shown(client, outputs, limit=100)) == 25, 60, "all outputs are shown")
     newest = shown(client, outputs, limit=3)

@@ -14,7 +14,7 @@ from headwater.brokers.tail_reader import KafkaTailReader
 from headwater.brokers.tails import EndReason
 from headwater.errors import BrokerUnavailable, TopicMissing
 from headwater.model.read_record import ReadRecord
-from tests.support.kafka import WAIT_S, KafkaServer
+from tests.support.kafka import WAIT_S, KafkaServer, OwnKafka
 from tests.support.waiting import until
 
 
@@ -215,6 +215,20 @@ def test_the_thread_ends_some_time_after_the_last_subscription(
             listener.wait_for(1)
             reader.unsubscribe(listener)
             until(lambda: not set(threading.enumerate()) - before, WAIT_S, "the thread has ended")
+
+
+def test_a_broker_that_restarts_interrupts_and_ends_nothing(own_kafka: OwnKafka) -> None:
+    kafka = own_kafka.server
+    topic, listener = kafka.create_topic(kafka.unique("tail"), 2), Listener()
+    with closing(KafkaTailReader(kafka.access)) as reader:
+        reader.subscribe(topic, listener)
+        kafka.produce(topic, [b"1"])
+        listener.wait_for(1)
+        own_kafka.kill()
+        own_kafka.start()
+        kafka.produce(topic, [b"2"], partition=1)
+        listener.wait_for(2)
+    assert (listener.values, listener.ended) == ([b"1", b"2"], None)
 
 
 def test_a_login_that_fails_ends_the_subscriptions(kafka: KafkaServer, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -53,6 +53,17 @@ class TestCreate:
         assert world.keys.list() == []
 
 
+class TestLiveKeys:
+    def test_until_it_expires_or_is_revoked(self, world: World) -> None:
+        first = world.keys.create("alice", expires_at=NOW + timedelta(seconds=5))[8:20]
+        second = world.keys.create("alice")[8:20]
+        assert [world.keys.is_live(key_id) for key_id in (first, second, "unknown")] == [True, True, False]
+        world.forward(5)
+        assert [world.keys.is_live(key_id) for key_id in (first, second)] == [False, True]
+        world.keys.revoke(second)
+        assert not world.keys.is_live(second)
+
+
 class TestTypos:
     def test_ten_thousand_invalid_keys_need_no_lookup(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
         """One to three changed, lost, added or swapped characters each."""
