@@ -53,6 +53,8 @@ NO_CONTROLLER = (
 STATUS_MESSAGES = {
     "deployed": "Pipeline {} successfully deployed",
     "deploying": "Pipeline {} is being deployed",
+    "pausing": "Pipeline {} is being paused",
+    "paused": "Pipeline {} is paused",
     "failed": "Pipeline {} could not be deployed",
     "terminating": "Pipeline {} is being torn down",
 }
@@ -72,12 +74,12 @@ async def deploy(config_id: str, api_key: ApiKeyDep, services: ServicesDep, watc
     The request is idempotent: it returns the same credentials every time, and deploying the same revision again changes
     nothing. When a revision runs already, it keeps running until the workers of the new revision are ready to take
     over. When the new workers do not become ready, or die within the next 30 s, the old revision keeps running or is
-    restored (condition `RolledBack`).
+    restored (condition `RolledBack`). A paused pipeline is resumed.
     """
     deployment = await roll_out(
         services.deployments, watcher, api_key.owner, config_id, timeout_s=services.deploy_timeout_s
     )
-    return _body(deployment, services.kafka)
+    return deployment_body(deployment, services.kafka)
 
 
 @router.get(
@@ -89,7 +91,7 @@ async def deploy(config_id: str, api_key: ApiKeyDep, services: ServicesDep, watc
 )
 def read(config_id: str, api_key: ApiKeyDep, services: ServicesDep) -> DeploymentBody:
     """Returns the same body as POST …/deploy, with the current state of the rollout."""
-    return _body(services.deployments.get(api_key.owner, config_id), services.kafka)
+    return deployment_body(services.deployments.get(api_key.owner, config_id), services.kafka)
 
 
 @router.post(
@@ -127,7 +129,7 @@ async def rotate(config_id: str, api_key: ApiKeyDep, services: ServicesDep, watc
         "Kafka does not know the new password yet. GET …/deploy shows it; it works as soon as Kafka knows it."
     )
     await watcher.wait_until(config_id, partial(is_rotated, rotated), services.deploy_timeout_s, pending_detail)
-    return _body(await to_thread.run_sync(services.deployments.get, api_key.owner, config_id), services.kafka)
+    return deployment_body(await to_thread.run_sync(services.deployments.get, api_key.owner, config_id), services.kafka)
 
 
 @router.get(
@@ -189,7 +191,8 @@ def _unknown_status(worker: ObservedWorker) -> ObservedWorker:
     return worker.model_copy(update={"is_ready": False, "reason": NO_CONTROLLER})
 
 
-def _body(deployment: Deployment, kafka: KafkaEndpoint) -> DeploymentBody:
+def deployment_body(deployment: Deployment, kafka: KafkaEndpoint) -> DeploymentBody:
+    """Return the response body for a deployment. Raises StoredDataUnreadable."""
     if not deployment.has_readable_passwords:
         raise StoredDataUnreadable(deployment.unreadable_reason)
     status, config = _status(deployment), deployment.effective_revision.config
@@ -207,9 +210,13 @@ def _body(deployment: Deployment, kafka: KafkaEndpoint) -> DeploymentBody:
     )
 
 
-def _status(deployment: Deployment) -> Literal["deployed", "deploying", "failed", "terminating"]:
+def _status(
+    deployment: Deployment,
+) -> Literal["deployed", "deploying", "pausing", "paused", "failed", "terminating"]:
     if deployment.desired is DesiredPhase.ABSENT:
         return "terminating"
+    if deployment.desired is DesiredPhase.PAUSED:
+        return "paused" if deployment.is_reconciled else "pausing"
     if deployment.phase is Phase.RUNNING:
         return "deployed"
     return "failed" if deployment.phase is Phase.FAILED and deployment.is_reconciled else "deploying"

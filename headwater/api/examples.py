@@ -277,6 +277,11 @@ BY_SCHEMA: dict[str, Any] = {
     "PriceStats": PRICES,
     "FlowConfig": FLOW_CONFIG,
     "DeploymentBody": DEPLOYMENT,
+    "ResumedDeployment": {**DEPLOYMENT, "gaps": [{"partition": 3, "from": 1200, "to": 1450}]},
+    "RewoundPipeline": {
+        "message": f"Pipeline {CONFIG_ID} successfully rewound",
+        "positions": {"0": {"before": 5200, "after": 1200}},
+    },
     "DeploymentStats": STATS,
     "DeploymentLogs": LOGS,
     "DeadLettersBody": DEAD_LETTERS,

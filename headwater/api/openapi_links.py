@@ -35,6 +35,9 @@ _DEPLOYMENT_OPERATIONS = (
     "rotateCredentials",
     "getDeploymentRecords",
     "tailDeployment",
+    "pausePipeline",
+    "resumePipeline",
+    "rewindPipeline",
     "tearDown",
 )
 _TRANSFORM_OPERATIONS = (

@@ -194,7 +194,7 @@ class DeploymentBody(BaseModel):
     """The state of a deployment, and the connection details of its sinks."""
 
     message: str
-    status: Literal["deployed", "deploying", "failed", "terminating"]
+    status: Literal["deployed", "deploying", "pausing", "paused", "failed", "terminating"]
     config_id: str
     revision: int | None = Field(description="The revision that runs; null until a revision runs.")
     desired_revision: int
@@ -203,6 +203,41 @@ class DeploymentBody(BaseModel):
     workers: int
     dead_letter: DeadLetter
     sinks: list[Annotated[SinkConnection | PricesConnection, Field(discriminator="type")]]
+
+
+class Gap(BaseModel):
+    """Offsets of a partition whose records the source no longer has."""
+
+    partition: int
+    start: int = Field(serialization_alias="from", description="The first offset that was removed.")
+    end: int = Field(
+        serialization_alias="to", description="The offset after the last removed one, at which the pipeline continues."
+    )
+
+
+class ResumedDeployment(DeploymentBody):
+    """The state of a deployment that was resumed, and the connection details of its sinks."""
+
+    gaps: list[Gap] = Field(
+        description="The offsets that retention removed from the source while the pipeline was paused; empty when "
+        "there are none."
+    )
+
+
+class MovedPosition(BaseModel):
+    """The position of a partition: the offset of the next record to read."""
+
+    before: int | None = Field(description="Null when the partition had no position.")
+    after: int
+
+
+class RewoundPipeline(BaseModel):
+    """A pipeline that was rewound."""
+
+    message: str
+    positions: dict[str, MovedPosition] = Field(
+        description="The position of each partition that was moved; empty for a stream from Google Pub/Sub."
+    )
 
 
 class LogEntry(BaseModel):

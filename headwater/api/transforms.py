@@ -25,6 +25,7 @@ from headwater.errors import (
     StoredDataUnreadable,
     Unavailable,
 )
+from headwater.model.deployment import DesiredPhase
 from headwater.model.flow import Flow
 from headwater.model.transforms import NewTransform, NewTransforms, Transform
 
@@ -55,7 +56,8 @@ async def change(
     """Replaces one transform with the transform in the body.
     The transform keeps its `uid` and its type, a filter keeps its values, and an omitted `name` keeps the stored name.
 
-    When the configuration is deployed, the saved revision is deployed too, and the response is sent when it runs.
+    When the configuration is deployed, the saved revision is deployed too, and the response is sent when it runs. A
+    paused pipeline stays paused; the saved revision runs when it is resumed.
     """
     save = partial(services.flows.replace_transform, api_key.owner, config_id, transform_uid, body, if_match)
     saved = await compile_limiter.run(api_key.owner, save)
@@ -86,7 +88,8 @@ async def replace(
     """Adds, removes, updates and reorders transforms in one request.
     A transform without a `uid` is new, unless a stored transform has the same `name`.
 
-    When the configuration is deployed, the saved revision is deployed too, and the response is sent when it runs.
+    When the configuration is deployed, the saved revision is deployed too, and the response is sent when it runs. A
+    paused pipeline stays paused; the saved revision runs when it is resumed.
     """
     save = partial(services.flows.replace_transforms, api_key.owner, config_id, body, if_match)
     saved = await compile_limiter.run(api_key.owner, save)
@@ -99,13 +102,15 @@ async def replace(
 
 
 async def _redeploy(services: Services, watcher: DeploymentWatcher, saved: Flow) -> None:
-    """Deploy the saved revision when the configuration is deployed.
+    """Deploy the saved revision when the configuration is deployed and not paused.
 
     If the deploy fails, the revision stays saved, and the error says so.
     """
     prefix = f"Revision {saved.revision} is saved but does not run"
     try:
         started = await to_thread.run_sync(services.deployments.redeploy, saved.owner, saved.id)
+        if started.desired is DesiredPhase.PAUSED:
+            return
         await wait_until_running(watcher, started, services.deploy_timeout_s)
     except (DeployFailed, QuotaExceeded, StoredDataUnreadable) as error:
         raise type(error)(f"{prefix}: {error.detail}") from error

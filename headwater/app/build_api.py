@@ -6,7 +6,7 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -25,9 +25,10 @@ from headwater.brokers.cluster_admin import KafkaClusterAdmin
 from headwater.brokers.kafka_topic_history import KafkaTopicHistory
 from headwater.brokers.tail_reader import KafkaTailReader
 from headwater.controller.leadership import CONTROLLER_LEASE
-from headwater.errors import OrchestratorUnavailable
+from headwater.errors import BrokerUnavailable, OrchestratorUnavailable
 from headwater.model.access import KafkaAccess
-from headwater.model.binding import Bindings
+from headwater.model.binding import Bindings, KafkaTopic
+from headwater.model.flow import Source
 from headwater.model.price.tick import TICKS_TOPIC
 from headwater.model.sink import SinkLimits
 from headwater.sandbox import short_lived_sandbox, validate_script
@@ -106,6 +107,10 @@ def _services(endpoints: Endpoints, database: Database, client: Client) -> Servi
     settings = endpoints.settings
     bindings = load_bindings(settings)
     broker = KafkaClusterAdmin(endpoints.admin_kafka(), endpoints.replication())
+    admins: dict[KafkaAccess | None, ClusterAdmin] = {
+        access: KafkaClusterAdmin(access, 1) for access in bindings.kafka_accesses()
+    }
+    admins[None] = broker
     probe_topic = next((topic for _, topic in bindings.installation_topics()), TICKS_TOPIC)
     metrics = RedisMetrics(connect(endpoints.redis_url(), reply_timeout_s=METRICS_READ_TIMEOUT_S))
     clusters: dict[KafkaAccess | None, KafkaAccess] = {access: access for access in bindings.kafka_accesses()}
@@ -142,6 +147,7 @@ def _services(endpoints: Endpoints, database: Database, client: Client) -> Servi
         new_password=lambda: secrets.token_urlsafe(PASSWORD_BYTES),
         redact=redactor(names_to_redact(endpoints, bindings)),
         manages_users=endpoints.manages_kafka_users,
+        source_partitions=partial(_source_partitions, bindings, admins),
     )
     return Services(
         keys=keys,
@@ -156,7 +162,8 @@ def _services(endpoints: Endpoints, database: Database, client: Client) -> Servi
         deployment_metrics=DeploymentMetrics(
             store=metrics,
             bindings=bindings,
-            read_lag=_lag_reader(bindings, broker),
+            read_lag=lambda access, group: admins[access].lag([group]).get(group),
+            read_ends=lambda access, topic: admins[access].topic_offsets(topic, "latest"),
             now=utc_now,
         ),
         dead_letters=DeadLetters(histories[None], metrics, outcomes),
@@ -204,16 +211,20 @@ def _services(endpoints: Endpoints, database: Database, client: Client) -> Servi
     )
 
 
-def _lag_reader(bindings: Bindings, broker: ClusterAdmin) -> Callable[[KafkaAccess | None, str], int | None]:
-    """Return a function that reads the lag of a consumer group on a cluster of the bindings.
+def _source_partitions(
+    bindings: Bindings, clusters: Mapping[KafkaAccess | None, ClusterAdmin], source: Source
+) -> int | None:
+    """Return how many partitions a source has; None for a source on Pub/Sub.
 
-    None stands for the installation's own cluster.
+    Raises BrokerUnavailable, also when the topic does not exist.
     """
-    clusters: dict[KafkaAccess | None, ClusterAdmin] = {
-        access: KafkaClusterAdmin(access, 1) for access in bindings.kafka_accesses()
-    }
-    clusters[None] = broker
-    return lambda access, group: clusters[access].lag([group]).get(group)
+    binding = bindings.find(source.chain, source.entity, zerolag=source.is_zerolag)
+    if not isinstance(binding, KafkaTopic):
+        return None
+    partitions = clusters[binding.access].partitions(binding.topic)
+    if partitions is None:
+        raise BrokerUnavailable(f"The source topic {binding.topic} is not on the broker.")
+    return partitions
 
 
 def _rate_limits(endpoints: Endpoints) -> RateLimits | None:

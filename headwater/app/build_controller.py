@@ -25,6 +25,7 @@ from headwater.controller.pipeline_collector import PipelineCollector
 from headwater.controller.purger import Purger
 from headwater.controller.reconciler import Reconciler
 from headwater.controller.redrives import Redrives
+from headwater.controller.source_positions import SourcePositions
 from headwater.controller.sweeper import Sweeper
 from headwater.orchestrators.cgroups import find_cgroups
 from headwater.orchestrators.process import ProcessOrchestrator
@@ -87,6 +88,7 @@ def run(settings: Settings) -> None:
             executor=Executor(
                 broker=broker,
                 sources=sources,
+                positions=SourcePositions(sources=sources, metrics=metrics, require_lease=leadership.require_lease),
                 orchestrator=orchestrator,
                 metrics=metrics,
                 letter_outcomes=outcomes,

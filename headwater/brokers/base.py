@@ -140,6 +140,19 @@ class Inventory:
         return frozenset(self.topics_in_rules_by_user)
 
 
+@dataclass(frozen=True, slots=True)
+class TopicOffsets:
+    """Offsets of the partitions of a topic.
+
+    Attributes:
+        topic_id: The id of the topic (KIP-516); empty when the cluster has no topic ids.
+        offsets: One offset of each partition.
+    """
+
+    topic_id: str
+    offsets: Mapping[int, int]
+
+
 class ClusterAdmin(Protocol):
     """Manages topics, users, access rules and consumer groups of one Kafka cluster.
 
@@ -188,6 +201,29 @@ class ClusterAdmin(Protocol):
             group: The consumer group.
             topic: The topic that the group reads.
             start_at: "latest", "earliest" or an RFC 3339 time: the first record with a timestamp at or after it.
+        """
+
+    def committed_offsets(self, group: str, topic: str) -> TopicOffsets | None:
+        """Return the offsets that a group has committed for a topic, and the topic id in them.
+
+        The group has no members. Partitions without a commit are left out; returns None when there is no commit. A
+        commit without a topic id belongs to the topic that exists now. Raises BrokerUnavailable also when an open
+        transaction contains offsets of the group, and does not end within some seconds: they would be missing.
+        """
+
+    def topic_offsets(self, topic: str, position: str) -> TopicOffsets | None:
+        """Return an offset of each partition of a topic; None when the topic does not exist.
+
+        Args:
+            topic: The topic.
+            position: "earliest": the first offset of the log. "latest": its end, which is the last stable offset. An
+                RFC 3339 time: the offset of the first record with a timestamp at or after it, otherwise the end.
+        """
+
+    def commit_offsets(self, group: str, topic: str, positions: TopicOffsets) -> None:
+        """Commit offsets for a group, with the topic id as metadata.
+
+        Raises BrokerUnavailable also when the group has members.
         """
 
     def lag(self, groups: Collection[str]) -> Mapping[str, int]:
@@ -242,6 +278,18 @@ class Subscriptions(Protocol):
             topic: The full resource name of the topic.
             start_at: "latest" (messages that are published after the creation), "earliest" or an RFC 3339 time.
                 "earliest" and a time reach back at most as far as the topic retains messages.
+        """
+
+    def seek(self, path: str, position: str) -> None:
+        """Move a subscription to another position.
+
+        Messages that were published at or after the position are delivered again, and earlier ones are not. Raises
+        DeployFailed when neither the topic nor the subscription keeps acknowledged messages and the position is in the
+        past.
+
+        Args:
+            path: The resource name of the subscription.
+            position: "earliest" (as far back as messages are kept), "latest" (now) or an RFC 3339 time.
         """
 
     def require_exists(self, path: str) -> None:

@@ -4,16 +4,15 @@ The cluster uses KRaft and the StandardAuthorizer.
 """
 
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from confluent_kafka import (
     ConsumerGroupState,
     ConsumerGroupTopicPartitions,
-    IsolationLevel,
     KafkaError,
     KafkaException,
     TopicCollection,
@@ -27,7 +26,6 @@ from confluent_kafka.admin import (
     ConfigResource,
     NewPartitions,
     NewTopic,
-    OffsetSpec,
     ResourceType,
     ScramCredentialInfo,
     ScramMechanism,
@@ -36,18 +34,17 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
-from headwater.brokers import base, login_check
+from headwater.brokers import group_offsets, login_check
 from headwater.brokers.acls import acl_bindings, filter_of_binding, filter_of_user, topics_by_user
-from headwater.brokers.base import AccessRule, DeploymentResources, Inventory, TopicSpec, User
+from headwater.brokers.admin_requests import HAS_MEMBERS, REQUEST_TIMEOUT_S, error_code, results, send
+from headwater.brokers.base import AccessRule, DeploymentResources, Inventory, TopicOffsets, TopicSpec, User
 from headwater.brokers.client_errors import ClientErrors, broker_unavailable_error, missing_rights_message
 from headwater.brokers.client_settings import admin_settings
-from headwater.brokers.offsets import EARLIEST, LATEST, TopicPartitionKey, list_offsets
-from headwater.brokers.topic_id import commit_metadata, described_topic_id
+from headwater.brokers.offsets import LATEST
+from headwater.brokers.topic_id import admin_metadata, commit_metadata, committed_topic_id, described_topic_id
 from headwater.errors import BrokerUnavailable, DeployFailed
 from headwater.model.access import KafkaAccess
 
-REQUEST_TIMEOUT_S = 5.0
-"""Timeout of one request."""
 LAG_REQUEST_TIMEOUT_S = 2.0
 """Timeout of a request for the lag; shorter, because an API response waits for it."""
 PROPAGATION_TIMEOUT_S = 15.0
@@ -68,11 +65,6 @@ _NOT_FOUND: Final = frozenset(
 _WITHOUT_MEMBERS: Final = frozenset({ConsumerGroupState.EMPTY, ConsumerGroupState.DEAD})
 _SECURITY_DISABLED: Final = frozenset({KafkaError.SECURITY_DISABLED})
 _INVALID_SETTINGS: Final = frozenset({KafkaError.INVALID_CONFIG, KafkaError.POLICY_VIOLATION})
-_HAS_MEMBERS: Final = frozenset(
-    {KafkaError.NON_EMPTY_GROUP, KafkaError.UNKNOWN_MEMBER_ID, KafkaError.REBALANCE_IN_PROGRESS}
-)
-
-T = TypeVar("T")
 
 
 class KafkaClusterAdmin:
@@ -114,15 +106,15 @@ class KafkaClusterAdmin:
             topic_futures = self._create_topics(desired.topics)
             user_futures = self._upsert_users(desired.users)
             rule_futures = self._create_rules(desired.rules)
-            if KafkaError.INVALID_REPLICATION_FACTOR in map(_error_code, topic_futures):
+            if KafkaError.INVALID_REPLICATION_FACTOR in map(error_code, topic_futures):
                 self._check_broker_count()
             sent = [*zip(desired.topics, topic_futures, strict=True)]
             _raise_for_invalid_settings(spec.name for spec, future in sent if _has_invalid_settings(future))
-            _results(topic_futures, _ALREADY_EXISTS)
-            self._add_partitions([spec for spec, future in sent if _error_code(future)])
-            if KafkaError.SECURITY_DISABLED in map(_error_code, rule_futures):
+            results(topic_futures, _ALREADY_EXISTS)
+            self._add_partitions([spec for spec, future in sent if error_code(future)])
+            if KafkaError.SECURITY_DISABLED in map(error_code, rule_futures):
                 raise DeployFailed(NO_AUTHORIZER_MESSAGE)
-            _results(user_futures + rule_futures)
+            results(user_futures + rule_futures)
             existing = self._list_topics() | {topic.name for topic in desired.topics}
         self._log_in_as_all(desired, existing)
 
@@ -150,10 +142,10 @@ class KafkaClusterAdmin:
         """See base.ClusterAdmin."""
         changes = [_config_change(topic, changed) for topic, changed in settings.items() if changed]
         with self._translated_errors():
-            futures = _send(self._admin.incremental_alter_configs, changes)
+            futures = send(self._admin.incremental_alter_configs, changes)
             sent = zip(changes, futures, strict=True)
             _raise_for_invalid_settings(change.name for change, future in sent if _has_invalid_settings(future))
-            _results(futures, _NOT_FOUND)
+            results(futures, _NOT_FOUND)
 
     def remove_stale(self, desired: DeploymentResources, removed_topics: Sequence[str]) -> None:
         """See base.ClusterAdmin."""
@@ -164,16 +156,16 @@ class KafkaClusterAdmin:
                 self._admin.describe_acls(filter_of_user(user.name), request_timeout=REQUEST_TIMEOUT_S)
                 for user in desired.users
             ]
-            stale = {acl for acls in _results(described) for acl in acls} - desired_acls
-            _results(_send(self._admin.delete_acls, [filter_of_binding(acl) for acl in stale]))
-            _results(self._delete_topics(removed_topics), _NOT_FOUND)
+            stale = {acl for acls in results(described) for acl in acls} - desired_acls
+            results(send(self._admin.delete_acls, [filter_of_binding(acl) for acl in stale]))
+            results(self._delete_topics(removed_topics), _NOT_FOUND)
         self._wait_until_absent(set(), set(removed_topics))
 
     def ping(self, topic: str) -> None:
         """See base.ClusterAdmin."""
         with self._translated_errors():
             described = self._admin.describe_topics(TopicCollection([topic]), request_timeout=REQUEST_TIMEOUT_S)
-            _results(described.values(), _NOT_FOUND | {KafkaError.TOPIC_AUTHORIZATION_FAILED})
+            results(described.values(), _NOT_FOUND | {KafkaError.TOPIC_AUTHORIZATION_FAILED})
 
     def partitions(self, topic: str) -> int | None:
         """See base.ClusterAdmin."""
@@ -183,7 +175,7 @@ class KafkaClusterAdmin:
     def _describe(self, topic: str) -> TopicDescription | None:
         with self._translated_errors():
             described = self._admin.describe_topics(TopicCollection([topic]), request_timeout=REQUEST_TIMEOUT_S)
-            topics = _results(described.values(), _NOT_FOUND)
+            topics = results(described.values(), _NOT_FOUND)
         return topics[0] if topics else None
 
     def commit_start_offsets(self, group: str, topic: str, start_at: str) -> dict[int, int]:
@@ -193,13 +185,46 @@ class KafkaClusterAdmin:
             raise BrokerUnavailable(f"The topic {topic} does not exist on {self._access.bootstrap_servers}: create it.")
         count, metadata = len(described.partitions), commit_metadata(described_topic_id(described))
         with self._translated_errors():
-            committed = self._read_committed(group, topic, count)
-            uncommitted = [partition for partition in range(count) if partition not in committed]
-            if uncommitted:
-                starts = self._start_offsets(topic, uncommitted, "earliest" if committed else start_at)
-                self._commit(group, topic, starts, metadata)
+            commits = group_offsets.committed(self._admin, group, topic, range(count))
+            committed = {partition: each.offset for partition, each in commits.items()}
+            if uncommitted := [partition for partition in range(count) if partition not in committed]:
+                position = "earliest" if committed else start_at
+                starts = group_offsets.start_offsets(self._admin, topic, uncommitted, position)
+                group_offsets.commit(self._admin, group, topic, starts, metadata)
                 committed |= starts
         return committed
+
+    def committed_offsets(self, group: str, topic: str) -> TopicOffsets | None:
+        """See base.ClusterAdmin."""
+        described = self._describe(topic)
+        if described is None:
+            return None
+        with self._translated_errors():
+            commits = group_offsets.stable_committed(self._admin, group, topic, range(len(described.partitions)))
+        if not commits:
+            return None
+        present_id = described_topic_id(described)
+        # An id that the topic does not have now is kept: the offsets belong to a topic that was deleted.
+        other_ids = {committed_topic_id(admin_metadata(each)) for each in commits.values()} - {present_id, ""}
+        return TopicOffsets(
+            min(other_ids, default=present_id), {number: each.offset for number, each in sorted(commits.items())}
+        )
+
+    def topic_offsets(self, topic: str, position: str) -> TopicOffsets | None:
+        """See base.ClusterAdmin."""
+        described = self._describe(topic)
+        if described is None:
+            return None
+        with self._translated_errors():
+            offsets = group_offsets.start_offsets(self._admin, topic, range(len(described.partitions)), position)
+        return TopicOffsets(described_topic_id(described), offsets)
+
+    def commit_offsets(self, group: str, topic: str, positions: TopicOffsets) -> None:
+        """See base.ClusterAdmin."""
+        if positions.offsets:
+            with self._translated_errors():
+                metadata = commit_metadata(positions.topic_id)
+                group_offsets.commit(self._admin, group, topic, positions.offsets, metadata)
 
     def lag(self, groups: Collection[str]) -> Mapping[str, int]:
         """See base.ClusterAdmin.
@@ -214,10 +239,11 @@ class KafkaClusterAdmin:
                     [ConsumerGroupTopicPartitions(group)], request_timeout=LAG_REQUEST_TIMEOUT_S
                 ).values()
             ]
-            responses = _results(futures, _NOT_FOUND)
+            responses = results(futures, _NOT_FOUND)
             committed = {response.group_id: response.topic_partitions or [] for response in responses}
             partitions = {TopicPartition(p.topic, p.partition) for offsets in committed.values() for p in offsets}
-            ends = self._list_offsets(dict.fromkeys(partitions, LATEST), LAG_REQUEST_TIMEOUT_S, _NOT_FOUND)
+            latest = dict.fromkeys(partitions, LATEST)
+            ends = group_offsets.stable_offsets(self._admin, latest, LAG_REQUEST_TIMEOUT_S, _NOT_FOUND)
         partition_lags = {
             group: [
                 ends[p.topic, p.partition] - p.offset
@@ -238,9 +264,9 @@ class KafkaClusterAdmin:
         topics = [topic.name for topic in resources.topics]
         with self._translated_errors():
             # The rules come first, because deleting them also stops open connections; deleting a user does not.
-            _results(self._delete_rules(users), _SECURITY_DISABLED)
-            _results(self._delete_users(users), _NOT_FOUND)
-            _results(self._delete_topics(topics), _NOT_FOUND)
+            results(self._delete_rules(users), _SECURITY_DISABLED)
+            results(self._delete_users(users), _NOT_FOUND)
+            results(self._delete_topics(topics), _NOT_FOUND)
         self._wait_until_absent(set(users), set(topics))
 
     def delete_groups(self, prefixes: Sequence[str]) -> bool:
@@ -248,8 +274,8 @@ class KafkaClusterAdmin:
         with self._translated_errors():
             groups = [group for group in self._list_groups() if group.startswith(tuple(prefixes))]
             deleted = self._admin.delete_consumer_groups(groups, request_timeout=REQUEST_TIMEOUT_S) if groups else {}
-            _results(deleted.values(), _NOT_FOUND | _HAS_MEMBERS | self._errors_of_foreign_groups)
-        return not any(_error_code(future) in _HAS_MEMBERS for future in deleted.values())
+            results(deleted.values(), _NOT_FOUND | HAS_MEMBERS | self._errors_of_foreign_groups)
+        return not any(error_code(future) in HAS_MEMBERS for future in deleted.values())
 
     def groups(self) -> Mapping[str, bool]:
         """See base.ClusterAdmin."""
@@ -292,7 +318,7 @@ class KafkaClusterAdmin:
         self._check_rights()
         users: Any = self._admin.describe_user_scram_credentials(request_timeout=REQUEST_TIMEOUT_S)
         described = self._admin.describe_acls(filter_of_user(None), request_timeout=REQUEST_TIMEOUT_S)
-        acls = (acl for listed in _results([described], _SECURITY_DISABLED) for acl in listed)
+        acls = (acl for listed in results([described], _SECURITY_DISABLED) for acl in listed)
         return frozenset(users.result()), topics_by_user(acls)
 
     @contextmanager
@@ -324,7 +350,7 @@ class KafkaClusterAdmin:
         # A write needs a majority of the replicas, so that the loss of a minority does not stop the writes.
         in_sync = {"min.insync.replicas": str((self._replication + 1) // 2)}
         new_topics = [NewTopic(t.name, t.partitions, self._replication, config=in_sync | t.config) for t in topics]
-        return _send(self._admin.create_topics, new_topics, operation_timeout=REQUEST_TIMEOUT_S)
+        return send(self._admin.create_topics, new_topics, operation_timeout=REQUEST_TIMEOUT_S)
 
     def _check_broker_count(self) -> None:
         """Raise DeployFailed when the cluster has fewer brokers than the replication factor.
@@ -339,33 +365,33 @@ class KafkaClusterAdmin:
         """Add partitions to existing topics that have too few."""
         counts = {topic.name: self.partitions(topic.name) or topic.partitions for topic in topics}
         new_counts = [NewPartitions(t.name, t.partitions) for t in topics if counts[t.name] < t.partitions]
-        _results(_send(self._admin.create_partitions, new_counts, operation_timeout=REQUEST_TIMEOUT_S))
+        results(send(self._admin.create_partitions, new_counts, operation_timeout=REQUEST_TIMEOUT_S))
 
     def _upsert_users(self, users: Sequence[User]) -> list[Future[None]]:
         if not users:  # a caller that creates only topics may have configured no SCRAM mechanism
             return []
         info = ScramCredentialInfo(_SCRAM[self._user_access.sasl_mechanism], SCRAM_ITERATIONS)
         credentials = [UserScramCredentialUpsertion(user.name, info, user.password.encode()) for user in users]
-        return _send(self._admin.alter_user_scram_credentials, credentials)
+        return send(self._admin.alter_user_scram_credentials, credentials)
 
     def _create_rules(self, rules: Sequence[AccessRule]) -> list[Future[None]]:
-        return _send(self._admin.create_acls, acl_bindings(rules))
+        return send(self._admin.create_acls, acl_bindings(rules))
 
     def _delete_rules(self, users: Sequence[str]) -> list[Future[Any]]:
-        return _send(self._admin.delete_acls, [filter_of_user(user) for user in users])
+        return send(self._admin.delete_acls, [filter_of_user(user) for user in users])
 
     def _delete_users(self, users: Sequence[str]) -> list[Future[None]]:
         # One request for each mechanism: brokers reject all deletions of a user when one of its credentials is missing.
         return [
             future
             for mechanism in _SCRAM.values()
-            for future in _send(
+            for future in send(
                 self._admin.alter_user_scram_credentials, [UserScramCredentialDeletion(u, mechanism) for u in users]
             )
         ]
 
     def _delete_topics(self, topics: Sequence[str]) -> list[Future[None]]:
-        return _send(self._admin.delete_topics, list(topics), operation_timeout=REQUEST_TIMEOUT_S)
+        return send(self._admin.delete_topics, list(topics), operation_timeout=REQUEST_TIMEOUT_S)
 
     def _wait_until_absent(self, users: set[str], topics: set[str]) -> None:
         deadline = time.monotonic() + PROPAGATION_TIMEOUT_S
@@ -396,49 +422,6 @@ class KafkaClusterAdmin:
             raise response.errors[0]
         return {group.group_id: group.state not in _WITHOUT_MEMBERS for group in response.valid}
 
-    def _read_committed(self, group: str, topic: str, count: int) -> dict[int, int]:
-        partitions = [TopicPartition(topic, number) for number in range(count)]
-        request = ConsumerGroupTopicPartitions(group, partitions)
-        (response,) = _results(_send(self._admin.list_consumer_group_offsets, [request]))
-        return {each.partition: each.offset for each in response.topic_partitions if each.offset >= 0}
-
-    def _start_offsets(self, topic: str, partitions: Sequence[int], start_at: str) -> dict[int, int]:
-        keys = [TopicPartition(topic, number) for number in partitions]
-        # The end offsets are requested first, so that records that arrive between the two requests are read.
-        ends = self._list_offsets(dict.fromkeys(keys, LATEST))
-        starts = self._list_offsets(dict.fromkeys(keys, _offset_spec(start_at)))
-        # A negative offset means that no record has a timestamp at or after the time.
-        return {key[1]: ends[key] if offset < 0 else offset for key, offset in starts.items()}
-
-    def _list_offsets(
-        self,
-        specs: Mapping[TopicPartition, OffsetSpec],
-        timeout_s: float = REQUEST_TIMEOUT_S,
-        ignored_errors: frozenset[int] = frozenset(),
-    ) -> dict[TopicPartitionKey, int]:
-        # READ_COMMITTED makes "latest" the last stable offset. The records of an open transaction become visible after
-        # the deploy, so they must be read.
-        return list_offsets(self._admin, specs, IsolationLevel.READ_COMMITTED, timeout_s, ignored_errors)
-
-    def _commit(self, group: str, topic: str, offsets: dict[int, int], metadata: str) -> None:
-        partitions = [TopicPartition(topic, number, offset, metadata) for number, offset in offsets.items()]
-        request = ConsumerGroupTopicPartitions(group, partitions)
-        (response,) = _results(_send(self._admin.alter_consumer_group_offsets, [request]))
-        errors = [partition.error for partition in response.topic_partitions if partition.error is not None]
-        if not errors:
-            return
-        if errors[0].code() in _HAS_MEMBERS:
-            raise BrokerUnavailable(base.group_has_members_message(group))
-        raise KafkaException(errors[0])
-
-
-def _send(request: Callable[..., dict[Any, Future[T]]], items: list[Any], **options: float) -> list[Future[T]]:
-    """Send one request for all items, and return a future for each item.
-
-    Sends nothing for an empty list, which librdkafka rejects.
-    """
-    return list(request(items, request_timeout=REQUEST_TIMEOUT_S, **options).values()) if items else []
-
 
 def _too_few_brokers_message(replication: int) -> str:
     return (
@@ -449,7 +432,7 @@ def _too_few_brokers_message(replication: int) -> str:
 
 def _has_invalid_settings(future: Future[Any]) -> bool:
     """Wait for the future, and return whether Kafka rejected the topic's settings."""
-    return _error_code(future) in _INVALID_SETTINGS
+    return error_code(future) in _INVALID_SETTINGS
 
 
 def _raise_for_invalid_settings(topics: Iterable[str]) -> None:
@@ -467,29 +450,6 @@ def _config_change(topic: str, settings: Mapping[str, str]) -> ConfigResource:
     return ConfigResource(ResourceType.TOPIC, topic, incremental_configs=changes)
 
 
-def _error_code(future: Future[Any]) -> int | None:
-    """Wait for the future, and return its Kafka error code; None when it succeeded."""
-    error = future.exception()
-    return error.args[0].code() if isinstance(error, KafkaException) else None
-
-
-def _results(futures: Iterable[Future[T]], ignored_errors: frozenset[int] = frozenset()) -> list[T]:
-    """Wait for the futures, and return their results.
-
-    Leaves out futures that failed with one of the ignored errors, and raises any other error.
-    """
-    return [future.result() for future in futures if _error_code(future) not in ignored_errors]
-
-
 def _topics_in_rules(user: User, rules: Iterable[AccessRule]) -> set[str]:
     """Return the topics in the access rules of a user."""
     return {r.name for r in rules if r.user == user.name and r.resource == "topic" and not r.prefixed}
-
-
-def _offset_spec(start_at: str) -> OffsetSpec:
-    if start_at == "latest":
-        return LATEST
-    if start_at == "earliest":
-        return EARLIEST
-    spec: OffsetSpec = OffsetSpec.for_timestamp(base.start_at_ms(start_at))
-    return spec

@@ -8,7 +8,7 @@ from google.api_core import exceptions
 from google.protobuf.duration_pb2 import Duration  # type: ignore[import-untyped]
 from google.protobuf.timestamp_pb2 import Timestamp  # type: ignore[import-untyped]
 
-from headwater.brokers.base import ACK_DEADLINE_S, start_at_ms
+from headwater.brokers.base import ACK_DEADLINE_S
 from headwater.brokers.pubsub_client import call_options, connect, publisher, subscriber, translated_errors
 from headwater.errors import DeployFailed
 from headwater.model.access import PubSubAccess
@@ -74,21 +74,41 @@ class PubSubSubscriptions:
 
         Returns None for "latest" and for a time in the future, which leave an existing subscription as it is.
         """
-        now = datetime.now(UTC)
-        if start_at == "latest" or (start_at != "earliest" and start_at_ms(start_at) >= now.timestamp() * 1000):
+        if _is_now(start_at):
             return None
-        with translated_errors(topic):
-            retention = self._publisher.get_topic(topic=topic, **call_options()).message_retention_duration
+        retention = self._topic_retention(topic)
         if not retention:
             raise DeployFailed(
                 f"The topic {topic} keeps no messages from before a subscription, so start_at can only be latest. "
                 "Turn message retention on for the topic, or change start_at, and deploy again."
             )
-        first = now - retention
-        seek_time = first if start_at == "earliest" else max(first, datetime.fromisoformat(start_at))
-        stamp = Timestamp()
-        stamp.FromDatetime(seek_time.astimezone(UTC).replace(tzinfo=None))
-        return stamp
+        return _timestamp(_first_time(start_at, retention))
+
+    def _topic_retention(self, topic: str) -> timedelta:
+        """Return how long a topic keeps messages that every subscription has acknowledged.
+
+        Returns zero when it keeps none.
+        """
+        with translated_errors(topic):
+            kept: timedelta | None = self._publisher.get_topic(topic=topic, **call_options()).message_retention_duration
+        return kept or timedelta()
+
+    def seek(self, path: str, position: str) -> None:
+        """See base.Subscriptions."""
+        with translated_errors(path):
+            subscription = self._subscriber.get_subscription(subscription=path, **call_options())
+        seek_time = datetime.now(UTC)
+        if not _is_now(position):
+            own = subscription.message_retention_duration if subscription.retain_acked_messages else timedelta()
+            retention = max(own, self._topic_retention(subscription.topic))
+            if not retention:
+                raise DeployFailed(
+                    f"Neither the subscription {path} nor its topic {subscription.topic} keeps acknowledged messages, "
+                    "so it can only be moved to latest. Turn message retention on for the topic."
+                )
+            seek_time = _first_time(position, retention)
+        with translated_errors(path):
+            self._subscriber.seek(request={"subscription": path, "time": _timestamp(seek_time)}, **call_options())
 
     def require_exists(self, path: str) -> None:
         """See base.Subscriptions."""
@@ -114,3 +134,23 @@ class PubSubSubscriptions:
 
 def _duration(span: timedelta) -> Duration:
     return Duration(seconds=int(span.total_seconds()))
+
+
+def _is_now(position: str) -> bool:
+    """Whether a position is the present end of the messages.
+
+    It is for "latest", and for a time that is not in the past.
+    """
+    return position == "latest" or (position != "earliest" and datetime.fromisoformat(position) >= datetime.now(UTC))
+
+
+def _first_time(position: str, retention: timedelta) -> datetime:
+    """Return the time of "earliest", or of an RFC 3339 time; at most the retention ago."""
+    first = datetime.now(UTC) - retention
+    return first if position == "earliest" else max(first, datetime.fromisoformat(position))
+
+
+def _timestamp(time: datetime) -> Timestamp:
+    stamp = Timestamp()
+    stamp.FromDatetime(time.astimezone(UTC).replace(tzinfo=None))
+    return stamp

@@ -43,6 +43,38 @@ class StopWorkers:
 
 
 @dataclass(frozen=True, slots=True)
+class SavePositions:
+    """Read the positions of the ended workers, and store them with this observed state.
+
+    This action ends the reconciliation.
+    """
+
+    observed: Observation
+
+
+@dataclass(frozen=True, slots=True)
+class RewindPositions:
+    """Move the positions of a revision's source as the pending rewind requests.
+
+    The moved positions and the result are stored with this observed state. This action ends the reconciliation.
+    """
+
+    target: Revision
+    observed: Observation
+
+
+@dataclass(frozen=True, slots=True)
+class RestorePositions:
+    """Commit the stored positions, and remove them with this observed state.
+
+    No worker may start before that is stored. This action ends the reconciliation.
+    """
+
+    target: Revision
+    observed: Observation
+
+
+@dataclass(frozen=True, slots=True)
 class ChangeReaderPassword:
     """Set the stored password of the readers' user on the broker."""
 
@@ -90,6 +122,9 @@ Action = (
     PrepareRevision
     | EnsureWorkers
     | StopWorkers
+    | SavePositions
+    | RewindPositions
+    | RestorePositions
     | ChangeReaderPassword
     | SyncTopics
     | ChangeTopicSettings

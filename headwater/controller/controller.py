@@ -60,6 +60,12 @@ MAX_OUTAGE_DELAY_S = 5.0
 It is shorter than the lease, so that the controller still leads when the store is available again.
 """
 
+_WANTED_PHASES = {
+    DesiredPhase.RUNNING: Phase.RUNNING,
+    DesiredPhase.PAUSED: Phase.PAUSED,
+    DesiredPhase.ABSENT: Phase.ABSENT,
+}
+
 T = TypeVar("T")
 
 
@@ -439,9 +445,10 @@ def _desired_versions(deployment: Deployment) -> tuple[int, int]:
 
 def _check_interval_s(deployment: Deployment) -> float:
     """Return after how many seconds a deployment is checked again."""
-    wanted = Phase.RUNNING if deployment.desired is DesiredPhase.RUNNING else Phase.ABSENT
-    if not deployment.is_reconciled or deployment.phase not in (wanted, Phase.FAILED):
+    if not deployment.is_reconciled or deployment.phase not in (_WANTED_PHASES[deployment.desired], Phase.FAILED):
         return TICK_S
+    if deployment.phase is Phase.PAUSED:
+        return RESYNC_EVERY_S
     must_remove_previous = deployment.condition is Condition.STABLE and deployment.previous_revisions
     if must_remove_previous or deployment.condition is Condition.ROLLING_OUT:
         return PROBATION_CHECK_EVERY_S

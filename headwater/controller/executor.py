@@ -5,7 +5,7 @@ Directly before an action that removes something, it checks that this controller
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import structlog
 
@@ -18,16 +18,21 @@ from headwater.controller.actions import (
     PrepareRevision,
     RemoveAll,
     RemovePrevious,
+    RestorePositions,
+    RewindPositions,
+    SavePositions,
     StopWorkers,
     StoreObservation,
     SyncTopics,
 )
 from headwater.controller.deployment_resources import all_resources, reader_resources, resources, retired_topics
 from headwater.controller.flow_locks import FlowLocks
+from headwater.controller.source_positions import SourcePositions
 from headwater.controller.sources import Sources, deploy_failures_are_retriable
 from headwater.controller.topic_settings import needed_settings, without_compaction
 from headwater.errors import BrokerUnavailable, DeployFailed, RedisUnavailable
 from headwater.model.deployment import Deployment, Observation, Revision, sink_topic
+from headwater.model.positions import StoredPositions
 from headwater.model.redrive import deployment_of, is_redrive
 from headwater.model.sink import TopicSink
 from headwater.orchestrators.base import Orchestrator
@@ -47,6 +52,7 @@ class Executor:
 
     broker: ClusterAdmin
     sources: Sources
+    positions: SourcePositions
     orchestrator: Orchestrator
     metrics: MetricStore
     letter_outcomes: RedriveOutcomeStore
@@ -64,6 +70,16 @@ class Executor:
             match action:
                 case StoreObservation(observation):
                     return observation
+                case SavePositions(observation):
+                    with deploy_failures_are_retriable():
+                        return replace(observation, positions=self.positions.read(deployment))
+                case RewindPositions(target, observation):
+                    with deploy_failures_are_retriable():
+                        positions, result = self.positions.rewind(deployment, target)
+                    return replace(observation, positions=positions, rewind=result)
+                case RestorePositions(target, observation):
+                    gaps = self.positions.restore(deployment, target)
+                    return replace(observation, positions=StoredPositions(), gaps=gaps)
                 case StopWorkers(must_have_ended):
                     if not self._stop_workers(deployment.id) and must_have_ended:
                         return None
@@ -157,8 +173,8 @@ class Executor:
 def _log_action(deployment: Deployment, action: Action) -> None:
     """Log an action before it is carried out. Specs and passwords are omitted.
 
-    Repeated actions are logged on the level debug: SyncTopics runs every minute, a teardown repeats StopWorkers until
-    all workers have ended, and a rollout repeats EnsureWorkers until its workers have taken over.
+    Repeated actions are logged on the level debug: SyncTopics runs every minute, teardowns and pauses repeat
+    StopWorkers until all workers have ended, and a rollout repeats EnsureWorkers until its workers have taken over.
     """
     match action:
         case SyncTopics() | StopWorkers(must_have_ended=True) | EnsureWorkers(is_repeated=True):
@@ -168,7 +184,12 @@ def _log_action(deployment: Deployment, action: Action) -> None:
     details: dict[str, object] = {}
     match action:
         case (
-            PrepareRevision(revision) | SyncTopics(revision) | ChangeTopicSettings(revision) | RemovePrevious(revision)
+            PrepareRevision(revision)
+            | RewindPositions(revision)
+            | RestorePositions(revision)
+            | SyncTopics(revision)
+            | ChangeTopicSettings(revision)
+            | RemovePrevious(revision)
         ):
             details = {"revision": revision.number}
         case EnsureWorkers(workers=workers):

@@ -4,11 +4,18 @@ The plan is level-triggered: the same state gives the same actions, whatever hap
 
 Deploy: topics, users and access rules (ACLs) → start offsets → worker set → ready → stable → resources of previous
 revisions removed.
+Pause: workers ended → positions read from Kafka → recorded.
+Resume: stored positions committed → recorded → deploy.
+Rewind: workers ended → positions moved → recorded → stored positions committed → recorded → workers.
 Teardown: workers ended → subscriptions → access rules → users → topics → recorded. The sweeper removes the consumer
 groups when they are empty.
 
 A revision whose workers do not become ready, or die on probation, is rolled back to the stable revision. The workers of
 the stable revision keep running until the new ones are prepared to take over (see orchestrators/base.py).
+
+While positions are stored, no worker may run: the committed offsets may be missing, or not moved yet. So stored
+positions are committed, and their removal is recorded, before the first worker starts. An interrupted resume repeats
+that, and never moves the positions of workers that run.
 """
 
 from collections.abc import Sequence
@@ -22,6 +29,9 @@ from headwater.controller.actions import (
     PrepareRevision,
     RemoveAll,
     RemovePrevious,
+    RestorePositions,
+    RewindPositions,
+    SavePositions,
     StopWorkers,
     StoreObservation,
     SyncTopics,
@@ -139,8 +149,12 @@ def plan(desired: DesiredState, observed: ObservedState) -> Plan:
         return Plan(rollout=observed.rollout)
     if deployment.observed_credentials_version != deployment.credentials_version:
         return Plan((ChangeReaderPassword(), StoreObservation(rotation_observation(deployment))), observed.rollout)
+    if deployment.desired is DesiredPhase.PAUSED:
+        return _plan_pause(desired)
     if deployment.is_reconciled and deployment.phase is Phase.FAILED:
         return Plan(rollout=observed.rollout)
+    if _has_pending_rewind(deployment) or deployment.positions:
+        return _plan_positions(desired)
     if desired.target.workers is None:
         return roll_back_or_fail(desired, desired.target.problem)
     rollout = _rollout_of(desired, observed)
@@ -151,10 +165,41 @@ def plan(desired: DesiredState, observed: ObservedState) -> Plan:
     return _evaluate_rollout(desired, desired.target.workers, rollout, observed)
 
 
+def _plan_pause(desired: DesiredState) -> Plan:
+    """Stop the workers, and store their positions. A pending rewind is carried out too."""
+    deployment = desired.deployment
+    if deployment.is_reconciled and deployment.phase is Phase.PAUSED:
+        return Plan()
+    paused = rollout_observation(deployment, deployment.condition, phase=Phase.PAUSED, reason=deployment.reason)
+    if _has_pending_rewind(deployment):
+        return Plan((StopWorkers(must_have_ended=True), RewindPositions(desired.target.revision, paused)))
+    return Plan((StopWorkers(must_have_ended=True), SavePositions(paused)))
+
+
+def _plan_positions(desired: DesiredState) -> Plan:
+    """Move the positions of a pending rewind, or commit the stored positions.
+
+    The generation is not observed yet: the workers start in a later reconciliation.
+    """
+    deployment, target = desired.deployment, desired.target.revision
+    observation = rollout_observation(deployment, deployment.condition, phase=Phase.PENDING, reason=deployment.reason)
+    pending = replace(observation, observed_generation=deployment.observed_generation)
+    if _has_pending_rewind(deployment):
+        return Plan((StopWorkers(must_have_ended=True), RewindPositions(target, pending)))
+    return Plan((StopWorkers(must_have_ended=True), RestorePositions(target, pending)))
+
+
+def _has_pending_rewind(deployment: Deployment) -> bool:
+    return deployment.rewind is not None and deployment.rewind.is_pending
+
+
 def roll_back_or_fail(desired: DesiredState, reason: str) -> Plan:
-    """Roll back to the stable revision, or stop the workers when no stable revision can run."""
+    """Roll back to the stable revision, or stop the workers when no stable revision can run.
+
+    No revision can run while positions are stored: the stable revision would start elsewhere.
+    """
     deployment, fallback = desired.deployment, desired.fallback
-    if fallback is not None and not is_rolled_back(deployment):
+    if fallback is not None and not is_rolled_back(deployment) and not deployment.positions:
         if fallback.workers is not None:
             reason = f"{reason} Revision {fallback.revision.number} runs instead. Deploy again to retry."
             observation = rollout_observation(deployment, Condition.ROLLED_BACK, reason=reason)
@@ -165,8 +210,11 @@ def roll_back_or_fail(desired: DesiredState, reason: str) -> Plan:
 
 
 def is_rolled_back(deployment: Deployment) -> bool:
-    """Whether the last rollout failed and a previous revision runs."""
-    return deployment.is_reconciled and deployment.condition is Condition.ROLLED_BACK
+    """Whether the last rollout failed, so that a previous revision runs.
+
+    A pause and a rewind keep the condition, and a deploy replaces it.
+    """
+    return deployment.condition is Condition.ROLLED_BACK
 
 
 def fallback_of(deployment: Deployment) -> Revision | None:
@@ -198,16 +246,22 @@ def _rollout_of(desired: DesiredState, observed: ObservedState) -> RolloutProgre
 def _begin_rollout(desired: DesiredState, wanted: WorkerSet, observed: ObservedState) -> Plan:
     """Plan the start of a rollout, or its continuation after a restart of this process."""
     actions: list[Action] = []
-    if not desired.deployment.is_reconciled:
+    if _is_rolling_out(desired.deployment):
         actions.append(PrepareRevision(desired.target.revision))
         predecessor = desired.predecessor
-        if predecessor is not None and predecessor.workers is not None and not observed.workers:
+        must_run = desired.deployment.phase is Phase.RUNNING and not observed.workers
+        if predecessor is not None and predecessor.workers is not None and must_run:
             # After a restart of the controller, the previous revision runs until the hand-over.
             actions.append(EnsureWorkers(predecessor.workers))
     rollout = RolloutProgress(
         generation=desired.deployment.generation, revision=desired.target.revision.number, not_ready_since=observed.now
     )
     return Plan((*actions, EnsureWorkers(wanted)), rollout)
+
+
+def _is_rolling_out(deployment: Deployment) -> bool:
+    """Whether a deploy is in progress. Workers that start again after a rewind are no rollout."""
+    return not deployment.is_reconciled and deployment.condition is Condition.ROLLING_OUT
 
 
 def _runs(wanted: WorkerSet, observed: ObservedState) -> bool:
@@ -251,14 +305,15 @@ def _plan_when_ready(desired: DesiredState, rollout: RolloutProgress, observed: 
         # A worker may have died and become ready again between two plans.
         rollout = replace(rollout, ready_since=observed.now, deaths_when_ready=deaths)
     ready_for_s = observed.now - (rollout.ready_since or 0.0)
-    if not deployment.is_reconciled:
+    if _is_rolling_out(deployment):
         observation = rollout_observation(
             deployment, Condition.ROLLING_OUT, revision=number, reason=ON_PROBATION_REASON
         )
         return Plan((ChangeTopicSettings(desired.target.revision), StoreObservation(observation)), rollout)
     same_condition = rollout_observation(deployment, deployment.condition, revision=number, reason=deployment.reason)
-    if deployment.observed_revision != number:
-        # After a rollback, the target is the stable revision, and the database still has the failed one.
+    if deployment.observed_revision != number or not deployment.is_reconciled:
+        # After a rollback, the target is the stable revision, and the database still has the failed one. After a
+        # rewind, the workers of the same revision are ready again.
         observation = same_condition
     elif deployment.condition is Condition.ROLLING_OUT and ready_for_s >= STABLE_AFTER_S:
         observation = rollout_observation(deployment, Condition.STABLE, revision=number)
@@ -289,10 +344,11 @@ def _plan_when_not_ready(
 def _can_still_fail(desired: DesiredState) -> bool:
     """Whether the rollout may still fail.
 
-    A rollout may fail before it is reconciled, and then on probation when there is a revision to roll back to.
+    A rollout may fail before it is reconciled, and then on probation when there is a revision to roll back to. Workers
+    that start again after a rewind are no rollout: they are restarted until they are ready.
     """
     deployment = desired.deployment
-    return not deployment.is_reconciled or (_is_on_probation(deployment) and desired.fallback is not None)
+    return _is_rolling_out(deployment) or (_is_on_probation(deployment) and desired.fallback is not None)
 
 
 def _is_on_probation(deployment: Deployment) -> bool:

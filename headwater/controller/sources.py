@@ -61,15 +61,19 @@ class Sources:
         """
         if not isinstance(binding, KafkaTopic):
             return STREAM_PARTITIONS
-        partitions = self._broker(binding).partitions(binding.topic)
+        partitions = self.cluster(binding).partitions(binding.topic)
         if partitions is None:
-            raise DeployFailed(
-                f"The source topic {binding.topic} is not on the broker. "
-                "Create it, or bind the stream to another topic."
-            )
+            raise self.missing_topic_error(binding)
         return partitions
 
-    def _broker(self, binding: KafkaTopic) -> ClusterAdmin:
+    def missing_topic_error(self, binding: KafkaTopic) -> DeployFailed:
+        """Return the error for a source topic that does not exist."""
+        return DeployFailed(
+            f"The source topic {binding.topic} is not on the broker. Create it, or bind the stream to another topic."
+        )
+
+    def cluster(self, binding: KafkaTopic) -> ClusterAdmin:
+        """Return the Kafka cluster of a binding."""
         return self.broker if binding.access is None else self.clusters[binding.access]
 
     def require_readable(self, deployment: Deployment, target: Revision) -> None:
@@ -119,9 +123,24 @@ class Sources:
         binding, name = self.binding(source), worker_group(deployment.id, target.source_epoch)
         match binding:
             case KafkaTopic():
-                self._broker(binding).commit_start_offsets(name, binding.topic, source.start_at)
+                self.cluster(binding).commit_start_offsets(name, binding.topic, source.start_at)
             case PubSubTopic():
                 self.projects[binding.access].ensure(name, binding.topic, source.start_at)
+
+    def seek(self, deployment: Deployment, target: Revision, position: str) -> None:
+        """Move the Pub/Sub subscription of a revision to "earliest", "latest" or an RFC 3339 time.
+
+        Raises DeployFailed when messages from before the position are not kept.
+        """
+        binding = self.binding(target.config.source)
+        match binding:
+            case PubSubTopic():
+                project = self.projects[binding.access]
+                group = worker_group(deployment.id, target.source_epoch)
+                project.ensure(group, binding.topic, "latest")
+                project.seek(project.path(group), position)
+            case PubSubSubscription():
+                self.projects[binding.access].seek(binding.subscription, position)
 
     def lag(self, access: KafkaAccess | None, groups: Collection[str]) -> Mapping[str, int]:
         """Return the lag of consumer groups on a cluster, by group.

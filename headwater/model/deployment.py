@@ -8,6 +8,7 @@ from typing import Literal, NamedTuple, Self
 from pydantic import BaseModel, ConfigDict
 
 from headwater.model.flow import PipelineConfig
+from headwater.model.positions import OffsetGap, Rewind, StoredPositions
 from headwater.model.sink import DEAD_LETTER_NAME, TopicSink
 from headwater.model.value_sets import SetVersion
 
@@ -16,17 +17,20 @@ class DesiredPhase(StrEnum):
     """The phase that the API has requested for a deployment."""
 
     RUNNING = "running"
+    PAUSED = "paused"
     ABSENT = "absent"
 
 
 class Phase(StrEnum):
     """The observed phase of a deployment.
 
-    RUNNING means that every worker of `observed_revision` has been ready.
+    RUNNING means that every worker of `observed_revision` has been ready, and PAUSED that all workers have ended and
+    their positions are stored.
     """
 
     PENDING = "pending"
     RUNNING = "running"
+    PAUSED = "paused"
     FAILED = "failed"
     ABSENT = "absent"
 
@@ -128,6 +132,10 @@ class Deployment:
         credentials_version: The version of the readers' password. Each rotation of the password raises the version.
         observed_credentials_version: The last version of the readers' password that the broker knows.
         previous_revisions: The other revisions that may still own resources on the broker.
+        positions: The positions from which the next workers start. Empty while the committed offsets of the workers'
+            consumer groups are the only positions.
+        rewind: The last request to rewind, with its result.
+        gaps: The offsets that retention removed before the pipeline was last resumed.
         unreadable_reason: Why this version of Headwater can't read the deployment, and what to do; empty when it can.
             An unreadable deployment is not changed, and its workers keep running. It can only be torn down.
     """
@@ -154,6 +162,9 @@ class Deployment:
     reason: str = ""
     previous_revisions: tuple[Revision, ...] = ()
     workers: tuple[ObservedWorker, ...] = ()
+    positions: StoredPositions = field(default_factory=StoredPositions)
+    rewind: Rewind | None = None
+    gaps: tuple[OffsetGap, ...] = ()
     unreadable_reason: str = ""
 
     @property
@@ -261,6 +272,9 @@ class Observation:
 
     Attributes:
         previous_removed: Whether the resources of all revisions but `observed_revision` have been removed.
+        positions: The positions to store; None keeps the stored positions, and empty ones remove them.
+        rewind: The result of a rewind; None keeps the stored request.
+        gaps: The gaps of a resume; None keeps the stored gaps.
     """
 
     deployment_id: str
@@ -271,6 +285,9 @@ class Observation:
     reason: str = ""
     observed_credentials_version: int = 1
     previous_removed: bool = False
+    positions: StoredPositions | None = None
+    rewind: Rewind | None = None
+    gaps: tuple[OffsetGap, ...] | None = None
 
 
 def sink_topic(config_id: str, sink_name: str) -> str:

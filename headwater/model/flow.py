@@ -131,7 +131,7 @@ def _is_start_time(text: str) -> bool:
         return False
 
 
-def _require_start_at(text: str) -> str:
+def require_start_at(text: str) -> str:
     """Return a valid `start_at`. Raises ValueError.
 
     A time is returned with `T` and `Z` in upper case, because not every parser accepts them in lower case.
@@ -173,7 +173,7 @@ class NewSource(RequestModel):
     chain: str = Field(description="Lowercase chain name, see GET /api/v1/flow/streams.")
     entity: str = Field(description="Kind of record, see GET /api/v1/flow/streams.")
     is_zerolag: bool = Field(default=False, description="Read the faster feed of the stream, where there is one.")
-    start_at: Annotated[str, AfterValidator(_require_start_at)] = Field(
+    start_at: Annotated[str, AfterValidator(require_start_at)] = Field(
         default="latest",
         description='Where a new deployment starts: "latest", "earliest" or an RFC 3339 time since 1970.',
         json_schema_extra={

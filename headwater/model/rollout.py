@@ -1,15 +1,16 @@
 """The transitions of a deployment, as pure functions.
 
-The stores call them inside their transactions. Each function returns the deployment after a request (deploy, teardown,
-rotation of a password) or after an observation of the controller.
+The stores call them inside their transactions. Each function returns the deployment after a request (deploy, pause,
+rewind, teardown, rotation of a password) or after an observation of the controller.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from headwater.errors import NotFound, StoredDataUnreadable, TeardownInProgress
+from headwater.errors import Conflict, NotFound, StoredDataUnreadable, TeardownInProgress
 from headwater.model.deployment import Condition, Deployment, DesiredPhase, Observation, Phase
 from headwater.model.flow import Flow, Source
+from headwater.model.positions import Rewind, RewindTarget, StoredPositions
 from headwater.model.stream import stream_name
 
 
@@ -53,23 +54,25 @@ def needs_rollout(current: Deployment, flow: Flow) -> bool:
     """
     if current.desired is DesiredPhase.ABSENT:
         raise TeardownInProgress("Teardown in progress. Deploy again when it has ended; GET …/deploy then returns 404.")
-    if current.desired_revision != flow.revision:
+    if current.desired is DesiredPhase.PAUSED or current.desired_revision != flow.revision:
         return True
     return _has_failed(current)
 
 
 def _has_failed(current: Deployment) -> bool:
     """Whether the last rollout has ended without success."""
-    return current.is_reconciled and (current.phase is Phase.FAILED or current.condition is Condition.ROLLED_BACK)
+    has_no_success = current.condition in (Condition.FAILED, Condition.ROLLED_BACK)
+    return current.is_reconciled and (current.phase is Phase.FAILED or has_no_success)
 
 
 def roll_out(current: Deployment, flow: Flow, history: Sequence[RolloutHistoryEntry]) -> Deployment:
-    """Return the deployment after a deploy call.
+    """Return the deployment after a deploy call, which also resumes a paused deployment.
 
     The newest revision of the configuration becomes the desired revision.
     """
     return replace(
         current,
+        desired=DesiredPhase.RUNNING,
         config=flow.pipeline_config,
         desired_revision=flow.revision,
         generation=current.generation + 1,
@@ -118,6 +121,48 @@ def _continues_last_requested(current: Deployment, flow: Flow) -> bool:
     if start_at != current.config.source.start_at:
         return False
     return start_at != "latest" or current.desired_revision == flow.revision or not _has_failed(current)
+
+
+def pause(current: Deployment) -> Deployment:
+    """Return the deployment after a request to pause: its desired phase is PAUSED.
+
+    Only the first request raises the generation. The condition of the rollout stays. Raises Conflict while a teardown
+    is in progress, and StoredDataUnreadable.
+    """
+    _require_changeable(current)
+    if current.desired is DesiredPhase.PAUSED:
+        return current
+    return replace(current, desired=DesiredPhase.PAUSED, generation=current.generation + 1, gaps=())
+
+
+def rewind(current: Deployment, to: RewindTarget) -> Deployment:
+    """Return the deployment after a request to rewind.
+
+    A request that repeats the one in progress changes nothing. The desired phase stays. The condition of the last
+    rollout stays too, because a rewind is not a rollout, except that a failed deployment is rolled out again. Raises
+    Conflict while a teardown is in progress, and StoredDataUnreadable.
+    """
+    _require_changeable(current)
+    last = current.rewind
+    if last is not None and (last.generation, last.to) == (current.generation, to) and not current.is_reconciled:
+        return current
+    generation = current.generation + 1
+    has_failed = current.desired is DesiredPhase.RUNNING and current.condition is Condition.FAILED
+    return replace(
+        current,
+        generation=generation,
+        rewind=Rewind(generation=generation, to=to),
+        gaps=(),
+        condition=Condition.ROLLING_OUT if has_failed else current.condition,
+        reason="" if has_failed else current.reason,
+    )
+
+
+def _require_changeable(current: Deployment) -> None:
+    if current.desired is DesiredPhase.ABSENT:
+        raise not_deployed_conflict()
+    if current.unreadable_reason:
+        raise StoredDataUnreadable(current.unreadable_reason)
 
 
 def tear_down(current: Deployment, *, delete_configuration: bool = False) -> Deployment:
@@ -184,16 +229,40 @@ def apply_observation(current: Deployment, observation: Observation) -> Deployme
         # The reason may contain text of a worker, and PostgreSQL can't store NUL.
         reason=observation.reason.replace("\0", "\N{SYMBOL FOR NULL}") if is_newest else current.reason,
         previous_revisions=() if observation.previous_removed and is_newest else current.previous_revisions,
+        positions=current.positions if observation.positions is None else observation.positions,
+        rewind=_observed_rewind(current, observation),
+        gaps=current.gaps if observation.gaps is None else observation.gaps,
     )
     if observation.phase is not Phase.ABSENT:
         return observed
-    return replace(observed, reader_password="", worker_password="", workers=(), previous_revisions=())
+    return replace(
+        observed,
+        reader_password="",
+        worker_password="",
+        workers=(),
+        previous_revisions=(),
+        positions=StoredPositions(),
+        rewind=None,
+        gaps=(),
+    )
+
+
+def _observed_rewind(current: Deployment, observation: Observation) -> Rewind | None:
+    """Return the last request to rewind, with its result when the observation has it."""
+    result = observation.rewind
+    is_of_last = current.rewind is not None and result is not None and result.generation == current.rewind.generation
+    return result if is_of_last else current.rewind
 
 
 def _has_become_stable(current: Deployment, observation: Observation) -> bool:
     """Whether the desired revision has become stable, so that it is no longer rolled back."""
     is_stable = observation.condition is Condition.STABLE and observation.phase is Phase.RUNNING
     return is_stable and observation.observed_revision == current.desired_revision
+
+
+def not_deployed_conflict() -> Conflict:
+    """Return the error of a request that needs a deployment, for a configuration without one."""
+    return Conflict("This configuration is in the state draft: it is not deployed. Deploy it with POST …/deploy.")
 
 
 def not_deployed() -> NotFound:

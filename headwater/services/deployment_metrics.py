@@ -5,6 +5,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
+from headwater.brokers.base import TopicOffsets
 from headwater.model.access import KafkaAccess
 from headwater.model.binding import Bindings, KafkaTopic
 from headwater.model.deployment import Deployment, worker_group
@@ -21,6 +22,7 @@ from headwater.model.metric import (
     parse_transform_metric_name,
     transform_metric_name,
 )
+from headwater.model.positions import GroupPositions
 from headwater.services.ids import Clock
 from headwater.services.optional_reads import OptionalReads
 from headwater.stores.protocols.metrics import MetricStore
@@ -69,6 +71,7 @@ class DeploymentMetrics:
         bindings: Where this installation reads each stream: a Kafka topic, or Google Pub/Sub.
         read_lag: Reads the lag of a consumer group on a Kafka cluster of the bindings; None is the installation's own
             cluster. It may block and raises BrokerUnavailable.
+        read_ends: Reads the end offsets of a topic on such a cluster, likewise.
     """
 
     def __init__(
@@ -77,11 +80,13 @@ class DeploymentMetrics:
         store: MetricStore,
         bindings: Bindings,
         read_lag: Callable[[KafkaAccess | None, str], int | None],
+        read_ends: Callable[[KafkaAccess | None, str], TopicOffsets | None],
         now: Clock,
     ) -> None:
         self._store = store
         self._bindings = bindings
         self._read_lag = read_lag
+        self._read_ends = read_ends
         self._now = now
         self._lags = {cluster: OptionalReads[int]("lag") for cluster in (None, *bindings.kafka_accesses())}
         self._progress = OptionalReads[datetime]("last progress")
@@ -140,7 +145,8 @@ class DeploymentMetrics:
     def lag(self, deployment: Deployment) -> "Future[int | None]":
         """Read how many offsets of the source are not committed yet.
 
-        The result is None when the lag is unknown, and for a source outside of Kafka. Does not block.
+        For a paused deployment, these are the offsets after the stored positions, since Kafka may have forgotten the
+        committed ones. The result is None when the lag is unknown, and for a source outside of Kafka. Does not block.
         """
         revision = deployment.effective_revision
         source, group = revision.config.source, worker_group(deployment.id, revision.source_epoch)
@@ -149,7 +155,20 @@ class DeploymentMetrics:
             unknown_lag: Future[int | None] = Future()
             unknown_lag.set_result(None)
             return unknown_lag
+        stored = deployment.positions.groups.get(revision.source_epoch)
+        if stored is not None:
+            return self._lags[binding.access].submit(group, lambda: self._stored_lag(binding, stored))
         return self._lags[binding.access].submit(group, lambda: self._read_lag(binding.access, group))
+
+    def _stored_lag(self, binding: KafkaTopic, stored: GroupPositions) -> int | None:
+        """Return how many offsets of a topic are after the stored positions.
+
+        Returns None when the positions belong to another topic.
+        """
+        ends = self._read_ends(binding.access, binding.topic)
+        if ends is None or (stored.topic, stored.topic_id) != (binding.topic, ends.topic_id):
+            return None
+        return sum(max(0, end - stored.offsets.get(partition, 0)) for partition, end in ends.offsets.items())
 
     def last_progress(self, deployment: Deployment) -> "Future[datetime | None]":
         """Read the time of the last commit of offsets; None when it is unknown. Does not block."""

@@ -3,8 +3,12 @@
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from headwater.errors import Conflict, DeployFailed, NotFound
+from headwater.errors import Conflict, DeployFailed, Fault, InvalidInput, NotFound
+from headwater.model import rollout
 from headwater.model.deployment import Deployment, DeploymentProgress, DesiredPhase, LogLine, Phase, reader_user
+from headwater.model.flow import Source
+from headwater.model.positions import Rewind, RewindTarget
+from headwater.model.rewind_target import unknown_partitions_error
 from headwater.services.ids import Clock, NewId
 from headwater.services.redaction import Redact
 from headwater.stores.protocols.configurations import FlowStore
@@ -44,11 +48,13 @@ class KafkaEndpoint:
 class Deployments:
     """Starts, stops and reads deployments.
 
-    No method waits for the controller: callers poll `progress` and test it with `is_running`, `is_rotated` or
-    `is_removed`. All methods may raise DatabaseUnavailable.
+    No method waits for the controller: callers poll `progress` and test it with `is_running`, `is_paused`,
+    `is_rewound`, `is_rotated` or `is_removed`. All methods may raise DatabaseUnavailable.
 
     Args:
         new_password: Returns a new random password.
+        source_partitions: Returns how many partitions a source has; None for a source without offsets. It may block and
+            raises BrokerUnavailable.
         redact: Removes names of the operator's systems from reasons and log lines.
         manages_users: Whether Headwater creates the users of Kafka.
     """
@@ -61,9 +67,11 @@ class Deployments:
         now: Clock,
         new_id: NewId,
         new_password: Callable[[], str],
+        source_partitions: Callable[[Source], int | None],
         redact: Redact = str,
         manages_users: bool = True,
     ) -> None:
+        self._source_partitions = source_partitions
         self._redact = redact
         self._manages_users = manages_users
         self._flows = flows
@@ -95,9 +103,45 @@ class Deployments:
     def redeploy(self, owner: str, config_id: str) -> Deployment:
         """Request that the newest revision runs, when the configuration is deployed already.
 
-        Raises the errors of `start`, and NotFound when the configuration is not deployed.
+        A paused deployment stays paused. Raises the errors of `start`, and NotFound when the configuration is not
+        deployed.
         """
         return self._store.request_deploy(owner, config_id, None)
+
+    def resume(self, owner: str, config_id: str) -> Deployment:
+        """Request that the newest revision runs, also when the deployment is paused. Idempotent.
+
+        Raises the errors of `start`, and Conflict when the configuration is not deployed.
+        """
+        return self._store.request_resume(owner, config_id)
+
+    def pause(self, owner: str, config_id: str) -> Deployment:
+        """Request that no worker runs. Idempotent.
+
+        Raises NotFound, StoredDataUnreadable, and Conflict when the configuration is not deployed.
+        """
+        return self._store.request_pause(owner, config_id)
+
+    def rewind(self, owner: str, config_id: str, to: RewindTarget) -> Deployment:
+        """Request that the positions of a deployment are moved.
+
+        Raises NotFound, StoredDataUnreadable, Conflict when the configuration is not deployed, BrokerUnavailable, and
+        InvalidInput when `to` has partitions that the source does not have.
+        """
+        if isinstance(to, dict):
+            deployment = self.find(owner, config_id)
+            if deployment is None:
+                raise rollout.not_deployed_conflict()
+            self._require_partitions(deployment, to)
+        return self._store.request_rewind(owner, config_id, to)
+
+    def _require_partitions(self, deployment: Deployment, to: dict[int, int]) -> None:
+        partitions = self._source_partitions(deployment.effective_revision.config.source)
+        if partitions is None:
+            detail = "has offsets, but this stream has none; send earliest, latest or an RFC 3339 time"
+            raise InvalidInput("The request was refused.", [Fault("/to", detail)])
+        if (error := unknown_partitions_error(to, partitions)) is not None:
+            raise error
 
     def rotate(self, owner: str, config_id: str) -> Deployment:
         """Request a new password for the readers.
@@ -155,7 +199,10 @@ class Deployments:
 
     def _redacted(self, deployment: Deployment) -> Deployment:
         workers = (worker.model_copy(update={"reason": self._redact(worker.reason)}) for worker in deployment.workers)
-        return replace(deployment, reason=self._redact(deployment.reason), workers=tuple(workers))
+        rewind = deployment.rewind
+        if rewind is not None:
+            rewind = rewind.model_copy(update={"error": self._redact(rewind.error)})
+        return replace(deployment, reason=self._redact(deployment.reason), workers=tuple(workers), rewind=rewind)
 
     def _redacted_line(self, line: LogLine) -> LogLine:
         return line.model_copy(update={"message": self._redact(line.message)})
@@ -170,11 +217,54 @@ def is_running(started: Deployment, progress: DeploymentProgress | None) -> bool
         raise Conflict("The deployment was torn down while it was being deployed. Deploy it again.")
     if progress.generation < started.generation:  # the progress is older than the request
         return False
+    if progress.desired is DesiredPhase.PAUSED:
+        raise Conflict("The pipeline was paused while it was being deployed. Resume it with POST …/resume.")
     if progress.observed_generation < progress.generation or progress.phase is Phase.PENDING:
         return False
     if progress.phase is Phase.RUNNING and progress.observed_revision == progress.desired_revision:
         return True
     raise DeployFailed(progress.reason or "The workers of this revision did not become ready.")
+
+
+def is_paused(paused: Deployment, progress: DeploymentProgress | None) -> bool:
+    """Whether all workers have ended and their positions are stored.
+
+    Raises Conflict when the deployment was torn down or resumed meanwhile.
+    """
+    if is_removed(paused, progress) or progress is None or progress.desired is DesiredPhase.ABSENT:
+        raise Conflict("The deployment was torn down while it was being paused.")
+    if progress.generation < paused.generation:  # the progress is older than the request
+        return False
+    if progress.desired is not DesiredPhase.PAUSED:
+        raise Conflict("The pipeline was resumed while it was being paused. Pause it again.")
+    return progress.observed_generation >= progress.generation and progress.phase is Phase.PAUSED
+
+
+def is_rewound(requested: Deployment, progress: DeploymentProgress | None) -> bool:
+    """Whether the positions were moved, and the workers of a running pipeline are ready again.
+
+    Raises DeployFailed with the controller's reason, and Conflict when the deployment was torn down meanwhile.
+    """
+    if is_removed(requested, progress) or progress is None or progress.desired is DesiredPhase.ABSENT:
+        raise Conflict("The deployment was torn down while it was being rewound.")
+    if progress.observed_generation < max(progress.generation, requested.generation):
+        return False
+    if progress.phase is Phase.FAILED:
+        raise DeployFailed(progress.reason or "The workers did not become ready after the rewind.")
+    return progress.phase in (Phase.RUNNING, Phase.PAUSED)
+
+
+def rewind_result(requested: Deployment, current: Deployment) -> Rewind:
+    """Return the result of a requested rewind, after `is_rewound`.
+
+    Raises DeployFailed when the rewind was not possible, and Conflict when another one has replaced it.
+    """
+    result, request = current.rewind, requested.rewind
+    if result is None or request is None or result.generation != request.generation or result.is_pending:
+        raise Conflict("Another request has rewound the pipeline meanwhile. Rewind it again.")
+    if result.error:
+        raise DeployFailed(result.error)
+    return result
 
 
 def is_rotated(rotated: Deployment, progress: DeploymentProgress | None) -> bool:

@@ -54,9 +54,12 @@ class ExternalServers:
         settings: The environment variables with which Headwater uses the servers.
     """
 
-    def __init__(self, directory: Path, advertised_host: str = "") -> None:
+    def __init__(self, directory: Path, advertised_host: str = "", kafka_properties: str = "") -> None:
         command = [sys.executable, "-m", "tests.support.external", str(directory), advertised_host]
-        self._process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        environment = {**os.environ, "HEADWATER_TEST_KAFKA_PROPERTIES": kafka_properties}
+        self._process = subprocess.Popen(
+            command, cwd=ROOT, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
         assert self._process.stdout is not None
         self.settings: dict[str, str] = json.loads(self._process.stdout.readline())
         self.pid = self._process.pid

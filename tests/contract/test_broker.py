@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 import pytest
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import (
     AclBindingFilter,
     AclOperation,
@@ -24,7 +24,15 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from headwater.brokers.base import OUTPUT_TOPIC_CONFIG, AccessRule, ClusterAdmin, DeploymentResources, TopicSpec, User
+from headwater.brokers.base import (
+    OUTPUT_TOPIC_CONFIG,
+    AccessRule,
+    ClusterAdmin,
+    DeploymentResources,
+    TopicOffsets,
+    TopicSpec,
+    User,
+)
 from headwater.brokers.client_errors import ClientErrors
 from headwater.brokers.client_settings import admin_settings
 from headwater.brokers.cluster_admin import KafkaClusterAdmin
@@ -60,6 +68,15 @@ class Bench(Protocol):
     def settings(self, topic: str) -> dict[str, str]:
         """Return the settings of the topic that differ from the broker's."""
 
+    def remove_first(self, topic: str, partition: int, before: int) -> None:
+        """Remove the records of a partition before an offset, as retention does."""
+
+    def recreate(self, topic: str) -> None:
+        """Delete a topic, and create it again with the same partitions."""
+
+    def transaction(self, group: str, topic: str, offset: int) -> contextlib.AbstractContextManager[None]:
+        """Open a transaction that commits an offset of partition 0, until the end of the block."""
+
     def without_users(self) -> ClusterAdmin:
         """Return a ClusterAdmin for the same cluster with `manages_users=False`."""
 
@@ -70,6 +87,19 @@ class MemoryBench:
 
     def settings(self, topic: str) -> dict[str, str]:
         return self.broker.topics[topic].config
+
+    def remove_first(self, topic: str, partition: int, before: int) -> None:
+        self.broker.starts[topic, partition] = before
+
+    def recreate(self, topic: str) -> None:
+        self.broker.logs[topic] = [[] for _ in self.broker.logs[topic]]
+        self.broker.topic_ids[topic] = "another id"
+
+    @contextlib.contextmanager
+    def transaction(self, group: str, topic: str, offset: int) -> Iterator[None]:
+        self.broker.in_transaction.add(group)
+        yield
+        self.broker.in_transaction.discard(group)
 
     def without_users(self) -> ClusterAdmin:
         other = copy.copy(self.broker)
@@ -106,6 +136,23 @@ class KafkaBench:
         [described] = [future.result(30) for future in asked.values()]
         own = ConfigSource.DYNAMIC_TOPIC_CONFIG.value
         return {name: entry.value for name, entry in described.items() if entry.source == own}
+
+    def remove_first(self, topic: str, partition: int, before: int) -> None:
+        self._kafka.truncate(topic, partition, before)
+
+    def recreate(self, topic: str) -> None:
+        self._kafka.recreate_topic(topic, self.broker.partitions(topic) or 1)
+
+    @contextlib.contextmanager
+    def transaction(self, group: str, topic: str, offset: int) -> Iterator[None]:
+        with self._kafka.consumer(group=group) as consumer:
+            producer = Producer(self._kafka.plain_settings | {"transactional.id": f"open-{group}"})
+            producer.init_transactions(30)
+            producer.begin_transaction()
+            metadata = consumer.consumer_group_metadata()
+            producer.send_offsets_to_transaction([TopicPartition(topic, 0, offset)], metadata, 30)
+            yield
+            producer.abort_transaction(30)
 
     def without_users(self) -> ClusterAdmin:
         return KafkaClusterAdmin(self._kafka.access, replication=1, manages_users=False)
@@ -365,6 +412,69 @@ class TestPin:
     def test_an_unknown_topic(self, bench: Bench) -> None:
         with pytest.raises(BrokerUnavailable, match="does not exist"):
             bench.broker.commit_start_offsets("group", "no-such-topic", "latest")
+
+
+class TestOffsets:
+    @pytest.fixture
+    def topic(self, bench: Bench) -> str:
+        """Create a topic with two partitions and three records in partition 0."""
+        wanted = deployment()
+        bench.broker.ensure(wanted)
+        bench.append(topic_of(wanted), 0, [1_000, 2_000, 3_000])
+        return topic_of(wanted)
+
+    def test_offsets_are_committed_and_read(self, bench: Bench, topic: str) -> None:
+        assert bench.broker.committed_offsets(f"group-{topic}", topic) is None
+        bench.broker.commit_start_offsets(f"group-{topic}", topic, "latest")
+        committed = bench.broker.committed_offsets(f"group-{topic}", topic)
+        assert committed is not None
+        assert committed.offsets == {0: 3, 1: 0}
+        moved = TopicOffsets(committed.topic_id, {0: 1})
+        bench.broker.commit_offsets(f"group-{topic}", topic, moved)
+        assert bench.broker.committed_offsets(f"group-{topic}", topic) == replace(committed, offsets={0: 1, 1: 0})
+
+    def test_nothing_to_commit(self, bench: Bench, topic: str) -> None:
+        bench.broker.commit_offsets(f"group-{topic}", topic, TopicOffsets("", {}))
+        assert bench.broker.committed_offsets(f"group-{topic}", topic) is None
+
+    def test_the_ends_of_a_topic_and_a_time(self, bench: Bench, topic: str) -> None:
+        bench.remove_first(topic, 0, before=1)
+        expected = {"earliest": {0: 1, 1: 0}, "latest": {0: 3, 1: 0}, "1970-01-01T00:00:03Z": {0: 2, 1: 0}}
+        for position, offsets in expected.items():
+            found = bench.broker.topic_offsets(topic, position)
+            assert found is not None
+            assert found.offsets == offsets
+
+    def test_a_missing_topic(self, bench: Bench) -> None:
+        assert bench.broker.topic_offsets("no-such-topic", "latest") is None
+        assert bench.broker.committed_offsets("no-such-group", "no-such-topic") is None
+
+    def test_the_id_of_a_topic_that_was_created_again(self, bench: Bench, topic: str) -> None:
+        bench.broker.commit_start_offsets(f"group-{topic}", topic, "latest")
+        before = bench.broker.topic_offsets(topic, "latest")
+        committed = bench.broker.committed_offsets(f"group-{topic}", topic)
+        assert before is not None
+        assert committed is not None
+        assert committed.topic_id == before.topic_id != ""
+        bench.recreate(topic)
+        after = bench.broker.topic_offsets(topic, "latest")
+        assert after is not None
+        assert after.topic_id != before.topic_id
+        bench.broker.commit_offsets(f"other-{topic}", topic, TopicOffsets(before.topic_id, {0: 3}))
+        assert bench.broker.committed_offsets(f"other-{topic}", topic) == TopicOffsets(before.topic_id, {0: 3})
+
+    def test_a_group_with_members(self, bench: Bench, topic: str) -> None:
+        with bench.member(f"busy-{topic}", topic), pytest.raises(BrokerUnavailable, match="has members"):
+            bench.broker.commit_offsets(f"busy-{topic}", topic, TopicOffsets("", {0: 1}))
+
+    def test_an_open_transaction(self, bench: Bench, topic: str) -> None:
+        group = f"group-{topic}"
+        bench.broker.commit_start_offsets(group, topic, "latest")
+        with bench.transaction(group, topic, offset=1), pytest.raises(BrokerUnavailable):
+            bench.broker.committed_offsets(group, topic)
+        committed = bench.broker.committed_offsets(group, topic)
+        assert committed is not None
+        assert committed.offsets == {0: 3, 1: 0}
 
 
 class TestInventory:

@@ -244,3 +244,26 @@ def test_an_unavailable_server(tmp_path: Path) -> None:
             store.acquire_partitions(ID, GROUP, "a", [0])
         with pytest.raises(RedisUnavailable):
             store.read(ID, HOUR, NOW)
+
+
+class TestRestartCounting:
+    def test_records_that_are_read_again_count_again(self, store: MetricStore) -> None:
+        store.acquire_partitions(ID, GROUP, "a", [0, 1])
+        store.write(ID, GROUP, "a", measured({0: received(10, 10), 1: received(5, 5)}))
+        store.restart_counting(ID, GROUP, {0: 4})
+        assert store.acquire_partitions(ID, GROUP, "b", [0, 1]) == {0: 4, 1: 5}
+        assert store.write(ID, GROUP, "b", measured({0: received(10, 6), 1: received(5, 5)})) == frozenset()
+        assert total(store) == 21
+
+    def test_a_late_write_of_an_earlier_writer_is_rejected(self, store: MetricStore) -> None:
+        store.acquire_partitions(ID, GROUP, "a", [0])
+        store.restart_counting(ID, GROUP, {0: 4})
+        assert store.write(ID, GROUP, "a", measured({0: received(10, 6)})) == {0}
+        assert total(store) == 0
+
+    def test_a_position_that_moves_forward(self, store: MetricStore) -> None:
+        store.write(ID, GROUP, "a", measured({0: received(10, 10)}))
+        store.restart_counting(ID, GROUP, {0: 100})
+        assert store.acquire_partitions(ID, GROUP, "b", [0]) == {0: 100}
+        store.write(ID, GROUP, "b", measured({0: received(101, 1)}))
+        assert total(store) == 11

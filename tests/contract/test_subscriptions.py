@@ -104,6 +104,39 @@ def test_a_topic_with_retention(pubsub: "PubSubServer") -> None:
     subscriptions.delete(names)
 
 
+@pytest.mark.parametrize("position", ["earliest", "2026-01-02T03:04:05Z"])
+def test_a_subscription_without_retention_can_not_be_moved_back(bench: Bench, position: str) -> None:
+    subscriptions, topic = bench
+    subscriptions.ensure("wrk-6.1", topic(), "latest")
+    with pytest.raises(DeployFailed, match="messages"):
+        subscriptions.seek(subscriptions.path("wrk-6.1"), position)
+    subscriptions.delete(["wrk-6.1"])
+    with pytest.raises(DeployFailed, match=r"has no projects/project-1/subscriptions/wrk-6\.1"):
+        subscriptions.seek(subscriptions.path("wrk-6.1"), "latest")
+
+
+def test_seek(pubsub: "PubSubServer") -> None:
+    from google.protobuf.duration_pb2 import Duration
+
+    from headwater.brokers.pubsub_subscriptions import PubSubSubscriptions
+
+    topic = "projects/project-1/topics/sought"
+    pubsub.publisher.create_topic(request={"name": topic, "message_retention_duration": Duration(seconds=3600)})
+    subscriptions = PubSubSubscriptions(pubsub.access)
+    half_an_hour_ago = datetime.now(UTC).replace(microsecond=0) - timedelta(minutes=30)
+    expected = {
+        "earliest": time.time() - 3600,
+        "latest": time.time(),
+        half_an_hour_ago.isoformat(): half_an_hour_ago.timestamp(),
+        "2999-01-01T00:00:00Z": time.time(),
+    }
+    subscriptions.ensure("wrk-7.1", topic, "latest")
+    for position, seconds in expected.items():
+        subscriptions.seek(subscriptions.path("wrk-7.1"), position)
+        assert pubsub.seeks()["wrk-7.1"] == pytest.approx(seconds, abs=60)
+    subscriptions.delete(["wrk-7.1"])
+
+
 def test_no_server() -> None:
     from headwater.brokers.pubsub_subscriptions import PubSubSubscriptions
 

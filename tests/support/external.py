@@ -2,7 +2,8 @@
 
 `python -m tests.support.external DIR [HOST]` starts the servers, prints Headwater's settings as one JSON object, and
 restarts servers that end, until SIGTERM or the end of its input. So tests can kill these servers like the processes of
-`headwater up`. HOST is the advertised host of Kafka's outer listener, whose port is in ports.json.
+`headwater up`. HOST is the advertised host of Kafka's outer listener, whose port is in ports.json. The variable
+HEADWATER_TEST_KAFKA_PROPERTIES has further lines for Kafka's server.properties.
 """
 
 import json
@@ -94,6 +95,8 @@ def _start(
 ) -> dict[str, str]:
     valkey = TcpValkey(directory / "tcp-valkey")
     kafka.prepare()
+    with (directory / "kafka" / "server.properties").open("a") as properties:  # a later line wins
+        properties.write("\n" + os.environ.get("HEADWATER_TEST_KAFKA_PROPERTIES", ""))
     child = supervisor.start(SupervisedProcess("kafka", kafka.start, grace_s=30.0))
     supervisor.start(SupervisedProcess("valkey", valkey.start))
     postgres.start()

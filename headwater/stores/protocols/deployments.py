@@ -16,6 +16,7 @@ from headwater.model.deployment import (
     ObservedWorker,
     ReportedWorkers,
 )
+from headwater.model.positions import RewindTarget
 
 MAX_LOG_LINES = 1000
 """The number of log lines that are kept for each deployment."""
@@ -34,11 +35,32 @@ class DeploymentStore(Protocol):
 
         If no deployment is active, `new` is inserted, with its config and desired_revision taken from the
         configuration. If the active deployment is at another revision, or its last rollout failed, its desired revision
-        and generation are raised. If it is at the newest revision already, nothing changes. Concurrent calls never
-        insert two deployments.
+        and generation are raised. If it is at the newest revision already, nothing changes. A paused deployment is
+        resumed, but not when `new` is None: then nothing changes. Concurrent calls never insert two deployments.
 
         Raises NotFound (also when `new` is None and no deployment is active), TeardownInProgress, and
         StoredDataUnreadable when the configuration can't be read.
+        """
+
+    def request_resume(self, owner: str, config_id: str) -> Deployment:
+        """Request that the newest revision of an active deployment runs, like `request_deploy`.
+
+        Raises NotFound, Conflict when no deployment is active, TeardownInProgress, and StoredDataUnreadable.
+        """
+
+    def request_pause(self, owner: str, config_id: str) -> Deployment:
+        """Request that no worker runs and the positions are stored.
+
+        The request increments the change counter. Nothing changes when a pause was requested already. Raises NotFound,
+        Conflict when no deployment is active, and StoredDataUnreadable.
+        """
+
+    def request_rewind(self, owner: str, config_id: str, to: RewindTarget) -> Deployment:
+        """Request that the positions are moved while no worker runs.
+
+        The request increments the change counter. It replaces an earlier one that is still pending; the same request
+        again changes nothing while it is in progress. Raises NotFound, Conflict when no deployment is active, and
+        StoredDataUnreadable.
         """
 
     def request_credential_rotation(self, owner: str, config_id: str, reader_password: str) -> Deployment:

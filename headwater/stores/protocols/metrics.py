@@ -31,6 +31,13 @@ class MetricStore(Protocol):
         a write without partitions adds its times again.
         """
 
+    def restart_counting(self, deployment_id: str, group: str, counted_offsets: Mapping[int, int]) -> None:
+        """Set the counted offsets of partitions whose positions were moved.
+
+        Records that are read again then count again. Later writes of earlier writers are rejected. The caller must
+        ensure that no worker of the group runs.
+        """
+
     def read(self, deployment_id: str, time_range: TimeRange, now_s: float) -> Mapping[int, Interval]:
         """Return the metrics of a time range, by the start of each interval.
 

@@ -42,6 +42,7 @@ SLACK_S = 600
 _TTL_MS = [1000 * (time_range.seconds + time_range.resolution_s + SLACK_S) for time_range in TIME_RANGES]
 _OWNERSHIP_TTL_MS = max(_TTL_MS)
 _ACQUIRE, _WRITE = Script.load("acquire_metric_partitions"), Script.load("write_metrics")
+_RESTART = Script.load("restart_metric_partitions")
 
 
 class RedisMetrics:
@@ -70,6 +71,13 @@ class RedisMetrics:
         keys = [_ownership_key(deployment_id), *interval_keys, *_totals_keys(deployment_id)]
         rejected: list[bytes] = self._client.run(_WRITE, keys, args)
         return frozenset(int(field.rpartition(b"/")[2]) for field in rejected)
+
+    def restart_counting(self, deployment_id: str, group: str, counted_offsets: Mapping[int, int]) -> None:
+        """See MetricStore."""
+        args: list[Argument] = [_OWNERSHIP_TTL_MS]
+        for partition, offset in counted_offsets.items():
+            args += (f"{group}/{partition}", offset)
+        self._client.run(_RESTART, [_ownership_key(deployment_id)], args)
 
     def read(self, deployment_id: str, time_range: TimeRange, now_s: float) -> Mapping[int, Interval]:
         """See MetricStore."""

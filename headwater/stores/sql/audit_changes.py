@@ -68,6 +68,26 @@ def deployed(before: Deployment | None, after: Deployment) -> Change:
     return Change("flow.deploy", after.owner, after.config_id, previous, _deployment(after))
 
 
+def resumed(before: Deployment, after: Deployment) -> Change:
+    """Return the change for a request to resume.
+
+    The change contains the desired revision of the deployment before and after the request.
+    """
+    return Change("flow.resume", after.owner, after.config_id, _deployment(before), _deployment(after))
+
+
+def paused(deployment: Deployment) -> Change:
+    """Return the change for a request to pause."""
+    return Change("flow.pause", deployment.owner, deployment.config_id, after=_deployment(deployment))
+
+
+def rewound(deployment: Deployment) -> Change:
+    """Return the change for a request to rewind, with its target."""
+    target = "" if deployment.rewind is None else json.dumps(deployment.rewind.to)
+    after = f"{_deployment(deployment)} to {target}"
+    return Change("flow.rewind", deployment.owner, deployment.config_id, after=after)
+
+
 def torn_down(deployment: Deployment) -> Change:
     """Return the change for the teardown of a deployment."""
     return Change("flow.teardown", deployment.owner, deployment.config_id, before=_deployment(deployment))

@@ -31,6 +31,7 @@ from headwater.stores.sql.change_counter import increment
 from headwater.stores.sql.credential_rows import FIELDS, CredentialRows
 from headwater.stores.sql.encryption import FieldCipher
 from headwater.stores.sql.id_chunks import id_chunks
+from headwater.stores.sql.position_columns import position_columns, read_positions
 from headwater.stores.sql.tables import (
     ACTIVE,
     deployment_revisions,
@@ -174,6 +175,7 @@ class DeploymentMapper:
         """Insert a new deployment, and increment the change counter."""
         constants = {"id": new.id, "config_id": new.config_id, "owner": new.owner, "created_at": new.created_at}
         values = constants | self.credentials.encrypt(new) | _desired_columns(new) | _observed_columns(new)
+        values |= position_columns(new)
         connection.execute(insert(deployments).values(values))
         self._insert_revision(connection, new)
         increment(connection)
@@ -181,6 +183,7 @@ class DeploymentMapper:
     def write_desired(self, connection: Connection, changed: Deployment) -> None:
         """Write a changed desired state, and increment the change counter."""
         values = {**_desired_columns(changed), "condition": changed.condition.value, "reason": changed.reason}
+        values |= position_columns(changed)
         connection.execute(update(deployments).where(deployments.c.id == changed.id).values(**values))
         requested = {entry.revision for entry in self.requested_revisions(connection, changed.id)}
         if changed.desired_revision not in requested:
@@ -199,7 +202,7 @@ class DeploymentMapper:
         When the deployment has ended, its passwords, its workers' states and its log lines are deleted.
         """
         update_row = update(deployments).where(deployments.c.id == changed.id)
-        connection.execute(update_row.values(**_observed_columns(changed)))
+        connection.execute(update_row.values(**_observed_columns(changed), **position_columns(changed)))
         if not changed.previous_revisions:  # the rollout is complete: no previous revision has resources any more
             connection.execute(_retire_all_but_desired(changed))
         if changed.phase is Phase.ABSENT:
@@ -239,7 +242,8 @@ class DeploymentMapper:
 
     def _deployment(self, row: Row[Any]) -> Deployment:
         states, state_error = _read_states(row)
-        values = _attributes(row) | states
+        positions, positions_error = read_positions(row)
+        values = _attributes(row) | states | positions
         values.pop("ended_at")
         values["config"] = config = read_pipeline_config(row.config)
         values["workers"] = read_workers(row.workers) or ()
@@ -249,7 +253,8 @@ class DeploymentMapper:
         except DecryptionFailed:
             values |= dict.fromkeys(FIELDS, "")
             decryption_error = store_errors.UNREADABLE_PASSWORDS
-        return Deployment(**values, unreadable_reason=decryption_error or state_error or config.unreadable_reason)
+        unreadable_reason = decryption_error or state_error or positions_error or config.unreadable_reason
+        return Deployment(**values, unreadable_reason=unreadable_reason)
 
 
 def _attributes(row: Row[Any]) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """The store of the desired and observed state of deployments."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from functools import reduce
 from typing import Any
@@ -8,15 +8,19 @@ from typing import Any
 from sqlalchemy import Column, Connection, insert, select
 
 from headwater.model import rollout
+from headwater.model.audit import Change
 from headwater.model.deployment import (
     Deployment,
     DeploymentProgress,
     DeploymentVersion,
+    DesiredPhase,
     LogLine,
     Observation,
     ObservedWorker,
     ReportedWorkers,
 )
+from headwater.model.flow import Flow
+from headwater.model.positions import RewindTarget
 from headwater.stores.sql import audit_changes, logs
 from headwater.stores.sql.audit import record
 from headwater.stores.sql.connections import Connections
@@ -46,12 +50,77 @@ class SqlDeployments:
             current = self._mapper.lock_active(connection, config_id)
             if current is None:
                 return self._insert(connection, rollout.first_rollout(_required(new), flow))
-            if not rollout.needs_rollout(current, flow):
+            if new is None and current.desired is DesiredPhase.PAUSED:
                 return current
-            changed = rollout.roll_out(current, flow, self._mapper.requested_revisions(connection, current.id))
+            return self._roll_out(connection, current, flow, change_of=audit_changes.deployed)
+
+    def request_resume(self, owner: str, config_id: str) -> Deployment:
+        with (
+            self._connections.writing() as connection,
+            self._quotas.enforced(connection, owner, "deployments", "workers"),
+        ):
+            flow = self._flow_mapper.get(connection, owner, config_id, lock=True)
+            flow.require_readable()
+            current = self._require_active(connection, config_id)
+            return self._roll_out(connection, current, flow, change_of=audit_changes.resumed)
+
+    def _roll_out(
+        self,
+        connection: Connection,
+        current: Deployment,
+        flow: Flow,
+        *,
+        change_of: Callable[[Deployment, Deployment], Change],
+    ) -> Deployment:
+        """Request that the newest revision runs, unless it does already.
+
+        Args:
+            connection: The transaction.
+            current: The active deployment, which is locked.
+            flow: The configuration.
+            change_of: Returns the entry of the audit log from the deployment before and after the request.
+        """
+        if not rollout.needs_rollout(current, flow):
+            return current
+        changed = rollout.roll_out(current, flow, self._mapper.requested_revisions(connection, current.id))
+        self._mapper.write_desired(connection, changed)
+        record(connection, change_of(current, changed))
+        return changed
+
+    def request_pause(self, owner: str, config_id: str) -> Deployment:
+        with self._connections.writing() as connection:
+            self._flow_mapper.get(connection, owner, config_id, lock=True)
+            current = self._require_active(connection, config_id)
+            return self._write_request(connection, current, rollout.pause(current), audit_changes.paused)
+
+    def request_rewind(self, owner: str, config_id: str, to: RewindTarget) -> Deployment:
+        with self._connections.writing() as connection:
+            self._flow_mapper.get(connection, owner, config_id, lock=True)
+            current = self._require_active(connection, config_id)
+            return self._write_request(connection, current, rollout.rewind(current, to), audit_changes.rewound)
+
+    def _require_active(self, connection: Connection, config_id: str) -> Deployment:
+        """Lock and return the active deployment. Raises Conflict when there is none."""
+        current = self._mapper.lock_active(connection, config_id)
+        if current is None:
+            raise rollout.not_deployed_conflict()
+        return current
+
+    def _write_request(
+        self,
+        connection: Connection,
+        current: Deployment,
+        changed: Deployment,
+        change_of: Callable[[Deployment], Change],
+    ) -> Deployment:
+        """Write a changed desired state, and an entry of the audit log.
+
+        An unchanged state is not written.
+        """
+        if changed != current:
             self._mapper.write_desired(connection, changed)
-            record(connection, audit_changes.deployed(current, changed))
-            return changed
+            record(connection, change_of(changed))
+        return changed
 
     def _insert(self, connection: Connection, first: Deployment) -> Deployment:
         self._mapper.insert(connection, first)

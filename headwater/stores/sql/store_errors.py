@@ -19,6 +19,14 @@ def unreadable_state(column: str, value: str) -> str:
     )
 
 
+def unreadable_positions(column: str) -> str:
+    """Return the message for stored positions of a deployment that this version can't read."""
+    return (
+        f"The {column} of the deployment can't be read: another version of Headwater wrote them, or they are damaged. "
+        "Start that version, or tear the deployment down."
+    )
+
+
 def configuration_not_found(config_id: str) -> NotFound:
     """Return the error for an unknown id, or for the id of another owner.
 

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from headwater.brokers import base
-from headwater.brokers.base import AccessRule, DeploymentResources, Inventory, TopicSpec
+from headwater.brokers.base import AccessRule, DeploymentResources, Inventory, TopicOffsets, TopicSpec
 from headwater.errors import BrokerUnavailable, DeployFailed
 
 
@@ -20,6 +20,9 @@ class MemoryClusterAdmin:
         logs: The timestamps of the records in milliseconds, by topic and partition.
         commits: The committed offsets by group, and by topic and partition.
         members: How many consumers each group has now.
+        in_transaction: The groups of which an open transaction contains offsets.
+        topic_ids: The ids of topics that were created again.
+        starts: The first offset of a partition whose first records were removed, by topic and partition.
     """
 
     def __init__(self, *, manages_users: bool = True) -> None:
@@ -31,6 +34,10 @@ class MemoryClusterAdmin:
         self.logs: dict[str, list[list[int]]] = {}
         self.commits: dict[str, dict[tuple[str, int], int]] = defaultdict(dict)
         self.members: Counter[str] = Counter()
+        self.in_transaction: set[str] = set()
+        self.topic_ids: dict[str, str] = {}
+        self.starts: dict[tuple[str, int], int] = {}
+        self._committed_topic_ids: dict[tuple[str, str], str] = {}
         self._lock = threading.RLock()
 
     def ensure(self, desired: DeploymentResources) -> None:
@@ -85,10 +92,49 @@ class MemoryClusterAdmin:
             if missing and self.members[group]:
                 raise BrokerUnavailable(base.group_has_members_message(group))
             start = "earliest" if committed else start_at
-            starts = {number: _offset(self.logs[topic][number], start) for number in missing}
+            starts = {number: self._offset(topic, number, start) for number in missing}
             if starts:
-                self.commits[group] |= {(topic, number): offset for number, offset in starts.items()}
+                self._commit(group, topic, TopicOffsets(self._topic_id(topic), starts))
             return committed | starts
+
+    def committed_offsets(self, group: str, topic: str) -> TopicOffsets | None:
+        """See base.ClusterAdmin."""
+        with self._lock:
+            self._check()
+            if group in self.in_transaction:
+                raise BrokerUnavailable("An open transaction contains offsets of the group.")
+            commits = self.commits.get(group, {})
+            offsets = {number: offset for (name, number), offset in sorted(commits.items()) if name == topic}
+            if not offsets or topic not in self.logs:
+                return None
+            return TopicOffsets(self._committed_topic_ids.get((group, topic), self._topic_id(topic)), offsets)
+
+    def topic_offsets(self, topic: str, position: str) -> TopicOffsets | None:
+        """See base.ClusterAdmin."""
+        with self._lock:
+            self._check()
+            if topic not in self.logs:
+                return None
+            offsets = {number: self._offset(topic, number, position) for number in range(len(self.logs[topic]))}
+            return TopicOffsets(self._topic_id(topic), offsets)
+
+    def commit_offsets(self, group: str, topic: str, positions: TopicOffsets) -> None:
+        """See base.ClusterAdmin."""
+        with self._lock:
+            self._check()
+            if positions.offsets and self.members[group]:
+                raise BrokerUnavailable(base.group_has_members_message(group))
+            self._commit(group, topic, positions)
+
+    def _commit(self, group: str, topic: str, positions: TopicOffsets) -> None:
+        self.commits[group] |= {(topic, number): offset for number, offset in positions.offsets.items()}
+        self._committed_topic_ids[group, topic] = positions.topic_id
+
+    def _topic_id(self, topic: str) -> str:
+        return self.topic_ids.get(topic, f"the first {topic}")
+
+    def _offset(self, topic: str, number: int, position: str) -> int:
+        return max(self.starts.get((topic, number), 0), _offset(self.logs[topic][number], position))
 
     def lag(self, groups: Collection[str]) -> Mapping[str, int]:
         """See base.ClusterAdmin."""
@@ -184,6 +230,7 @@ class MemorySubscriptions:
         topics: For each topic, whether it retains messages.
         made: The topic and the start of each subscription, by name.
         foreign: The names of subscriptions that Headwater did not create.
+        seeks: The position of the last seek of each subscription, by name.
     """
 
     def __init__(self, project: str = "project") -> None:
@@ -191,6 +238,7 @@ class MemorySubscriptions:
         self.topics: dict[str, bool] = {}
         self.made: dict[str, tuple[str, str]] = {}
         self.foreign: set[str] = set()
+        self.seeks: dict[str, str] = {}
         self._project = project
 
     def path(self, name: str) -> str:
@@ -206,6 +254,15 @@ class MemorySubscriptions:
             raise DeployFailed(f"The topic {topic} keeps no messages from before a subscription.")
         if self.made.setdefault(name, (topic, start_at))[0] != topic:
             raise DeployFailed(f"The subscription {self.path(name)} belongs to the topic of another stream.")
+
+    def seek(self, path: str, position: str) -> None:
+        """See base.Subscriptions."""
+        self.require_exists(path)
+        name = path.rpartition("/")[2]
+        topic = self.made[name][0] if name in self.made else ""
+        if position != "latest" and not self.topics.get(topic, False):
+            raise DeployFailed(f"The topic {topic} keeps no messages from before a subscription.")
+        self.seeks[name] = position
 
     def require_exists(self, path: str) -> None:
         """See base.Subscriptions."""

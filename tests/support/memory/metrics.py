@@ -80,6 +80,14 @@ class MemoryMetrics:
                     interval.add_named({}, delta.named_times)
             return rejected
 
+    def restart_counting(self, deployment_id: str, group: str, counted_offsets: Mapping[int, int]) -> None:
+        """See MetricStore."""
+        with self._lock:
+            deployment = self._deployments[deployment_id]
+            for partition, offset in counted_offsets.items():
+                deployment.writers[group, partition] = ""
+                deployment.counted_offsets[group, partition] = offset
+
     def read(self, deployment_id: str, time_range: TimeRange, now_s: float) -> Mapping[int, Interval]:
         """See MetricStore."""
         with self._lock:

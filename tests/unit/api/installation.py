@@ -20,6 +20,7 @@ from headwater.errors import InvalidScript
 from headwater.model.binding import Bindings, KafkaTopic
 from headwater.model.deployment import Condition, Deployment, DeploymentProgress, Observation, Phase
 from headwater.model.key import DEFAULT_SCOPES
+from headwater.model.positions import Move, OffsetGap
 from headwater.model.record import Failure, RecordBatch, TransformResult
 from headwater.model.transforms.v8 import CheckedScript, V8Transform
 from headwater.native import BytesColumn
@@ -151,6 +152,9 @@ class Controller:
         reasons: The reasons for which the next rollouts fail, in order.
         rolls_back_to: The revision that runs after a failed rollout; None when none runs.
         asleep: Whether the controller does nothing.
+        moves: The positions before and after each rewind.
+        rewind_error: Why rewinds fail; empty when they do not.
+        gaps: The gaps of each resume.
     """
 
     def __init__(self, store: DeploymentStore) -> None:
@@ -158,8 +162,14 @@ class Controller:
         self.reasons: list[str] = []
         self.rolls_back_to: int | None = None
         self.asleep = False
+        self.moves: dict[int, Move] = {}
+        self.rewind_error = ""
+        self.gaps: tuple[OffsetGap, ...] = ()
         self.request_deploy = store.request_deploy
         self.request_teardown = store.request_teardown
+        self.request_pause = store.request_pause
+        self.request_resume = store.request_resume
+        self.request_rewind = store.request_rewind
         self.list_active = store.list_active
         self.ended_among = store.ended_among
         self.delete_ended = store.delete_ended
@@ -193,6 +203,13 @@ class Controller:
         generation = deployment.generation
         if deployment.desired == "absent":
             return Observation(deployment.id, Phase.ABSENT, None, generation, Condition.STABLE)
+        rewind = deployment.rewind
+        if rewind is not None and rewind.is_pending:
+            rewind = rewind.model_copy(update={"state": "done", "moves": self.moves, "error": self.rewind_error})
+        if deployment.desired == "paused":
+            return Observation(
+                deployment.id, Phase.PAUSED, deployment.observed_revision, generation, Condition.STABLE, rewind=rewind
+            )
         if self.reasons:
             reason = self.reasons.pop(0)
             if self.rolls_back_to is None:
@@ -207,6 +224,8 @@ class Controller:
             generation,
             Condition.STABLE,
             observed_credentials_version=deployment.credentials_version,
+            rewind=rewind,
+            gaps=self.gaps if deployment.phase is Phase.PAUSED else None,
         )
 
 
@@ -311,6 +330,7 @@ class Installation:
             now=self.clock,
             new_id=new_id,
             new_password=lambda: f"secret{next(numbers)}",
+            source_partitions=lambda source: 4 if source.chain != "solana" else None,
         )
         filters = Filters(flows, self.controller, audited)
         datasets = Datasets(store=self.database.datasets, names=self.names, sets=audited, now=self.clock, new_id=new_id)
@@ -335,6 +355,7 @@ class Installation:
                 store=self.metrics,
                 bindings=self.bindings,
                 read_lag=lambda _, group: self.broker.lag([group]).get(group),
+                read_ends=lambda _, topic: self.broker.topic_offsets(topic, "latest"),
                 now=self.clock,
             ),
             dead_letters=DeadLetters(self.history, self.metrics, self.outcomes),

@@ -16,6 +16,9 @@ from headwater.controller.actions import (
     PrepareRevision,
     RemoveAll,
     RemovePrevious,
+    RestorePositions,
+    RewindPositions,
+    SavePositions,
     StopWorkers,
     StoreObservation,
     SyncTopics,
@@ -35,11 +38,13 @@ from headwater.controller.plan import (
     fallback_of,
     plan,
     predecessor_of,
+    roll_back_or_fail,
     target_of,
 )
 from headwater.model.access import KafkaAccess
 from headwater.model.binding import KafkaTopic
 from headwater.model.deployment import Condition, Deployment, DesiredPhase, ObservedWorker, Phase, Revision, Status
+from headwater.model.positions import GroupPositions, Rewind, StoredPositions
 from headwater.model.rollout import apply_observation
 from headwater.model.worker_spec import WorkerSet
 from tests.unit.controller.world import TOPIC, deployment
@@ -66,6 +71,17 @@ ROLLING = replace(
 ON_PROBATION = replace(ROLLING, observed_revision=2, observed_generation=2)
 STABLE_2 = replace(ON_PROBATION, condition=Condition.STABLE, rollback_revision=2)
 ROLLED_BACK = replace(ROLLING, observed_generation=2, condition=Condition.ROLLED_BACK)
+STORED = StoredPositions(groups={1: GroupPositions(topic=TOPIC, topic_id="id", offsets={0: 5})})
+PAUSING = replace(RUNNING, desired=DesiredPhase.PAUSED, generation=2)
+PAUSED = replace(PAUSING, phase=Phase.PAUSED, observed_generation=2, positions=STORED)
+RESUMING = replace(ROLLING, generation=3, observed_generation=2, phase=Phase.PAUSED, positions=STORED)
+RESTORED = replace(RESUMING, phase=Phase.PENDING, positions=StoredPositions())
+
+
+def rewinding(of: Deployment) -> Deployment:
+    """Return a deployment after a request to rewind."""
+    generation = of.generation + 1
+    return replace(of, generation=generation, rewind=Rewind(generation=generation, to="earliest"))
 
 
 def workers_of(of: Deployment, revision: Revision) -> WorkerSet:
@@ -211,6 +227,87 @@ OLD, NEW = workers_of(ROLLING, REVISION_1), workers_of(ROLLING, ROLLING.desired_
             [StopWorkers, RemoveAll, StoreObservation],
             id="what can't be read is torn down all the same",
         ),
+        pytest.param(
+            PAUSING,
+            ObservedState(NOW, workers=[status(OLD)]),
+            [StopWorkers, SavePositions],
+            id="a pause saves positions",
+        ),
+        pytest.param(
+            replace(ROLLING, desired=DesiredPhase.PAUSED, generation=3),
+            ObservedState(
+                NOW, workers=[status(OLD)], successors=[status(NEW, ready=False)], rollout=remembered(ROLLING)
+            ),
+            [StopWorkers, SavePositions],
+            id="a pause ends a rollout",
+        ),
+        pytest.param(
+            replace(ROLLED_BACK, desired=DesiredPhase.PAUSED, generation=3),
+            ObservedState(NOW, workers=[status(OLD)]),
+            [StopWorkers, SavePositions],
+            id="a pause ends a rollback",
+        ),
+        pytest.param(
+            replace(FIRST, desired=DesiredPhase.PAUSED, generation=2),
+            ObservedState(NOW),
+            [StopWorkers, SavePositions],
+            id="a pause ends a first deploy",
+        ),
+        pytest.param(PAUSED, ObservedState(NOW), [], id="a paused deployment is left alone"),
+        pytest.param(
+            replace(PAUSED, credentials_version=2),
+            ObservedState(NOW),
+            [ChangeReaderPassword, StoreObservation],
+            id="its readers get a new password",
+        ),
+        pytest.param(
+            replace(PAUSED, desired=DesiredPhase.ABSENT, generation=3),
+            ObservedState(NOW),
+            [StopWorkers, RemoveAll, StoreObservation],
+            id="it is torn down",
+        ),
+        pytest.param(
+            rewinding(PAUSED), ObservedState(NOW), [StopWorkers, RewindPositions], id="it is rewound and stays paused"
+        ),
+        pytest.param(
+            RESUMING, ObservedState(NOW), [StopWorkers, RestorePositions], id="a resume restores positions first"
+        ),
+        pytest.param(
+            RESTORED,
+            ObservedState(NOW),
+            [PrepareRevision, EnsureWorkers],
+            id="then it rolls out, without the revision that was paused",
+        ),
+        pytest.param(
+            rewinding(RUNNING),
+            ObservedState(NOW, workers=[status(OLD)]),
+            [StopWorkers, RewindPositions],
+            id="a rewind stops the workers",
+        ),
+        pytest.param(
+            replace(rewinding(RUNNING), rewind=None, positions=STORED, phase=Phase.PENDING),
+            ObservedState(NOW),
+            [StopWorkers, RestorePositions],
+            id="then it restores the moved positions",
+        ),
+        pytest.param(
+            replace(rewinding(RUNNING), rewind=None, phase=Phase.PENDING),
+            ObservedState(NOW),
+            [EnsureWorkers],
+            id="and starts the workers without a rollout",
+        ),
+        pytest.param(
+            replace(PAUSING, desired=DesiredPhase.RUNNING, generation=3, condition=Condition.ROLLING_OUT),
+            ObservedState(NOW, workers=[status(OLD)]),
+            [PrepareRevision, EnsureWorkers],
+            id="a deploy while pausing is a rollout",
+        ),
+        pytest.param(
+            replace(RESUMING, phase=Phase.FAILED, condition=Condition.FAILED, observed_generation=3),
+            ObservedState(NOW),
+            [],
+            id="positions that can't be restored wait for another request",
+        ),
     ],
 )
 def test_table(of: Deployment, observed: ObservedState, expected: Sequence[type[Action]]) -> None:
@@ -277,6 +374,47 @@ class TestRecorded:
         assert plan(desired(ROLLED_BACK), seen).actions == ()
 
 
+class TestPositions:
+    def test_a_pause_keeps_the_revision_and_the_condition(self) -> None:
+        action = plan(desired(PAUSING), ObservedState(NOW)).actions[-1]
+        assert isinstance(action, SavePositions)
+        seen = action.observed
+        assert (seen.phase, seen.observed_generation) == (Phase.PAUSED, PAUSING.generation)
+        assert (seen.observed_revision, seen.condition) == (1, Condition.STABLE)
+
+    @pytest.mark.parametrize("of", [RESUMING, rewinding(RUNNING)])
+    def test_the_request_is_not_done_before_the_workers_are_ready(self, of: Deployment) -> None:
+        action = plan(desired(of), ObservedState(NOW)).actions[-1]
+        assert isinstance(action, RestorePositions | RewindPositions)
+        assert action.observed.observed_generation == of.observed_generation < of.generation
+        assert action.observed.phase is Phase.PENDING
+
+    def test_a_rewind_moves_the_group_of_the_revision_that_runs(self) -> None:
+        action = plan(desired(rewinding(ROLLED_BACK)), ObservedState(NOW)).actions[-1]
+        assert isinstance(action, RewindPositions)
+        assert action.target == REVISION_1
+
+    @pytest.mark.parametrize("of", [RUNNING, ROLLED_BACK, STABLE_2])
+    def test_after_a_rewind_the_condition_stays(self, of: Deployment) -> None:
+        rewound = replace(of, generation=3, phase=Phase.PENDING)
+        wanted = workers_of(rewound, target_of(rewound))
+        ready = ObservedState(NOW, workers=[status(wanted)], rollout=remembered(rewound), has_ensured_workers=True)
+        assert recorded(plan(desired(rewound), ready)) == (Phase.RUNNING, target_of(rewound).number, of.condition)
+
+    def test_after_a_rewind_workers_that_keep_dying_are_restarted(self) -> None:
+        rewound = replace(RUNNING, generation=3, phase=Phase.PENDING)
+        dying = status(workers_of(rewound, REVISION_1), ready=False, deaths=100)
+        rollout = remembered(rewound, not_ready_since=NOW - READY_WITHIN_S - 1)
+        seen = ObservedState(NOW, workers=[dying], rollout=rollout, has_ensured_workers=True)
+        assert plan(desired(rewound), seen).actions == ()
+
+    def test_no_revision_runs_while_positions_are_stored(self) -> None:
+        planned = roll_back_or_fail(desired(RESUMING), "The topic was created again.")
+        assert kinds(planned) == [StopWorkers, StoreObservation]
+        assert recorded(planned) == (Phase.FAILED, 1, Condition.FAILED)
+        assert kinds(roll_back_or_fail(desired(RESTORED), "It broke."))[0] is EnsureWorkers
+
+
 class Cluster:
     """Simulated workers, and a simulated database that applies the recorded changes."""
 
@@ -310,15 +448,39 @@ class Cluster:
                 self.running = None
             case StoreObservation(observed):
                 self.deployment = apply_observation(self.deployment, observed)
+            case SavePositions(observed):
+                stored = self.deployment.positions or StoredPositions(groups={1: self._committed()})
+                self.deployment = apply_observation(self.deployment, replace(observed, positions=stored))
+            case RewindPositions(_, observed):
+                assert self.deployment.rewind is not None
+                done = self.deployment.rewind.model_copy(update={"state": "done"})
+                moved = replace(observed, positions=STORED, rewind=done)
+                self.deployment = apply_observation(self.deployment, moved)
+            case RestorePositions(_, observed):
+                assert self.running is None, "positions are restored only while no worker runs"
+                self.deployment = apply_observation(self.deployment, replace(observed, positions=StoredPositions()))
+        assert self.running is None or not self.deployment.positions, "no worker runs while positions are stored"
+
+    @staticmethod
+    def _committed() -> GroupPositions:
+        return GroupPositions(topic=TOPIC, topic_id="id", offsets={0: 1})
 
 
-STATES = [FIRST, RUNNING, ROLLING, ON_PROBATION, STABLE_2, ROLLED_BACK]
+STATES = [FIRST, RUNNING, ROLLING, ON_PROBATION, STABLE_2, ROLLED_BACK, PAUSED, RESUMING, RESTORED]
 
 
 @given(
     of=st.sampled_from(STATES),
     changed=st.sampled_from(
-        [{}, {"desired": DesiredPhase.ABSENT, "generation": 3}, {"credentials_version": 2}, {"generation": 3}]
+        [
+            {},
+            {"desired": DesiredPhase.ABSENT, "generation": 4},
+            {"desired": DesiredPhase.PAUSED, "generation": 4},
+            {"rewind": Rewind(generation=4, to="latest"), "generation": 4},
+            {"desired": DesiredPhase.PAUSED, "rewind": Rewind(generation=4, to={0: 1}), "generation": 4},
+            {"credentials_version": 2},
+            {"generation": 4},
+        ]
     ),
     running=st.sampled_from([None, OLD, NEW]),
     remembers=st.booleans(),
@@ -327,7 +489,7 @@ def test_rounds_lead_from_any_state_to_a_quiet_one(
     of: Deployment, changed: dict[str, object], running: WorkerSet | None, remembers: bool
 ) -> None:
     start = replace(of, **changed)  # type: ignore[arg-type]
-    cluster = Cluster(start, running, remembered(start) if remembers else None)
+    cluster = Cluster(start, None if start.positions else running, remembered(start) if remembers else None)
     for _ in range(30):
         cluster.now += STABLE_AFTER_S + 1
         if cluster.deployment.phase is Phase.ABSENT:
@@ -339,6 +501,11 @@ def test_rounds_lead_from_any_state_to_a_quiet_one(
         return
     assert end.is_reconciled
     assert end.observed_credentials_version == end.credentials_version
+    assert end.rewind is None or not end.rewind.is_pending
+    if start.desired is DesiredPhase.PAUSED:
+        assert (end.phase, cluster.running) == (Phase.PAUSED, None)
+        return
+    assert not end.positions
     assert cluster.running == workers_of(end, target_of(end))
     assert (end.phase, end.observed_revision) == (Phase.RUNNING, target_of(end).number)
     assert end.condition is Condition.ROLLED_BACK or (end.condition, end.previous_revisions) == (Condition.STABLE, ())

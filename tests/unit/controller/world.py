@@ -11,6 +11,7 @@ from headwater.controller.leadership import Leadership
 from headwater.controller.purger import Purger
 from headwater.controller.reconciler import Reconciler
 from headwater.controller.redrives import Redrives
+from headwater.controller.source_positions import SourcePositions
 from headwater.controller.sources import Sources
 from headwater.controller.sweeper import Sweeper
 from headwater.model.access import KafkaAccess, PubSubAccess
@@ -92,6 +93,7 @@ class World:
         executor = Executor(
             broker=self.broker,
             sources=sources,
+            positions=SourcePositions(sources=sources, metrics=self.metrics, require_lease=confirm),
             orchestrator=self.orchestrator,
             metrics=self.metrics,
             letter_outcomes=self.outcomes,

@@ -1,0 +1,106 @@
+"""Stored positions of deployments, requests to rewind, and gaps.
+
+While a pipeline has no workers, the database holds its positions, because Kafka removes the committed offsets of a
+consumer group some time after its last member has left.
+"""
+
+from collections.abc import Mapping
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+
+RewindTarget = str | dict[int, int]
+"""Where to rewind to: "earliest", "latest", an RFC 3339 time, or an offset for each of some partitions."""
+
+
+class GroupPositions(BaseModel):
+    """The positions of a consumer group on the topic that it reads.
+
+    Attributes:
+        topic: The name of the topic.
+        topic_id: The id of the topic; empty when the cluster has no topic ids.
+        offsets: By partition: the offset of the next record to read.
+        recounted: The partitions that were rewound, whose records the metrics must count again.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    topic: str
+    topic_id: str
+    offsets: Mapping[int, int]
+    recounted: frozenset[int] = frozenset()
+
+
+class StoredPositions(BaseModel):
+    """The positions of a deployment without workers.
+
+    They are empty while the committed offsets in Kafka are the only positions.
+
+    Attributes:
+        groups: The positions by source epoch, which is the number at the end of the consumer group's name.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    groups: Mapping[int, GroupPositions] = Field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return bool(self.groups)
+
+
+class OffsetGap(BaseModel):
+    """Offsets of a partition whose records retention removed while the pipeline was paused.
+
+    Attributes:
+        partition: The partition.
+        start: The first removed offset.
+        end: The offset after the last removed offset, at which the pipeline continues.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    partition: int
+    start: int
+    end: int
+
+
+class Move(BaseModel):
+    """The position of a partition before and after a rewind.
+
+    Attributes:
+        before: The position before the rewind; None when the partition had none.
+        after: The position after the rewind.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    before: int | None
+    after: int
+
+
+class Rewind(BaseModel):
+    """The last request to rewind a deployment, and its result.
+
+    Attributes:
+        generation: The generation of the deployment that the request has set. It identifies the request.
+        to: Where to rewind to.
+        state: Whether the request is pending, was carried out, or has failed.
+        moves: The positions by partition, when the rewind was carried out. Empty for a source without offsets.
+        error: Why the rewind has failed. The positions are then unchanged.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    generation: int
+    to: RewindTarget
+    state: Literal["pending", "done", "failed"] = "pending"
+    moves: Mapping[int, Move] = Field(default_factory=dict)
+    error: str = ""
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether the rewind has not been carried out yet."""
+        return self.state == "pending"
+
+
+OFFSET_GAPS = TypeAdapter(tuple[OffsetGap, ...])
