@@ -87,11 +87,17 @@ class KafkaTopicHistory:
         return {number: offset for (_, number), offset in offsets.items()}
 
     def read(
-        self, topic: str, ranges: Mapping[int, OffsetRange], max_bytes: int, *, with_values: bool = True
+        self,
+        topic: str,
+        ranges: Mapping[int, OffsetRange],
+        max_bytes: int,
+        *,
+        with_values: bool = True,
+        with_headers: bool = True,
     ) -> Mapping[int, LogChunk]:
         """See TopicHistory."""
         reads = {
-            number: _PartitionRead(each, max_bytes, with_values=with_values)
+            number: _PartitionRead(each, max_bytes, with_values=with_values, with_headers=with_headers)
             for number, each in ranges.items()
             if each.start < each.end
         }
@@ -135,15 +141,16 @@ class KafkaTopicHistory:
 class _PartitionRead:
     """The records of one partition that a read has collected so far."""
 
-    def __init__(self, offsets: OffsetRange, max_bytes: int, *, with_values: bool) -> None:
-        self.with_values = with_values
+    def __init__(self, offsets: OffsetRange, max_bytes: int, *, with_values: bool, with_headers: bool) -> None:
+        self._with_values, self._with_headers = with_values, with_headers
         self._start, self.end = offsets
         self._max_bytes = max_bytes
         self._bytes = 0
         self._records: deque[LogRecord] = deque()
 
-    def add(self, record: LogRecord) -> None:
+    def add(self, message: Message, offset: int) -> None:
         """Add a record, and remove the oldest ones when the records are too large."""
+        record = _record(message, offset, with_value=self._with_values, with_headers=self._with_headers)
         self._records.append(record)
         self._bytes += _size(record)
         while self._bytes > self._max_bytes and len(self._records) > 1:
@@ -166,11 +173,12 @@ def _size(record: LogRecord) -> int:
 
 def _read_all(consumer: _PooledConsumer, access: KafkaAccess, topic: str, reads: Mapping[int, _PartitionRead]) -> None:
     """Read until every partition has reached its end."""
-    unfinished = set(reads)
+    unfinished, unread = set(reads), sum(read.end - read.start for read in reads.values())
     consumer.client.assign([TopicPartition(topic, number, read.start) for number, read in reads.items()])
     deadline = time.monotonic() + NO_RECORD_TIMEOUT_S
     while unfinished:
-        messages = consumer.client.consume(MAX_RECORDS_PER_POLL, POLL_S)
+        messages = consumer.client.consume(max(1, min(unread, MAX_RECORDS_PER_POLL)), POLL_S)
+        unread -= len(messages)
         consumer.errors.check()
         if messages:
             deadline = time.monotonic() + NO_RECORD_TIMEOUT_S
@@ -197,15 +205,16 @@ def _take(message: Message, read: _PartitionRead) -> bool:
     if error is None:
         offset = cast("int", message.offset())
         if read.start <= offset < read.end:
-            read.add(_record(message, offset, with_value=read.with_values))
+            read.add(message, offset)
         return offset >= read.end - 1
     if error.code() != KafkaError._PARTITION_EOF:
         raise KafkaException(error)
     return True
 
 
-def _record(message: Message, offset: int, *, with_value: bool) -> LogRecord:
-    headers = cast("list[tuple[str, bytes | None]]", message.headers() or [])
-    timestamp = message.timestamp()[1]
+def _record(message: Message, offset: int, *, with_value: bool, with_headers: bool) -> LogRecord:
+    headers = cast("Any", message.headers() if with_headers else None)
     key, value = cast("Any", message.key()), cast("Any", message.value()) if with_value else None
-    return LogRecord(cast("int", message.partition()), offset, timestamp, key, value, dict(headers))
+    return LogRecord(
+        cast("int", message.partition()), offset, message.timestamp()[1], key, value, dict(headers) if headers else {}
+    )

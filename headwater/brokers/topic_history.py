@@ -68,7 +68,13 @@ class TopicHistory(Protocol):
         """
 
     def read(
-        self, topic: str, ranges: Mapping[int, OffsetRange], max_bytes: int, *, with_values: bool = True
+        self,
+        topic: str,
+        ranges: Mapping[int, OffsetRange],
+        max_bytes: int,
+        *,
+        with_values: bool = True,
+        with_headers: bool = True,
     ) -> Mapping[int, LogChunk]:
         """Return the committed records in a range of offsets of each partition.
 
@@ -78,4 +84,5 @@ class TopicHistory(Protocol):
             max_bytes: How many bytes the values and keys of a partition may have. Of more, the newest are returned, at
                 least one.
             with_values: Whether the records have their values. Otherwise all values are None, and have no bytes.
+            with_headers: Whether the records have their headers, which take time to read.
         """

@@ -119,6 +119,12 @@ class LetterHeaders:
         text = self.text(name)
         return int(text) if re.fullmatch("[0-9]{1,19}", text) else None
 
+    def has_kind(self, error: str | None, transform_uid: str | None) -> bool:
+        """Return whether the letter has this class and place of the error; None means any."""
+        return (error is None or self._headers.get(ERROR_HEADER) == error.encode()) and (
+            transform_uid is None or self._headers.get(TRANSFORM_HEADER) == transform_uid.encode()
+        )
+
     @property
     def kind(self) -> LetterKind:
         """The class and the place of the error."""

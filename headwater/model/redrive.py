@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict
 
-from headwater.model.dead_letter import LetterId, RedriveOutcome
+from headwater.model.dead_letter import LetterHeaders, LetterId, RedriveOutcome
 from headwater.model.deployment import worker_user
 
 RedriveState = Literal["running", "done", "stopped"]
@@ -43,9 +43,14 @@ class RedriveSelection(BaseModel):
     error: str | None = None
     transform_uid: str | None = None
 
-    def selects_kind(self, error: str, transform_uid: str) -> bool:
-        """Return whether letters with this kind of error are selected, if `ids` is None."""
-        return self.error in (None, error) and self.transform_uid in (None, transform_uid)
+    @property
+    def is_for_any_kind(self) -> bool:
+        """Whether letters with any kind of error are selected."""
+        return self.error is None and self.transform_uid is None
+
+    def selects_kind(self, headers: LetterHeaders) -> bool:
+        """Return whether letters with these headers are selected, if `ids` is None."""
+        return headers.has_kind(self.error, self.transform_uid)
 
 
 class RedriveSpec(BaseModel):

@@ -48,9 +48,9 @@ class LetterFilter:
     error: str | None = None
     transform_uid: str | None = None
 
-    def selects(self, error: str, transform_uid: str) -> bool:
-        """Return whether a letter with this class and place of the error is selected."""
-        return self.error in (None, error) and self.transform_uid in (None, transform_uid)
+    def selects(self, record: LogRecord) -> bool:
+        """Return whether the letter in a record is selected."""
+        return LetterHeaders(record.headers).has_kind(self.error, self.transform_uid)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,8 +154,7 @@ def _select(records: NewestFirst, selected: LetterFilter, limit: int) -> list[Lo
         record = records.peek()
         if record is None:
             break
-        size, kind = len(record.value or b""), LetterHeaders(record.headers).kind
-        is_selected = selected.selects(kind.error, kind.transform_uid)
+        size, is_selected = len(record.value or b""), selected.selects(record)
         if is_selected and found and page_bytes + size > MAX_PAGE_BYTES:
             break
         next(records)

@@ -1,6 +1,7 @@
 """Reads the records of a topic from the newest to the oldest."""
 
 from collections.abc import Iterator, Mapping
+from heapq import heappop, heappush, heapreplace
 
 from headwater.brokers.topic_history import LogRecord, OffsetRange, TopicHistory
 
@@ -30,10 +31,6 @@ class _Partition:
     def newest(self) -> LogRecord | None:
         """The newest record that was read and is not returned yet."""
         return self._records[-1] if self._records else None
-
-    def needs_chunk(self) -> bool:
-        """Return whether a chunk must be read before the newest record is known."""
-        return not self._records and self.unread_end > self._start
 
     def next_range(self) -> OffsetRange:
         """Return the offsets of the next chunk."""
@@ -89,6 +86,10 @@ class NewestFirst:
             )
             for number, offsets in ranges.items()
         }
+        self._newest: list[tuple[int, int]] = []
+        """A heap of the partitions whose newest record is known: its negative timestamp, and the partition."""
+        self._unknown = {number for number, each in self._partitions.items() if not each.is_exhausted()}
+        """The partitions of which a chunk must be read before the newest record is known."""
 
     def __iter__(self) -> Iterator[LogRecord]:
         return self
@@ -96,23 +97,33 @@ class NewestFirst:
     def __next__(self) -> LogRecord:
         if self.peek() is None:
             raise StopIteration
-        return self._newest().pop()
+        number = self._newest[0][1]
+        partition = self._partitions[number]
+        record = partition.pop()
+        if (newest := partition.newest) is not None:
+            heapreplace(self._newest, (-newest.timestamp, number))
+        else:
+            heappop(self._newest)
+            if not partition.is_exhausted():
+                self._unknown.add(number)
+        return record
 
     def peek(self) -> LogRecord | None:
         """Return the next record without removing it; None when there is none."""
-        while wanted := {n: each.next_range() for n, each in self._partitions.items() if each.needs_chunk()}:
-            for number, chunk in self._history.read(self._topic, wanted, MAX_CHUNK_BYTES).items():
-                self._partitions[number].add(chunk.start, list(chunk.records))
-        if all(each.is_exhausted() for each in self._partitions.values()):
-            return None
-        return self._newest().newest
+        while self._unknown:
+            self._read_chunks()
+        return self._partitions[self._newest[0][1]].newest if self._newest else None
 
-    def _newest(self) -> _Partition:
-        candidates = ((each.newest, each) for each in self._partitions.values())
-        return max(
-            ((record.timestamp, -record.partition, each) for record, each in candidates if record is not None),
-            key=lambda candidate: candidate[:2],
-        )[2]
+    def _read_chunks(self) -> None:
+        """Read a chunk of each partition whose newest record is not known."""
+        wanted = {number: self._partitions[number].next_range() for number in self._unknown}
+        for number, chunk in self._history.read(self._topic, wanted, MAX_CHUNK_BYTES).items():
+            partition = self._partitions[number]
+            partition.add(chunk.start, list(chunk.records))
+            if (newest := partition.newest) is not None:
+                heappush(self._newest, (-newest.timestamp, number))
+            if newest is not None or partition.is_exhausted():
+                self._unknown.discard(number)
 
     def positions(self) -> dict[int, int]:
         """Return the offsets, by partition, before which the iteration continues."""

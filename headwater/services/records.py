@@ -74,7 +74,13 @@ class _TimedHistory:
         self.offsets_since = history.offsets_since
 
     def read(
-        self, topic: str, ranges: Mapping[int, OffsetRange], max_bytes: int, *, with_values: bool = True
+        self,
+        topic: str,
+        ranges: Mapping[int, OffsetRange],
+        max_bytes: int,
+        *,
+        with_values: bool = True,
+        with_headers: bool = True,
     ) -> Mapping[int, LogChunk]:
         """See TopicHistory."""
         if self._clock() > self._deadline:
@@ -82,7 +88,7 @@ class _TimedHistory:
                 f"The records of {topic} were not found within {TIMEOUT_S:g} s: Kafka is slow, or compaction or "
                 "aborted transactions have left few records."
             )
-        return self._history.read(topic, ranges, max_bytes, with_values=with_values)
+        return self._history.read(topic, ranges, max_bytes, with_values=with_values, with_headers=with_headers)
 
 
 def _epoch_ms(time: datetime) -> int:

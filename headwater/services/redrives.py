@@ -15,7 +15,7 @@ from headwater.services.ids import Clock, NewId
 from headwater.stores.protocols.deployments import DeploymentStore
 from headwater.stores.protocols.redrives import RedriveOutcomeStore, RedriveStore
 
-MAX_COUNT_S = 40.0
+MAX_COUNT_S = 45.0
 """How long the letters of a request may be counted. A request lasts a minute at most."""
 CHUNK = 10_000
 """How many offsets of a partition are read at once."""
@@ -121,9 +121,8 @@ class Redrives:
         """Return the offsets of the letters by partition that were not redriven yet."""
         found: dict[int, list[int]] = defaultdict(list)
         selection = RedriveSelection(ranges={}, error=query.error, transform_uid=query.transform_uid)
-        for records in self._read(topic, _chunks(ranges)):
-            kinds = ((letter_id(record), LetterHeaders(record.headers).kind) for record in records)
-            letters = [letter for letter, kind in kinds if selection.selects_kind(kind.error, kind.transform_uid)]
+        for records in self._read(topic, _chunks(ranges), with_headers=not selection.is_for_any_kind):
+            letters = [letter_id(each) for each in records if selection.selects_kind(LetterHeaders(each.headers))]
             redriven = self._outcomes.outcomes(deployment.id, letters)
             for letter in letters:
                 if letter not in redriven:
@@ -139,7 +138,9 @@ class Redrives:
         """
         wanted: set[tuple[int, int]] = set(ids)
         existing = {
-            letter_id(record) for records in self._read(topic, _chunks_with(ids, ranges)) for record in records
+            letter_id(record)
+            for records in self._read(topic, _chunks_with(ids, ranges), with_headers=False)
+            for record in records
         } & wanted
         missing = [number for number, letter in enumerate(ids) if letter not in existing]
         if missing:
@@ -153,7 +154,9 @@ class Redrives:
             found[letter.partition].append(letter.offset)
         return found
 
-    def _read(self, topic: str, chunks: Iterator[Mapping[int, OffsetRange]]) -> Iterator[Sequence[LogRecord]]:
+    def _read(
+        self, topic: str, chunks: Iterator[Mapping[int, OffsetRange]], *, with_headers: bool
+    ) -> Iterator[Sequence[LogRecord]]:
         """Yield the records of chunks without their values.
 
         Raises InvalidInput after MAX_COUNT_S seconds.
@@ -165,7 +168,7 @@ class Redrives:
                     f"The dead-letter topic has too many letters to count them within {MAX_COUNT_S:g} s. Name the "
                     "letters by `ids`, which GET …/dead-letters returns."
                 )
-            read = self._history.read(topic, chunk, _UNLIMITED, with_values=False)
+            read = self._history.read(topic, chunk, _UNLIMITED, with_values=False, with_headers=with_headers)
             yield [record for each in read.values() for record in each.records]
 
 

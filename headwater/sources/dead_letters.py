@@ -125,14 +125,10 @@ class DeadLetterSource(KafkaSource):
         in_range = [row for row, letter in enumerate(letters) if letter.offset in range(*self._range(letter.partition))]
         if self._ids is not None:
             return [row for row in in_range if letters[row] in self._ids]
-        of_kind = [row for row in in_range if self._has_selected_kind(headers[letters[row]])]
+        of_kind = [row for row in in_range if self._selection.selects_kind(headers[letters[row]])]
         outcomes = self._outcomes([letters[row] for row in of_kind])
         mine = self._redrive.number
         return [row for row in of_kind if letters[row] not in outcomes or outcomes[letters[row]].number == mine]
-
-    def _has_selected_kind(self, headers: LetterHeaders) -> bool:
-        kind = headers.kind
-        return self._selection.selects_kind(kind.error, kind.transform_uid)
 
     def _outcomes(self, letters: list[LetterId]) -> dict[LetterId, LetterOutcome]:
         """Return the outcomes of letters, however long the store takes to answer.

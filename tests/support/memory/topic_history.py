@@ -68,16 +68,21 @@ class MemoryTopicHistory:
         return offsets
 
     def read(
-        self, topic: str, ranges: Mapping[int, OffsetRange], max_bytes: int, *, with_values: bool = True
+        self,
+        topic: str,
+        ranges: Mapping[int, OffsetRange],
+        max_bytes: int,
+        *,
+        with_values: bool = True,
+        with_headers: bool = True,
     ) -> Mapping[int, LogChunk]:
         """See TopicHistory."""
         self._check()
         nonempty = {number: each for number, each in ranges.items() if each.start < each.end}
         chunks = {number: self._chunk(topic, number, each, max_bytes) for number, each in nonempty.items()}
-        if with_values:
-            return chunks
+        left_out = ({} if with_values else {"value": None}) | ({} if with_headers else {"headers": {}})
         return {
-            number: LogChunk(chunk.start, [record._replace(value=None) for record in chunk.records])
+            number: LogChunk(chunk.start, [record._replace(**left_out) for record in chunk.records])
             for number, chunk in chunks.items()
         }
 
