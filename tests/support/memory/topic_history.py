@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from headwater.brokers.topic_history import LogChunk, LogRecord, OffsetRange
 from headwater.errors import BrokerUnavailable
@@ -80,7 +81,7 @@ class MemoryTopicHistory:
         self._check()
         nonempty = {number: each for number, each in ranges.items() if each.start < each.end}
         chunks = {number: self._chunk(topic, number, each, max_bytes) for number, each in nonempty.items()}
-        left_out = ({} if with_values else {"value": None}) | ({} if with_headers else {"headers": {}})
+        left_out: dict[str, Any] = ({} if with_values else {"value": None}) | ({} if with_headers else {"headers": {}})
         return {
             number: LogChunk(chunk.start, [record._replace(**left_out) for record in chunk.records])
             for number, chunk in chunks.items()
