@@ -47,6 +47,8 @@ from headwater.api.owner_limiter import (
     MAX_CONCURRENT_COUNTS_PER_OWNER,
     MAX_CONCURRENT_LOOKS,
     MAX_CONCURRENT_LOOKS_PER_OWNER,
+    MAX_CONCURRENT_TRIALS,
+    MAX_CONCURRENT_TRIALS_PER_OWNER,
     MAX_CONCURRENT_UPLOADS,
     MAX_CONCURRENT_UPLOADS_PER_OWNER,
     OwnerLimiter,
@@ -112,6 +114,7 @@ def create_api(services: Services) -> FastAPI:
     app.state.probes = ReadinessProbes(services.probes, (*loops, app.state.key_use_health, app.state.tails_health))
     app.state.upload_limiter = OwnerLimiter(MAX_CONCURRENT_UPLOADS, MAX_CONCURRENT_UPLOADS_PER_OWNER)
     app.state.compile_limiter = OwnerLimiter(MAX_CONCURRENT_COMPILES, MAX_CONCURRENT_COMPILES_PER_OWNER)
+    app.state.trial_limiter = OwnerLimiter(MAX_CONCURRENT_TRIALS, MAX_CONCURRENT_TRIALS_PER_OWNER)
     app.state.look_limiter = OwnerLimiter(MAX_CONCURRENT_LOOKS, MAX_CONCURRENT_LOOKS_PER_OWNER)
     app.state.tail_limiter = anyio.CapacityLimiter(MAX_CONCURRENT_OPENINGS)
     app.state.count_limiter = OwnerLimiter(MAX_CONCURRENT_COUNTS, MAX_CONCURRENT_COUNTS_PER_OWNER)

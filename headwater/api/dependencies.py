@@ -104,6 +104,10 @@ async def _compile_limiter(request: Request) -> OwnerLimiter:
     return cast("OwnerLimiter", request.app.state.compile_limiter)
 
 
+async def _trial_limiter(request: Request) -> OwnerLimiter:
+    return cast("OwnerLimiter", request.app.state.trial_limiter)
+
+
 async def _look_limiter(request: Request) -> OwnerLimiter:
     return cast("OwnerLimiter", request.app.state.look_limiter)
 
@@ -143,6 +147,9 @@ AppliedWatcherDep = Annotated[AppliedWatcher, Depends(_applied_watcher)]
 
 CompileLimiterDep = Annotated[OwnerLimiter, Depends(_compile_limiter)]
 """The limiter of requests that compile scripts in the sandbox."""
+
+TrialLimiterDep = Annotated[OwnerLimiter, Depends(_trial_limiter)]
+"""The limiter of trials, which may take most of a minute. So they have a limiter of their own."""
 
 LookLimiterDep = Annotated[OwnerLimiter, Depends(_look_limiter)]
 """The limiter of requests that read records from Kafka."""

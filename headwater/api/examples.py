@@ -186,8 +186,20 @@ TAIL = (
 
 TRANSFER = {"token_address": CONTRACT, "raw_amount": 123456789012345678901234567890}
 TRIAL: dict[str, Any] = {**CREATE, "records": [TRANSFER]}
+STREAM_TRIAL: dict[str, Any] = {**CREATE, "sample": {"last": 1000}, "detail": "summary"}
 TRIAL_RESULT: dict[str, Any] = {
     "warnings": [],
+    "summary": {
+        "sent": 1,
+        "dropped": 0,
+        "error": 0,
+        "unfinished": 0,
+        "transforms": [
+            {"uid": uid, "type": type_, "received": 1, "dropped": 0, "errors": 0, "sent": 1, "logs": []}
+            for uid, type_ in ((FILTER_UID, "redis_set_filter"), (SCRIPT_UID, "v8"))
+        ],
+        "errors": [],
+    },
     "records": [
         {
             "outcome": "sent",

@@ -17,6 +17,9 @@ MAX_CONCURRENT_COUNTS_PER_OWNER = 1
 MAX_CONCURRENT_UPLOADS = 32
 MAX_CONCURRENT_UPLOADS_PER_OWNER = 8
 """The documentation recommends five concurrent uploads. Slow clients must not block other owners."""
+MAX_CONCURRENT_TRIALS = 4
+"""A trial runs one or two V8 processes of about 60 MB, and keeps about 100 MB of records at most."""
+MAX_CONCURRENT_TRIALS_PER_OWNER = 2
 
 MAX_CONCURRENT_LOOKS = 4
 """A request that reads records keeps up to 32 MB of them, and waits up to 5 s for Kafka."""

@@ -31,7 +31,7 @@ from headwater.model.binding import Bindings, KafkaTopic
 from headwater.model.flow import Source
 from headwater.model.price.tick import TICKS_TOPIC
 from headwater.model.sink import SinkLimits
-from headwater.sandbox import short_lived_sandbox, validate_script
+from headwater.sandbox import trial_sandbox, validate_script
 from headwater.services.applied_versions import AppliedVersions
 from headwater.services.audit import AuditedSets
 from headwater.services.datasets import Datasets
@@ -51,8 +51,9 @@ from headwater.services.readable_topics import ReadableTopics
 from headwater.services.records import Records
 from headwater.services.redaction import redactor
 from headwater.services.redrives import Redrives
+from headwater.services.samples import Samples
 from headwater.services.tails import TailLimits, Tails
-from headwater.services.trials import Trials
+from headwater.services.trials import Trials, TrialStores, revisions_in_use
 from headwater.settings import Settings
 from headwater.stores.protocols.leases import Leases
 from headwater.stores.redis.client import Client, connect
@@ -135,7 +136,7 @@ def _services(endpoints: Endpoints, database: Database, client: Client) -> Servi
 
     @contextmanager
     def open_context(owner: str) -> Iterator[TransformContext]:
-        with short_lived_sandbox(jit=settings.v8_jit) as sandbox:
+        with trial_sandbox(jit=settings.v8_jit) as sandbox:
             yield TransformContext("", owner, sets, names, sandbox)
 
     keys = Keys(database.keys, utc_now, time.monotonic)
@@ -156,7 +157,15 @@ def _services(endpoints: Endpoints, database: Database, client: Client) -> Servi
             FlowStores(database.flows, database.revisions, sets, RedisPendingSets(client)), checker, utc_now, new_id
         ),
         trials=Trials(
-            checker=checker, transform_types=TRANSFORMS, open_context=open_context, now=utc_now, clock=time.monotonic
+            stores=TrialStores(
+                database.flows, database.deployments, revisions_in_use(database.flows, database.deployments)
+            ),
+            samples=Samples(bindings, histories, time.monotonic),
+            checker=checker,
+            transform_types=TRANSFORMS,
+            open_context=open_context,
+            now=utc_now,
+            clock=time.monotonic,
         ),
         deployments=deployments,
         deployment_metrics=DeploymentMetrics(

@@ -10,6 +10,8 @@ from typing import Any
 import msgspec
 
 Header = tuple[str, bytes | None]
+Position = tuple[int, int]
+"""The partition and the offset of a record."""
 
 _RAW_JSON = msgspec.json.Decoder(msgspec.Raw)
 
@@ -31,6 +33,11 @@ class ReadRecord:
     key: bytes | None
     value: bytes | None
     headers: tuple[Header, ...] = ()
+
+    @property
+    def position(self) -> Position:
+        """The partition and the offset."""
+        return self.partition, self.offset
 
     @property
     def size(self) -> int:

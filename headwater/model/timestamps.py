@@ -1,7 +1,7 @@
 """Parses times: of requests, and of records."""
 
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 _RFC_3339 = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)", re.ASCII)
 """Matches a time of RFC 3339 in upper case."""
@@ -24,6 +24,14 @@ def parse_rfc_3339(text: str) -> datetime:
         return datetime.fromisoformat(text.upper())
     except ValueError:
         raise ValueError("must be an RFC 3339 time of a day that exists, such as 2026-01-02T03:04:05Z") from None
+
+
+def ceil_epoch_ms(time: datetime) -> int:
+    """Return a time in milliseconds since the epoch.
+
+    The time is rounded up, so that no earlier record has it.
+    """
+    return -((datetime(1970, 1, 1, tzinfo=UTC) - time) // timedelta(milliseconds=1))
 
 
 def units_per_second(timestamp: float) -> int:

@@ -238,7 +238,7 @@ def _spawn(command: DenoCommand, child_end: socket.socket, launcher_end: socket.
     own_maps = "read-own-maps" if command.for_validation else "no-own-maps"
     launcher = [sys.executable, "-I", "-S", "-c", _RUN_LAUNCHER, str(Path(__file__).parent)]
     return children.spawn(
-        [*launcher, str(descriptor), str(command.data_bytes), jit, own_maps, *command.argv],
+        [*launcher, str(descriptor), str(command.data_bytes), str(command.niceness), jit, own_maps, *command.argv],
         env={},
         stdin=child_end.fileno(),
         stdout=child_end.fileno(),

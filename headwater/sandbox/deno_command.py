@@ -47,16 +47,18 @@ class DenoCommand:
         jit: Whether V8 compiles scripts to machine code.
         for_validation: Whether the child validates scripts before they are saved. Such a child strips TypeScript types,
             and refuses a script whose top level reads the time or a random number.
+        niceness: How much the child lowers its CPU priority, from 0 to 19.
     """
 
     argv: tuple[str, ...]
     data_bytes: int
     jit: bool
     for_validation: bool = False
+    niceness: int = 0
 
 
 @cache
-def deno_command(*, jit: bool, for_validation: bool = False) -> DenoCommand:
+def deno_command(*, jit: bool, for_validation: bool = False, niceness: int = 0) -> DenoCommand:
     """Return the command that runs Deno with the harness as its main module.
 
     Raises SandboxFailed when the deno wheel contains no executable.
@@ -68,7 +70,7 @@ def deno_command(*, jit: bool, for_validation: bool = False) -> DenoCommand:
     v8_flags = _V8_FLAGS if jit else f"{_V8_FLAGS},--jitless"
     data_mb = 800 if jit else 320
     argv = (str(Path(binary).resolve()), *_FLAGS, f"--v8-flags={v8_flags}", _main_module(for_validation=for_validation))
-    return DenoCommand(argv, data_mb << 20, jit, for_validation)
+    return DenoCommand(argv, data_mb << 20, jit, for_validation, niceness)
 
 
 def _main_module(*, for_validation: bool) -> str:

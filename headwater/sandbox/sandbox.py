@@ -119,13 +119,28 @@ class Sandbox:
         self._lookup_functions[script_number] = lookup
         return script_number
 
-    def submit(self, script_number: int, batch: RecordBatch, *, feeds_script: bool = False) -> ScriptBatch:
+    def submit(
+        self,
+        script_number: int,
+        batch: RecordBatch,
+        *,
+        feeds_script: bool = False,
+        max_output_bytes: int | None = None,
+    ) -> ScriptBatch:
         """Queue a batch for a script. Batches finish in the order in which they are submitted.
 
-        With `feeds_script`, the outputs go to another script, so BigInts are marked (see bigint_marks.py).
+        Args:
+            script_number: The script's number.
+            batch: The records.
+            feeds_script: Whether the outputs go to another script, so that BigInts are marked (see bigint_marks.py).
+            max_output_bytes: See ScriptBatch.
         """
         script_batch = ScriptBatch(
-            batch, script_number, feeds_script=feeds_script, must_block=self._scripts[script_number].must_block
+            batch,
+            script_number,
+            feeds_script=feeds_script,
+            must_block=self._scripts[script_number].must_block,
+            max_output_bytes=max_output_bytes,
         )
         self._batches.append(script_batch)
         self.step()

@@ -57,6 +57,10 @@ SIGKILL may come from the OOM killer, so it is counted separately.
 """
 
 
+NOT_RUN = ScriptFailure("NotRun", "the outputs of the records before it are too large together", attempts=0)
+"""The failure of a row that did not run, because the outputs of the batch were too large."""
+
+
 class Mode(enum.IntEnum):
     """How a segment runs. The values of the first three modes are flags of SEGMENT frames."""
 
@@ -149,6 +153,9 @@ class ScriptBatch:
         script_number: The script's number.
         feeds_script: Whether the outputs go to another script.
         must_block: Whether the script is stateful (see LoadableScript). Then each record runs at most once per realm.
+        max_output_bytes: The size of the outputs after which the remaining rows of the batch do not run; None means
+            that all rows run. These rows have the failure NOT_RUN. The outputs may exceed the size by the outputs
+            of the segments in flight.
         failures: By row, why its record failed.
         logs: The lines that the script printed.
         cached_answers: The payloads of SYNC_ANSWER frames, by the payload of the SYNC_QUESTION frame. The script may
@@ -163,6 +170,7 @@ class ScriptBatch:
     feeds_script: bool = False
     _: KW_ONLY
     must_block: bool = False
+    max_output_bytes: int | None = None
     failures: dict[int, ScriptFailure] = field(default_factory=dict)
     logs: list[str] = field(default_factory=list)
     cached_answers: dict[bytes, bytes] = field(default_factory=dict)
@@ -176,6 +184,8 @@ class ScriptBatch:
     _complete_outputs: BytesColumn | None = None
     """The outputs of all rows, if one segment had them all. Then `_outputs` is not used."""
     _outputs: list[bytes] = field(default_factory=list)
+    _output_bytes: int = 0
+    """The size of the outputs so far."""
     _queue: deque[Segment] = field(default_factory=deque)
     """The segments that are not in flight, in the order in which they run."""
 
@@ -338,8 +348,20 @@ class ScriptBatch:
 
     def _push_front(self, segments: Sequence[Segment]) -> None:
         self._queue.extendleft(segment for segment in reversed(segments) if len(segment.rows))
+        self._give_up_if_too_large()
+
+    def _give_up_if_too_large(self) -> None:
+        """Let the rows that wait for a run fail, when the outputs are too large."""
+        if self.max_output_bytes is None or self._output_bytes <= self.max_output_bytes:
+            return
+        for segment in self._queue:
+            for row in segment.rows:
+                self._fail(row, NOT_RUN)
+        self._queue.clear()
 
     def _store(self, rows: Sequence[int], results: Results) -> None:
+        self._output_bytes += len(results.lines.buffer)
+        self._give_up_if_too_large()
         self.has_multiple_outputs |= results.has_multiple_outputs
         if len(rows) == len(self.batch) and results.all_final:
             self._complete_outputs = results.lines

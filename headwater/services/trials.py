@@ -1,59 +1,80 @@
-"""Runs trials of configurations on sample records.
+"""Runs trials of configurations on records of a request or of a stream.
 
-A trial checks a configuration as create does, and runs its transforms on the records. It saves nothing.
+A trial checks a configuration as create or PUT does, and runs its transforms on the records. It saves nothing.
 """
 
-import json
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 
 from headwater.engine.pipeline import build_transforms
-from headwater.errors import SandboxFailed
-from headwater.model.flow import NewPipelineConfig
-from headwater.model.outputs import output_index
+from headwater.errors import Conflict, Fault, InvalidInput, NotFound, StoredDataUnreadable
+from headwater.model.flow import Flow, PipelineConfig
+from headwater.model.read_record import ReadRecord
 from headwater.model.record import RecordBatch
 from headwater.model.transforms import Transform as TransformConfig
-from headwater.model.trial import Trial, TrialRecord, TrialStep
-from headwater.model.value_sets import filter_set_id
-from headwater.sandbox.bigint_marks import remove_marks
+from headwater.model.trial import NewTrial, Sample, TransformTotals, Trial
+from headwater.model.value_sets import SetId, filter_set_id
 from headwater.services.ids import Clock
 from headwater.services.pipeline_checker import CheckedPipeline, PipelineChecker
+from headwater.services.samples import Samples
+from headwater.services.trial_comparison import ResultComparison
+from headwater.services.trial_results import ShownRecords, Summary
+from headwater.services.trial_runs import ChunkResult, Deadline, PipelineRun
 from headwater.services.trial_sets import TrialSets
-from headwater.transforms.base import Transform, TransformContext
+from headwater.stores.protocols.configurations import FlowStore
+from headwater.stores.protocols.deployments import DeploymentStore
+from headwater.transforms.base import TransformContext
 from headwater.transforms.transform_type import TransformType
 
 TIME_LIMIT_S = 10.0
-"""The time limit of all samples together. An endless loop in a script takes a second or two per sample."""
-MAX_RESPONSE_BYTES = 8 << 20
-_OVERHEAD_BYTES = 100
-"""The bytes that are added to the size of each output or log line."""
+"""The time limit of up to SINGLE_RECORDS records. An endless loop in a script takes a second or two per record."""
+LONG_TIME_LIMIT_S = 50.0
+"""The time limit of more records."""
+SINGLE_RECORDS = 200
+"""Up to so many records are processed one by one, so that the log lines of each record are known."""
+MAX_CHUNK_OUTPUT_BYTES = 16_000_000
+"""The size of the outputs of some records that are processed together, after which no more of them run."""
+_FIRST_CHUNK_RECORDS, _MAX_CHUNK_RECORDS = 8, 512
+_CHUNK_S = 0.25
+"""How long the processing of a chunk should take at most."""
 _TOPIC = "samples"
+_CONFIG_ID = re.compile(r"[0-9a-z]{26}", re.ASCII)
 
 OpenContext = Callable[[str], AbstractContextManager[TransformContext]]
-"""Opens the context in which the transforms of an owner are built: a sandbox, and the owner's datasets."""
+"""Opens the context in which the transforms of an owner are built: a sandbox, and the owner's sets and datasets."""
+GetRevision = Callable[[str, str, int], Flow]
 
 
-class _LimitReached(Exception):
-    """A limit of time, size or nesting is reached; the message says which."""
+@dataclass(frozen=True, slots=True)
+class TrialStores:
+    """The stores of the configurations that trials compare with.
+
+    Attributes:
+        get_revision: Returns a configuration of an owner as it was at a revision, or raises NotFound.
+    """
+
+    flows: FlowStore
+    deployments: DeploymentStore
+    get_revision: GetRevision
 
 
-@dataclass(slots=True)
-class _Budget:
-    """The time and the bytes of the response that the samples may use."""
+def revisions_in_use(flows: FlowStore, deployments: DeploymentStore) -> GetRevision:
+    """Return a function that finds the newest and the deployed revisions."""
 
-    clock: Callable[[], float]
-    end_s: float
-    remaining_bytes: int = MAX_RESPONSE_BYTES
+    def get(owner: str, config_id: str, number: int) -> Flow:
+        flow = flows.get(owner, config_id)
+        deployment = deployments.active(config_id)
+        revision = deployment.revision(number) if deployment else None
+        if number == flow.revision:
+            return flow
+        if revision is None:
+            raise NotFound(f"Revision {number} is neither the newest revision nor one that is deployed.")
+        return replace(flow, pipeline_config=revision.config, revision=number)
 
-    def check_time(self) -> None:
-        if self.clock() >= self.end_s:
-            raise _LimitReached(f"the records took more than {TIME_LIMIT_S:.0f} s in all")
-
-    def spend(self, texts: Sequence[bytes | str]) -> None:
-        self.remaining_bytes -= sum(map(len, texts)) + _OVERHEAD_BYTES * len(texts)
-        if self.remaining_bytes < 0:
-            raise _LimitReached(f"the response would be larger than {MAX_RESPONSE_BYTES >> 20} MiB")
+    return get
 
 
 class Trials:
@@ -61,124 +82,297 @@ class Trials:
 
     Args:
         transform_types: The code of each type of transforms, by the name of the type.
-        now: Returns the timestamp of sample records.
+        now: Returns the timestamp of the records of a request.
         clock: Returns monotonic seconds.
     """
 
     def __init__(
         self,
         *,
+        stores: TrialStores,
+        samples: Samples,
         checker: PipelineChecker,
         transform_types: Mapping[str, TransformType],
         open_context: OpenContext,
         now: Clock,
         clock: Callable[[], float],
     ) -> None:
+        self._stores = stores
+        self._samples = samples
         self._checker = checker
         self._transform_types = transform_types
         self._open_context = open_context
         self._now = now
         self._clock = clock
 
-    def run(self, owner: str, sent: NewPipelineConfig, samples: Sequence[bytes]) -> Trial:
-        """Check a pipeline as create does, and pass each sample through its transforms.
+    def run(self, owner: str, sent: NewTrial, values: Sequence[bytes]) -> Trial:
+        """Check a pipeline, and pass the records of a sample through its transforms.
 
-        A filter tests against its `set_values`; `flow.contains` uses the owner's datasets. The call blocks while the
-        sandbox works, for TIME_LIMIT_S and the time of one sample at most. Raises InvalidInput, SandboxFailed,
-        RedisUnavailable.
+        With the id of a stored configuration, the pipeline is checked as PUT does, and the filters that this
+        configuration has are tested against their live values. Other filters are tested against their `set_values`.
+        `flow.contains` uses the owner's datasets. The call blocks for the time limit, and some seconds to read the
+        sample and to start the sandbox.
+
+        Raises InvalidInput, NotFound, Conflict, StoredDataUnreadable, SandboxFailed, RedisUnavailable,
+        DatabaseUnavailable and BrokerUnavailable.
 
         Args:
-            samples: The sample records as JSON texts.
+            owner: The owner of the configurations.
+            sent: The request.
+            values: The records of the request as JSON texts.
         """
-        checked = self._checker.with_compile_cache().check_new(sent)
-        if not samples:
-            return Trial(checked.warnings, [])
-        with self._open_context(owner) as context:
-            configs = checked.config.transforms
-            transforms = list(zip(configs, self._build(checked, context), strict=True))
-            budget = _Budget(self._clock, self._clock() + TIME_LIMIT_S)
-            records = [
-                self._run_sample(transforms, _batch_of(sample, i, self._now), budget)
-                for i, sample in enumerate(samples)
-            ]
-        return Trial(checked.warnings, records)
+        _require_consistent(sent, values)
+        stored = self._stored(owner, sent)
+        before = self._compared_config(sent, stored)
+        checked = self._check(sent, stored)
+        if sent.sample is None:
+            sample = Sample(_TOPIC, self._sent_records(values))
+        else:
+            sample = self._samples.read(checked.config.source, sent.sample)
+        warnings = [*checked.warnings, *_unknown_id_warnings(sent, stored)]
+        trial = Trial(warnings, sample, None if sent.detail == "summary" else [])
+        if not sample.records:
+            return replace(trial, comparison=ResultComparison().result() if before else None)
+        config_id = stored.id if stored else ""
+        new_filters = _new_filters(config_id, checked, stored)
+        single = len(sample.records) <= SINGLE_RECORDS
+        deadline = Deadline(self._clock, TIME_LIMIT_S if single else LONG_TIME_LIMIT_S)
+        with ExitStack() as stack:
+            open_run = partial(self._open_run, owner, config_id, deadline)
+            after_run = stack.enter_context(open_run(checked.config.transforms, new_filters))
+            before_run = stack.enter_context(open_run(before.transforms, {})) if before else None
+            return _TrialRun(trial, checked.config, after_run, before_run, self._clock, single=single).run()
 
-    def _build(self, checked: CheckedPipeline, context: TransformContext) -> list[Transform]:
-        values = {filter_set_id(context.config_id, uid): values for uid, values in checked.initial_values.items()}
-        trial_context = replace(context, sets=TrialSets(values, context.sets))
-        return build_transforms(checked.config.transforms, self._transform_types, trial_context)
+    def _stored(self, owner: str, sent: NewTrial) -> Flow | None:
+        """Return the configuration whose id the request has.
 
-    def _run_sample(
-        self, transforms: Sequence[tuple[TransformConfig, Transform]], batch: RecordBatch, budget: _Budget
-    ) -> TrialRecord:
-        steps: list[TrialStep] = []
+        Returns None when the id is unknown and not needed.
+
+        Raises NotFound when the request needs the configuration.
+        """
         try:
-            for config, transform in transforms:
-                if not batch:
-                    break
-                budget.check_time()
-                outcome = transform.start(batch).result()
-                outputs = _to_json(outcome.output)
-                budget.spend([*outputs, *outcome.logs])
-                dropped = len(batch) - _count_kept(config, batch, outcome.output) - len(outcome.failures)
-                steps.append(TrialStep(config.type, len(batch), dropped, outputs, outcome.failures, outcome.logs))
-                batch = outcome.output
-            outputs = _to_json(batch)
-            budget.spend(outputs)
-        except _LimitReached as limit:
-            return TrialRecord("unfinished", [], steps, str(limit))
-        if outputs:
-            return TrialRecord("sent", outputs, steps)
-        return TrialRecord("error" if any(step.failures for step in steps) else "dropped", [], steps)
+            if not isinstance(sent.id, str) or not _CONFIG_ID.fullmatch(sent.id):
+                raise NotFound("There is no configuration with this id.")
+            return self._stores.flows.get(owner, sent.id)
+        except NotFound:
+            if sent.against is not None:
+                raise
+            return None
+
+    def _compared_config(self, sent: NewTrial, stored: Flow | None) -> PipelineConfig | None:
+        """Return the pipeline to compare with; None when there is none."""
+        if stored is None or sent.against is None:
+            return None
+        if sent.against == "deployed":
+            return self._deployed_config(stored.id)
+        revision = self._stores.get_revision(stored.owner, stored.id, sent.against)
+        if revision.pipeline_config.unreadable_reason:
+            raise StoredDataUnreadable(revision.pipeline_config.unreadable_reason)
+        return revision.pipeline_config
+
+    def _deployed_config(self, config_id: str) -> PipelineConfig:
+        deployment = self._stores.deployments.active(config_id)
+        if deployment is None:
+            raise Conflict(
+                "This configuration is a draft: no revision of it is deployed. Name a revision of it in `against`, or "
+                "deploy it with POST …/deploy."
+            )
+        if deployment.unreadable_reason:
+            raise StoredDataUnreadable(deployment.unreadable_reason)
+        return deployment.effective_revision.config
+
+    def _check(self, sent: NewTrial, stored: Flow | None) -> CheckedPipeline:
+        checker = self._checker.with_compile_cache()
+        if stored is None:
+            return checker.check_new(sent.pipeline_config)
+        return checker.check_replacement(sent.pipeline_config, stored.pipeline_config)
+
+    def _sent_records(self, values: Sequence[bytes]) -> list[ReadRecord]:
+        time_ms = int(self._now().timestamp() * 1000)
+        return [ReadRecord(0, offset, time_ms, None, value) for offset, value in enumerate(values)]
+
+    @contextmanager
+    def _open_run(
+        self,
+        owner: str,
+        config_id: str,
+        deadline: Deadline,
+        configs: Sequence[TransformConfig],
+        new_filters: Mapping[SetId, Sequence[str]],
+    ) -> Iterator[PipelineRun]:
+        """Build the transforms of a pipeline in a sandbox of its own.
+
+        So a crash of one pipeline's script, and its variables, never change the results of another one.
+        """
+        with self._open_context(owner) as context:
+            trial_context = replace(
+                context,
+                config_id=config_id,
+                sets=TrialSets(new_filters, context.sets),
+                max_output_bytes=MAX_CHUNK_OUTPUT_BYTES,
+            )
+            transforms = build_transforms(configs, self._transform_types, trial_context)
+            yield PipelineRun(configs, transforms, deadline)
 
 
-def _batch_of(sample: bytes, offset: int, now: Clock) -> RecordBatch:
+class _TrialRun:
+    """Passes the records of a sample through one or two pipelines, and collects the results.
+
+    Args:
+        trial: The trial without its results.
+        config: The pipeline of the request.
+        after: Runs this pipeline.
+        before: Runs the pipeline to compare with; None when there is none.
+        clock: Returns monotonic seconds.
+        single: Whether the records are processed one by one. Then the records after the time limit are shown as
+            unfinished.
+    """
+
+    def __init__(
+        self,
+        trial: Trial,
+        config: PipelineConfig,
+        after: PipelineRun,
+        before: PipelineRun | None,
+        clock: Callable[[], float],
+        *,
+        single: bool,
+    ) -> None:
+        self._trial = trial
+        self._after = after
+        self._before = before
+        self._clock = clock
+        self._single = single
+        self._shown = ShownRecords(show_all=not trial.sample.is_from_stream)
+        self._summary = Summary([TransformTotals(each.uid, each.type) for each in config.transforms])
+        self._comparison = ResultComparison()
+        self._done = 0
+        self._stop_reason = ""
+
+    def run(self) -> Trial:
+        """Process the records, and return the trial with the results."""
+        records = self._trial.sample.records
+        sizer = _ChunkSizer(1 if self._single else _MAX_CHUNK_RECORDS)
+        start = 0
+        while start < len(records) and (self._single or not self._stop_reason):
+            chunk = records[start : start + sizer.limit]
+            began_s = self._clock()
+            if self._run_chunk(start, chunk):
+                start += len(chunk)
+                sizer.update(len(chunk), self._clock() - began_s)
+            else:
+                sizer.split(len(chunk))
+        return replace(
+            self._trial,
+            records=None if self._trial.records is None else self._shown.records,
+            done=self._done,
+            stop_reason=self._stop_reason,
+            summary=self._summary.result(),
+            comparison=self._comparison.result() if self._before else None,
+        )
+
+    def _run_chunk(self, start: int, chunk: Sequence[ReadRecord]) -> bool:
+        """Process some records. Returns False when they must be processed in smaller chunks."""
+        batch = _batch_of(self._trial.sample.topic, chunk)
+        after = self._after.run(batch, self._trace_bytes)
+        before = self._before.run(batch, 0) if self._before and not (after.must_split or after.limit) else None
+        if after.must_split or (before and before.must_split):
+            if len(chunk) > 1:
+                return False
+            _mark_too_large(after)
+        stopped = after.limit or (before.limit if before else "")
+        if stopped:
+            self._stop_reason = stopped
+            if not self._single:
+                return True
+        self._add(start, chunk, after, before)
+        return True
+
+    @property
+    def _trace_bytes(self) -> int:
+        return -1 if self._trial.records is None else self._shown.remaining_bytes
+
+    def _add(self, start: int, chunk: Sequence[ReadRecord], after: ChunkResult, before: ChunkResult | None) -> None:
+        self._summary.add(start, after.records, after.totals)
+        if self._trial.records is not None:
+            for record, result in zip(chunk, after.records, strict=True):
+                if not self._shown.is_full:
+                    self._shown.add(record.value if self._trial.sample.is_from_stream else None, result)
+        unfinished = after.limit or after.must_split or (before and (before.limit or before.must_split))
+        if unfinished:
+            return
+        self._done += len(chunk)
+        if before:
+            results = zip(chunk, before.records, after.records, strict=True)
+            for number, (record, old, new) in enumerate(results, start):
+                self._comparison.add(number, record.value, old, new)
+
+
+class _ChunkSizer:
+    """Adapts the number of records that are processed together.
+
+    It depends on their speed and on the size of their outputs.
+
+    Attributes:
+        limit: How many records the next chunk may have.
+    """
+
+    def __init__(self, maximum: int) -> None:
+        self._maximum = maximum
+        self.limit = min(_FIRST_CHUNK_RECORDS, maximum)
+
+    def update(self, count: int, took_s: float) -> None:
+        """Adapt the limit after a chunk."""
+        if took_s > _CHUNK_S:
+            self.limit = max(1, int(count * _CHUNK_S / took_s))
+        else:
+            self.limit = min(self._maximum, 2 * self.limit)
+
+    def split(self, count: int) -> None:
+        """Reduce the limit after a chunk whose outputs were too large."""
+        self.limit = max(1, count // 8)
+
+
+def _mark_too_large(result: ChunkResult) -> None:
+    reason = f"the outputs of the record are larger than {MAX_CHUNK_OUTPUT_BYTES // 1_000_000} MB together"
+    for record in result.records:
+        record.outputs.clear()
+        record.unfinished_reason = reason
+
+
+def _require_consistent(sent: NewTrial, values: Sequence[bytes]) -> None:
+    """Raise InvalidInput when members of the request contradict each other."""
+    faults = []
+    if sent.sample is not None and values:
+        faults.append(Fault("/sample", "takes the place of `records`; send one of them"))
+    if sent.against is not None and sent.id is None:
+        faults.append(Fault("/against", "needs the `id` of the configuration to compare with in the body"))
+    if faults:
+        raise InvalidInput("The configuration was not validated.", faults)
+
+
+def _unknown_id_warnings(sent: NewTrial, stored: Flow | None) -> list[Fault]:
+    if sent.id is None or stored is not None:
+        return []
+    return [Fault("/id", "is the id of none of your configurations, so all filters have the `set_values` of the body")]
+
+
+def _new_filters(config_id: str, checked: CheckedPipeline, stored: Flow | None) -> dict[SetId, Sequence[str]]:
+    """Return the values of each filter that the stored configuration does not have."""
+    stored_uids = stored.pipeline_config.filter_uids if stored else frozenset()
+    return {
+        filter_set_id(config_id, uid): checked.initial_values.get(uid, ())
+        for uid in checked.config.filter_uids - stored_uids
+    }
+
+
+def _batch_of(topic: str, records: Sequence[ReadRecord]) -> RecordBatch:
     return RecordBatch.of(
-        _TOPIC,
-        values=[sample],
-        keys=[None],
-        timestamps=[int(now().timestamp() * 1000)],
-        partitions=[0],
-        offsets=[offset],
-        indexes=[0],
+        topic,
+        values=[record.value for record in records],
+        keys=[record.key for record in records],
+        timestamps=[-1 if record.timestamp_ms is None else record.timestamp_ms for record in records],
+        partitions=[record.partition for record in records],
+        offsets=[record.offset for record in records],
+        indexes=[0] * len(records),
     )
-
-
-def _count_kept(config: TransformConfig, batch: RecordBatch, outputs: RecordBatch) -> int:
-    """Count the records of a batch that have outputs.
-
-    The index of a script's first output is output_index(record index, 0).
-    """
-    if not config.is_script:
-        return len(outputs)
-    kept = set(outputs.indexes)
-    return sum(output_index(index, 0) in kept for index in batch.indexes)
-
-
-def _to_json(batch: RecordBatch) -> list[bytes]:
-    """Return the records of a batch as JSON.
-
-    Between two scripts, the records have marks of BigInt values (sandbox/bigint_marks.py), which are removed here.
-    """
-    return [_require_json(remove_marks(value or b"") if batch.from_script else value) for value in batch.values]
-
-
-def _reject_constant(constant: str) -> None:
-    """Reject NaN and Infinity, which `json` accepts."""
-    raise ValueError(f"{constant} is not JSON")
-
-
-def _require_json(value: bytes | None) -> bytes:
-    """Return the value, which the response contains unchanged.
-
-    Raises SandboxFailed when the value is not JSON. Only a compromised sandbox returns such a value.
-    """
-    try:
-        text = value or b""
-        # Any cheap function may parse the numbers, because they are not used.
-        json.loads(text.decode(), parse_int=len, parse_float=len, parse_constant=_reject_constant)
-    except RecursionError:
-        raise _LimitReached("a record is nested too deeply to be shown") from None
-    except ValueError as error:
-        raise SandboxFailed("The sandbox returned a record that is not JSON.") from error
-    return text

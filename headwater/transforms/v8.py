@@ -74,7 +74,14 @@ class V8Script:
     """Implements Transform: runs one script over the records."""
 
     def __init__(
-        self, uid: str, script: str, sandbox: Sandbox, lookup: DatasetLookup, *, feeds_script: bool = False
+        self,
+        uid: str,
+        script: str,
+        sandbox: Sandbox,
+        lookup: DatasetLookup,
+        *,
+        feeds_script: bool = False,
+        max_output_bytes: int | None = None,
     ) -> None:
         """Load a script, and block while it loads.
 
@@ -84,9 +91,11 @@ class V8Script:
             sandbox: The sandbox of the worker.
             lookup: Answers the script's calls of `flow.contains`.
             feeds_script: Whether a later transform of the pipeline is a script.
+            max_output_bytes: See TransformContext.
         """
         self._uid = uid
         self._feeds_script = feeds_script
+        self._max_output_bytes = max_output_bytes
         self._sandbox = sandbox
         self._number = sandbox.add(script, lookup)
 
@@ -95,7 +104,9 @@ class V8Script:
         return self._uid
 
     def start(self, batch: RecordBatch) -> PendingBatch:
-        script_batch = self._sandbox.submit(self._number, batch, feeds_script=self._feeds_script)
+        script_batch = self._sandbox.submit(
+            self._number, batch, feeds_script=self._feeds_script, max_output_bytes=self._max_output_bytes
+        )
         return _PendingScriptBatch(self._uid, self._sandbox, script_batch)
 
     def close(self) -> None:
@@ -165,7 +176,14 @@ def build(config: V8Transform, context: TransformContext) -> V8Script:
     if context.sandbox is None:
         raise SandboxFailed("TransformContext.sandbox is None, but the pipeline has a v8 transform.")
     lookup = DatasetLookup(context.owner, context.names, context.sets)
-    return V8Script(config.uid, config.runnable_script, context.sandbox, lookup, feeds_script=context.feeds_script)
+    return V8Script(
+        config.uid,
+        config.runnable_script,
+        context.sandbox,
+        lookup,
+        feeds_script=context.feeds_script,
+        max_output_bytes=context.max_output_bytes,
+    )
 
 
 def compile_script(config: V8Transform, context: CompileContext) -> Compiled:

@@ -9,16 +9,17 @@ from typing import Any
 import pytest
 
 from headwater.model.binding import Bindings
-from headwater.model.flow import NewPipelineConfig
 from headwater.model.transforms.v8 import CheckedScript
-from headwater.model.trial import TrialRecord
-from headwater.sandbox.validation.validate import short_lived_sandbox
+from headwater.model.trial import NewTrial, TrialRecord
+from headwater.sandbox import trial_sandbox
 from headwater.services.ids import new_id
 from headwater.services.pipeline_checker import PipelineChecker
-from headwater.services.trials import Trials
+from headwater.services.samples import Samples
+from headwater.services.trials import Trials, TrialStores, revisions_in_use
 from headwater.transforms import TRANSFORMS
 from headwater.transforms.base import TransformContext
 from tests.support.memory.sets import MemoryDatasetNames, MemorySetStore
+from tests.support.sql import fresh_database
 
 BIG = b'{"a":12345678901234567890}'
 PARTS = b'{"instructions":[%b]}' % b",".join(b'{"program_id":"P%d"}' % n for n in range(11))
@@ -27,8 +28,8 @@ WIDE = b"{%b}" % b",".join(b'"k%d":%d' % (n, n) for n in range(30))
 
 @contextmanager
 def resources(_owner: str) -> Iterator[TransformContext]:
-    with short_lived_sandbox() as sandbox:
-        yield TransformContext("", "ann", MemorySetStore(), MemoryDatasetNames(), sandbox=sandbox)
+    with trial_sandbox() as sandbox:
+        yield TransformContext("", "ann", MemorySetStore(), MemoryDatasetNames(), sandbox)
 
 
 def tried(transforms: list[dict[str, Any]], *samples: bytes) -> list[TrialRecord]:
@@ -38,19 +39,27 @@ def tried(transforms: list[dict[str, Any]], *samples: bytes) -> list[TrialRecord
         transform_types=TRANSFORMS,
         new_id=new_id,
     )
+    database = fresh_database()
     trials = Trials(
+        stores=TrialStores(
+            database.flows, database.deployments, revisions_in_use(database.flows, database.deployments)
+        ),
+        samples=Samples(Bindings(), {}, monotonic),
         checker=checker,
         transform_types=TRANSFORMS,
         open_context=resources,
         now=lambda: datetime(2026, 1, 2, tzinfo=UTC),
         clock=monotonic,
     )
-    sent = {
+    config = {
         "source": {"chain": "base", "entity": "log"},
         "transforms": transforms,
         "sinks": [{"type": "kafka", "name": "out"}],
     }
-    return trials.run("ann", NewPipelineConfig.model_validate(sent), samples).records
+    sent = NewTrial.model_validate({"name": "trial", "pipeline_config": config})
+    records = trials.run("ann", sent, samples).records
+    assert records is not None
+    return records
 
 
 def script(body: str, argument: str = "r") -> dict[str, Any]:

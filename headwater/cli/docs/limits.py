@@ -24,7 +24,7 @@ from headwater.model.transforms.redis_set_filter import MAX_EXPRESSION_CHARS
 from headwater.model.transforms.v8 import MAX_SCRIPT_BYTES
 from headwater.recipes.pools import MAX_POOLS
 from headwater.sandbox import deno_command, results, script_batch
-from headwater.services import dead_letters, keys, prices, records, tail, tails, trials
+from headwater.services import dead_letters, keys, prices, records, tail, tails, trial_results, trials
 from headwater.stores.protocols.deployments import MAX_LOG_LINES
 from headwater.transforms.bloblang.json_values import WORK_BUDGET_BYTES
 from headwater.transforms.bloblang.parser import MAX_NESTING
@@ -104,9 +104,13 @@ def _groups() -> Iterator[tuple[str, list[tuple[str, str]]]]:
     yield (
         "Trials (`POST …/validate`)",
         [
-            ("records", f"{trial.MAX_SAMPLES}"),
-            ("bytes of all records", _bytes(trial.MAX_SAMPLE_BYTES)),
-            ("bytes of the outputs that are shown", _bytes(trials.MAX_RESPONSE_BYTES)),
+            ("`records`", f"{trial.MAX_SAMPLES}"),
+            ("bytes of all `records`", _bytes(trial.MAX_SAMPLE_BYTES)),
+            ("records of a `sample`", f"1 to {trial.MAX_STREAM_SAMPLES:,}"),
+            ("bytes of all records of a `sample`", f"{trial.MAX_STREAM_SAMPLE_BYTES:,}"),
+            ("bytes of the outputs that are shown", _bytes(trial_results.MAX_RESPONSE_BYTES)),
+            ("time of up to 200 records", f"{trials.TIME_LIMIT_S:.0f} s"),
+            ("time of more records", f"{trials.LONG_TIME_LIMIT_S:.0f} s"),
         ],
     )
     yield (

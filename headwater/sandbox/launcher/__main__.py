@@ -1,7 +1,7 @@
 """Applies the restrictions in order, and then executes Deno.
 
-Arguments: the descriptor of the launch socket, the data limit in bytes, "jit" or "jitless", "read-own-maps" or
-"no-own-maps" (whether the process may read /proc/self/maps), and the command line of Deno.
+Arguments: the descriptor of the launch socket, the data limit in bytes, the niceness, "jit" or "jitless",
+"read-own-maps" or "no-own-maps" (whether the process may read /proc/self/maps), and the command line of Deno.
 
 On an error the launcher sends one message over the launch socket that starts with "E". Otherwise it sends "L" with the
 file descriptor of the seccomp listener.
@@ -30,12 +30,13 @@ _ENVIRONMENT = {
 
 def main() -> None:
     """Restrict this process, and execute Deno in it."""
-    descriptor, data_bytes, jit, own_maps, *argv = sys.argv[1:]
+    descriptor, data_bytes, niceness, jit, own_maps, *argv = sys.argv[1:]
     launch_socket = socket.socket(fileno=int(descriptor))
     launch_socket.set_inheritable(False)
     step = "resource limits"
     try:
         _limit(int(data_bytes))
+        os.nice(int(niceness))
         step = "Landlock"
         landlock.restrict(Path(argv[0]), own_maps=own_maps == "read-own-maps")
         step = "seccomp"

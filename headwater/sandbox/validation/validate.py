@@ -13,6 +13,8 @@ from headwater.sandbox.validation import example_run, lint, loader
 
 MAX_CONCURRENT_VALIDATIONS = 4
 """The most validations at once; each needs a process of about 60 MB."""
+TRIAL_NICENESS = 10
+"""The niceness of the child of a trial, which may run for most of a minute beside the API."""
 _EXAMPLE_TIME_MS = 1_767_323_045_678
 """The timestamp of the example record."""
 _slots = threading.BoundedSemaphore(MAX_CONCURRENT_VALIDATIONS)
@@ -29,6 +31,14 @@ def short_lived_sandbox(*, jit: bool = False, for_validation: bool = False) -> I
     """
     with _slots, Sandbox(command=deno_command(jit=jit, for_validation=for_validation), spare=False) as sandbox:
         yield sandbox
+
+
+def trial_sandbox(*, jit: bool = False) -> Sandbox:
+    """Return a sandbox whose child has a low CPU priority.
+
+    The caller closes it, and limits how many are open.
+    """
+    return Sandbox(command=deno_command(jit=jit, niceness=TRIAL_NICENESS), spare=False)
 
 
 def validate_script(script: str, example: str, *, jit: bool = False) -> CheckedScript:

@@ -7,7 +7,7 @@ import pytest
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from headwater.model.transforms.v8 import V8Transform
-from headwater.sandbox import short_lived_sandbox, validate_script
+from headwater.sandbox import trial_sandbox, validate_script
 from tests.unit.api.installation import FLOW, Installation, User, flow_body
 
 POINTER = "/pipeline_config/transforms/0/script"
@@ -23,7 +23,7 @@ def portal() -> Iterator[BlockingPortal]:
 
 @pytest.fixture
 def headwater(portal: BlockingPortal) -> Iterator[Installation]:
-    with Installation(portal, validate=validate_script, open_sandbox=short_lived_sandbox).serving() as headwater:
+    with Installation(portal, validate=validate_script, open_sandbox=trial_sandbox).serving() as headwater:
         yield headwater
 
 

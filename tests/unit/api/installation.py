@@ -42,8 +42,9 @@ from headwater.services.quotas import QuotaEnforcingSets, QuotaStores
 from headwater.services.readable_topics import ReadableTopics
 from headwater.services.records import Records
 from headwater.services.redrives import Redrives
+from headwater.services.samples import Samples
 from headwater.services.tails import TailLimits, Tails
-from headwater.services.trials import Trials
+from headwater.services.trials import Trials, TrialStores, revisions_in_use
 from headwater.stores.protocols.deployments import DeploymentStore
 from headwater.stores.protocols.sets import SetLookup
 from headwater.stores.sql.database import Database
@@ -344,6 +345,8 @@ class Installation:
                 new_id,
             ),
             trials=Trials(
+                stores=TrialStores(flows, self.controller, revisions_in_use(flows, self.controller)),
+                samples=Samples(self.bindings, {None: self.history}, self.clock.monotonic),
                 checker=checker,
                 transform_types=TRANSFORMS if self.open_sandbox else TRANSFORMS | {"v8": TransformType(Script)},
                 open_context=lambda owner: self._open_context(owner, sets),

@@ -88,7 +88,7 @@ class TestDescription:
         for _, path, operation in operations(schema):
             errors = {status: r for status, r in operation["responses"].items() if int(status) >= 400}
             assert not path.startswith("/api/") or {"401", "403", "503"} <= set(errors), path
-            assert ("404" in errors) == ("{" in path or path.endswith(("/entries", "/tail"))), path
+            assert ("404" in errors) == ("{" in path or path.endswith(("/entries", "/tail", "/validate"))), path
             assert ("requestBody" in operation) <= ({"400", "413", "415", "422"} <= set(errors)), path
             for response in errors.values():
                 assert list(response["content"]) == ["application/problem+json"], path

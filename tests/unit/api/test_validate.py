@@ -7,7 +7,10 @@ import json
 from typing import Any
 
 import pytest
+from anyio.from_thread import start_blocking_portal
 
+from headwater.model.access import PubSubAccess
+from headwater.model.binding import Bindings, PubSubTopic
 from headwater.model.trial import MAX_SAMPLES
 from tests.unit.api.installation import FLOW, TOKEN, Installation, User, flow_body
 
@@ -148,3 +151,213 @@ class TestRecords:
         records = tried(alice, [V8] * 20, json.dumps([{"a": "x" * 500_000, "b": TOKEN}]))
         assert (records[0]["outcome"], len(records[0]["steps"])) == ("unfinished", 16)
         assert "8 MiB" in records[0]["reason"]
+
+
+TRANSFERS = "stream.base.erc20_token_transfer"
+
+
+def stream(headwater: Installation, *values: str, topic: str = TRANSFERS) -> None:
+    """Append records to a stream."""
+    headwater.history.create(topic, 2)
+    for n, value in enumerate(values):
+        headwater.history.append(topic, 0, 1_767_323_045_678 + n, value.encode(), key=b"key")
+
+
+def validate(user: User, body: dict[str, Any]) -> dict[str, Any]:
+    response = user.post(VALIDATE, body)
+    assert response.status_code == 200, response.text
+    answer: dict[str, Any] = response.json()
+    return answer
+
+
+class TestSample:
+    def test_records_of_the_stream_are_shown_with_their_positions(self, headwater: Installation, alice: User) -> None:
+        stream(headwater, '{"a":"x","n":12345678901234567890}', '{"a":"y"}', "no JSON")
+        answer = validate(alice, flow_body(transforms=[FILTER]) | {"sample": {"last": 10}})
+        sent, dropped, failed = answer["records"]
+        assert sent["input"] == {
+            "record": {"a": "x", "n": 12345678901234567890},
+            "partition": 0,
+            "offset": 0,
+            "timestamp": "2026-01-02T03:04:05.678Z",
+            "key": "key",
+        }
+        assert [sent["outcome"], dropped["outcome"], failed["outcome"]] == ["sent", "dropped", "error"]
+        assert failed["input"]["record_base64"] == "bm8gSlNPTg=="
+        reason = "the stream has no more records"
+        assert answer["sample"] == {"requested": 10, "read": 3, "done": 3, "shown": 3, "reason": reason}
+        assert [answer["summary"][name] for name in ("sent", "dropped", "error", "unfinished")] == [1, 1, 1, 0]
+        [totals] = answer["summary"]["transforms"]
+        assert (totals["received"], totals["sent"], totals["dropped"], totals["errors"]) == (3, 1, 1, 1)
+        [group] = answer["summary"]["errors"]
+        assert (group["error"], group["count"], group["first"]) == ("InvalidJSON", 1, "0/2")
+        assert group["transform_uid"] == totals["uid"]
+
+    def test_summary(self, headwater: Installation, alice: User) -> None:
+        stream(headwater, *['{"a":"x"}'] * 500)
+        answer = validate(alice, flow_body(transforms=[FILTER]) | {"sample": {"last": 400}, "detail": "summary"})
+        assert "records" not in answer
+        assert (answer["sample"]["done"], answer["sample"]["shown"], answer["summary"]["sent"]) == (400, 0, 400)
+
+    def test_without_transforms_records_are_not_looked_at(self, headwater: Installation, alice: User) -> None:
+        stream(headwater, "no JSON", "[1]")
+        first, second = validate(alice, flow_body(transforms=[]) | {"sample": {"last": 2}})["records"]
+        assert (first["outcome"], first["outputs"]) == ("sent", [{"record_base64": "bm8gSlNPTg=="}])
+        assert second["outputs"] == [[1]]
+
+    def test_zerolag(self, headwater: Installation, alice: User) -> None:
+        stream(headwater, '{"a":"x"}', topic="fast.base.log")
+        source = {"chain": "base", "entity": "log", "is_zerolag": True}
+        answer = validate(alice, flow_body(source=source, transforms=[FILTER]) | {"sample": {"last": 2}})
+        assert answer["summary"]["sent"] == 1
+
+    @pytest.mark.parametrize(
+        ("sample", "pointer"),
+        [
+            ({}, "/sample"),
+            ({"last": 1, "positions": ["0/1"]}, "/sample"),
+            ({"count": 1}, "/sample"),
+            ({"from": "2026-01-02T03:04:05Z"}, "/sample"),
+            ({"from": "yesterday", "count": 1}, "/sample/from"),
+            ({"last": 0}, "/sample/last"),
+            ({"last": 10_001}, "/sample/last"),
+            ({"last": True}, "/sample/last"),
+            ({"positions": []}, "/sample/positions"),
+            ({"positions": ["0-1"]}, "/sample/positions/0"),
+            ({"positions": ["0/99999999999999999999"]}, "/sample/positions/0"),
+            ({"newest": 1}, "/sample/newest"),
+        ],
+    )
+    def test_invalid(self, alice: User, sample: dict[str, Any], pointer: str) -> None:
+        assert list(alice.faults(alice.post(VALIDATE, flow_body() | {"sample": sample}))) == [pointer]
+
+    def test_sample_beside_records(self, alice: User) -> None:
+        body = flow_body() | {"sample": {"last": 1}, "records": [{}]}
+        assert list(alice.faults(alice.post(VALIDATE, body))) == ["/sample"]
+
+    def test_kafka_is_away(self, headwater: Installation, alice: User) -> None:
+        headwater.history.away = True
+        response = alice.post(VALIDATE, flow_body() | {"sample": {"last": 1}})
+        assert response.status_code == 503
+
+    def test_a_stream_of_pubsub(self) -> None:
+        access = PubSubAccess(project="a-project")
+        bindings = Bindings({"base.log": PubSubTopic("projects/a-project/topics/log", access)})
+        with start_blocking_portal() as portal, Installation(portal, bindings=bindings).serving() as headwater:
+            alice = headwater.user("alice")
+            body = flow_body(source={"chain": "base", "entity": "log"}) | {"sample": {"last": 1}}
+            faults = alice.faults(alice.post(VALIDATE, body))
+        assert list(faults) == ["/sample"]
+        assert "Pub/Sub" in faults["/sample"]
+
+
+class TestLiveValues:
+    def test_filters_of_the_stored_configuration_have_their_live_values(
+        self, headwater: Installation, alice: User
+    ) -> None:
+        created = alice.create(transforms=[FILTER | {"set_values": ["old"]}])
+        [filter_] = created["pipeline_config"]["transforms"]
+        values = f"{FLOW}/{created['id']}/transforms/{filter_['uid']}/filter-values"
+        assert alice.put(values, {"values": ["live"]}).status_code == 200
+        second = FILTER | {"filter_expr": "root = this.b", "set_values": ["new"]}
+        records = [{"a": "live", "b": "new"}, {"a": "old", "b": "new"}, {"a": "live", "b": "x"}]
+        body = flow_body(transforms=[FILTER, second]) | {"id": created["id"], "records": records}
+        answer = validate(alice, body)
+        assert [record["outcome"] for record in answer["records"]] == ["sent", "dropped", "dropped"]
+        assert [warning["pointer"] for warning in answer["warnings"]] == ["/pipeline_config/transforms/0/set_values"]
+        assert alice.get(f"{FLOW}/{created['id']}").json()["revision"] == 1
+
+    def test_what_get_returns_can_be_validated(self, alice: User) -> None:
+        created = alice.create(transforms=[FILTER, V8])
+        got = alice.get(f"{FLOW}/{created['id']}").json()
+        answer = validate(alice, got | {"records": [{"a": "x"}]})
+        assert (answer["warnings"], answer["records"][0]["outcome"]) == ([], "sent")
+
+    def test_an_unknown_id_is_ignored_with_a_warning(self, headwater: Installation, alice: User) -> None:
+        other = headwater.user("bob").create(transforms=[FILTER])
+        for unknown in (other["id"], "0" * 26, "\0", 7):
+            answer = validate(alice, flow_body(transforms=[FILTER]) | {"id": unknown, "records": [{"a": "x"}]})
+            assert answer["records"][0]["outcome"] == "sent"
+            assert [warning["pointer"] for warning in answer["warnings"]] == ["/id"]
+
+    def test_live_values_need_the_scope_to_read_them(self, headwater: Installation, alice: User) -> None:
+        created = alice.create(transforms=[FILTER])
+        writer = headwater.user("alice", ["flow:write"])
+        assert validate(writer, flow_body(transforms=[FILTER]) | {"records": [{"a": "x"}]})["summary"]["sent"] == 1
+        for members in ({"id": created["id"]}, {"sample": {"last": 1}}):
+            response = writer.post(VALIDATE, flow_body(transforms=[FILTER]) | members)
+            assert "flow:read" in writer.problem(response, 403, "forbidden")["detail"]
+
+
+class TestAgainst:
+    def test_the_deployed_revision(self, headwater: Installation, alice: User) -> None:
+        stream(headwater, '{"a":"x"}', '{"a":"y"}', '{"a":"x","b":1}')
+        created = alice.create(transforms=[FILTER])
+        assert alice.post(f"{FLOW}/{created['id']}/deploy").status_code == 200
+        changed = flow_body(transforms=[*created["pipeline_config"]["transforms"], V8])
+        request = {"id": created["id"], "sample": {"last": 10}, "against": "deployed"}
+        comparison = validate(alice, changed | request)["comparison"]
+        assert [comparison[name] for name in ("same", "changed", "only_before", "only_after")] == [1, 2, 0, 0]
+        first, second = comparison["examples"]
+        assert first == {
+            "difference": "changed",
+            "record": "0/0",
+            "input": {"a": "x"},
+            "before": {"outcome": "sent", "outputs": [{"a": "x"}], "errors": []},
+            "after": {"outcome": "sent", "outputs": [{"a": "x", "seen": True}], "errors": []},
+        }
+        assert second["record"] == "0/2"
+
+    def test_a_revision_that_was_deployed(self, alice: User) -> None:
+        created = alice.create(transforms=[V8])
+        path = f"{FLOW}/{created['id']}"
+        alice.post(f"{path}/deploy")
+        alice.put(path, flow_body(transforms=[FAILS]))
+        body = flow_body(transforms=[FAILS]) | {"id": created["id"], "records": [{"a": 1}, {"a": 2}]}
+        comparison = validate(alice, body | {"against": 1})["comparison"]
+        assert (comparison["only_before"], comparison["examples"][1]["record"]) == (2, 1)
+        [error] = comparison["examples"][0]["after"]["errors"]
+        assert error["error"] == "TypeError"
+        assert validate(alice, body | {"against": 2})["comparison"]["same"] == 2
+
+    def test_a_filter_that_is_removed_has_its_live_values(self, headwater: Installation, alice: User) -> None:
+        created = alice.create(transforms=[FILTER])
+        alice.post(f"{FLOW}/{created['id']}/deploy")
+        alice.put(f"{FLOW}/{created['id']}", flow_body(transforms=[]))
+        body = flow_body(transforms=[]) | {"id": created["id"], "records": [{"a": "x"}, {"a": "y"}]}
+        comparison = validate(alice, body | {"against": "deployed"})["comparison"]
+        assert (comparison["same"], comparison["only_after"]) == (1, 1)
+
+    def test_without_records_nothing_is_compared(self, alice: User) -> None:
+        created = alice.create(transforms=[FILTER])
+        answer = validate(alice, flow_body(transforms=[]) | {"id": created["id"], "against": 1})
+        assert answer["comparison"] == {"same": 0, "changed": 0, "only_before": 0, "only_after": 0, "examples": []}
+
+    @pytest.mark.parametrize("against", ["deployed", 1])
+    def test_without_id(self, alice: User, against: str | int) -> None:
+        assert list(alice.faults(alice.post(VALIDATE, flow_body() | {"against": against}))) == ["/against"]
+
+    @pytest.mark.parametrize("against", ["deploy", 0, 2**31, True, 1.5, []])
+    def test_invalid(self, alice: User, against: Any) -> None:
+        faults = alice.faults(alice.post(VALIDATE, flow_body() | {"id": "0" * 26, "against": against}))
+        assert all(pointer.startswith("/against") for pointer in faults)
+
+    @pytest.mark.parametrize("id_", ["0" * 26, "unknown", "\0", 7])
+    def test_unknown_id(self, alice: User, id_: Any) -> None:
+        response = alice.post(VALIDATE, flow_body() | {"id": id_, "against": "deployed"})
+        alice.problem(response, 404, "not-found")
+
+    def test_unknown_revision(self, alice: User) -> None:
+        created = alice.create(transforms=[FILTER])
+        response = alice.post(VALIDATE, flow_body() | {"id": created["id"], "against": 2})
+        alice.problem(response, 404, "not-found")
+
+    def test_not_deployed(self, alice: User) -> None:
+        created = alice.create(transforms=[FILTER])
+        response = alice.post(VALIDATE, flow_body() | {"id": created["id"], "against": "deployed"})
+        assert "draft" in alice.problem(response, 409, "conflict")["detail"]
+
+    def test_the_configuration_of_another_owner(self, headwater: Installation, alice: User) -> None:
+        other = headwater.user("bob").create(transforms=[FILTER])
+        response = alice.post(VALIDATE, flow_body() | {"id": other["id"], "against": 1})
+        alice.problem(response, 404, "not-found")

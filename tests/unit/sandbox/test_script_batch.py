@@ -11,6 +11,7 @@ from headwater.sandbox.script_batch import (
     CPU_LIMIT_S,
     LONE_RUN_LIMITS_MS,
     MAX_SEGMENT_BYTES,
+    NOT_RUN,
     SEGMENT_LIMIT_MS,
     ChildDeath,
     Mode,
@@ -318,3 +319,25 @@ class TestDeath:
             job.apply_death(segment, STARVED, None)
             segment = take(job)
         assert not job.failures
+
+
+class TestMaxOutputBytes:
+    def test_rows_after_the_limit_do_not_run(self) -> None:
+        job = ScriptBatch(batch(lines(*({"n": n} for n in range(6)))), 0, max_output_bytes=100)
+        first = take(job)
+        job.apply_results(first, results([b'"%b"' % (b"x" * 60)] * 2), IDLE_S)
+        assert job.pending is None
+        assert [*job.outputs][:2] == [b'"%b"' % (b"x" * 60)] * 2
+        assert job.failures == dict.fromkeys(range(2, 6), NOT_RUN)
+
+    def test_slow_rows_that_would_run_again_do_not_run_either(self) -> None:
+        job = ScriptBatch(batch(lines({"n": 0}, {"n": 1})), 0, max_output_bytes=100)
+        job.apply_results(take(job), results([b'"%b"' % (b"x" * 200), b"1"], slow=[0]), IDLE_S)
+        assert job.pending is None
+        assert job.failures == {0: NOT_RUN}
+
+    def test_a_smaller_batch_runs_completely(self) -> None:
+        job = ScriptBatch(batch(lines({"n": 0}, {"n": 1})), 0, max_output_bytes=100)
+        job.apply_results(take(job), results([b"1"]), IDLE_S)
+        job.apply_results(take(job), results([b"2"]), IDLE_S)
+        assert ([*job.outputs], job.failures) == ([b"1", b"2"], {})

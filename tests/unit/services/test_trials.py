@@ -1,32 +1,79 @@
-"""Trials end within their time limit."""
+"""Trials end within their limits of time and size."""
 
 import itertools
+from collections.abc import Callable
 from contextlib import nullcontext
 from datetime import UTC, datetime
+from typing import Any
+
+import pytest
 
 from headwater.model.binding import Bindings
-from headwater.model.flow import NewPipelineConfig
-from headwater.model.transforms.v8 import CheckedScript
+from headwater.model.record import Failure, RecordBatch, TransformResult
+from headwater.model.transforms.v8 import CheckedScript, V8Transform
+from headwater.model.trial import NewTrial, Trial
+from headwater.native import BytesColumn
 from headwater.services.ids import new_id
 from headwater.services.pipeline_checker import PipelineChecker
-from headwater.services.trials import TIME_LIMIT_S, Trials
+from headwater.services.samples import Samples
+from headwater.services.trial_results import MAX_RESPONSE_BYTES
+from headwater.services.trials import LONG_TIME_LIMIT_S, TIME_LIMIT_S, Trials, TrialStores, revisions_in_use
 from headwater.transforms import TRANSFORMS
-from headwater.transforms.base import TransformContext
+from headwater.transforms.base import DeferredBatch, PendingBatch, TransformContext
+from headwater.transforms.transform_type import TransformType
 from tests.support.memory.sets import MemoryDatasetNames, MemorySetStore
+from tests.support.memory.topic_history import MemoryTopicHistory
+from tests.support.sql import fresh_database
 
+TOPIC = "stream.base.log"
 FILTER = {"type": "redis_set_filter", "filter_expr": "root = this.a", "set_values": ["x"]}
-SENT = NewPipelineConfig.model_validate(
-    {
-        "source": {"chain": "base", "entity": "log"},
-        "transforms": [FILTER, FILTER],
-        "sinks": [{"type": "kafka", "name": "out"}],
-    }
-)
+SCRIPT = {"type": "v8", "script": "function process(record) { return record; }"}
 
 
-def test_records_after_the_time_limit_are_reported() -> None:
-    seconds = itertools.count(0, 3)  # each read of the clock is 3 s later
-    context = TransformContext("", "alice", MemorySetStore(), MemoryDatasetNames())
+class GrowingScript:
+    """Replaces a v8 transform.
+
+    Each output has 1 MB, and no batch has more than `max_output_bytes` of outputs.
+    """
+
+    uid = ""
+
+    def __init__(self, _config: V8Transform, context: TransformContext) -> None:
+        self._max_output_bytes = context.max_output_bytes
+        self.batch_sizes: list[int] = []
+
+    def start(self, batch: RecordBatch) -> PendingBatch:
+        return DeferredBatch(lambda: self._result(batch))
+
+    def _result(self, batch: RecordBatch) -> TransformResult:
+        assert self._max_output_bytes is not None
+        self.batch_sizes.append(len(batch))
+        count = min(len(batch), self._max_output_bytes // 1_000_000)
+        output = batch.select([row < count for row in range(len(batch))])
+        output.values = BytesColumn.of([b'"%b"' % (b"x" * 999_998)] * count)
+        failures = [Failure(row, "NotRun", "too large", "", attempts=0) for row in range(count, len(batch))]
+        return TransformResult(output, failures)
+
+    def close(self) -> None: ...
+
+
+def stream_of(count: int, value: bytes = b'{"a":"x"}') -> MemoryTopicHistory:
+    history = MemoryTopicHistory()
+    history.create(TOPIC, 2)
+    for n in range(count):
+        history.append(TOPIC, n % 2, 1000 + n, value)
+    return history
+
+
+def run(
+    transforms: list[dict[str, Any]],
+    values: list[bytes],
+    *,
+    clock: Callable[[], float] = lambda: 0.0,
+    stream: MemoryTopicHistory | None = None,
+    **members: Any,
+) -> Trial:
+    database = fresh_database()
     checker = PipelineChecker(
         bindings=Bindings(),
         validate_script=lambda _script, _example: CheckedScript([]),
@@ -34,16 +81,97 @@ def test_records_after_the_time_limit_are_reported() -> None:
         new_id=new_id,
     )
     trials = Trials(
+        stores=TrialStores(
+            database.flows, database.deployments, revisions_in_use(database.flows, database.deployments)
+        ),
+        samples=Samples(Bindings(), {None: stream or MemoryTopicHistory()}, lambda: 0.0),
         checker=checker,
-        transform_types=TRANSFORMS,
-        open_context=lambda _: nullcontext(context),
+        transform_types=TRANSFORMS | {"v8": TransformType(GrowingScript)},
+        open_context=lambda _: nullcontext(TransformContext("", "alice", MemorySetStore(), MemoryDatasetNames())),
         now=lambda: datetime(2026, 1, 2, tzinfo=UTC),
-        clock=lambda: float(next(seconds)),
+        clock=clock,
     )
-    records = trials.run("alice", SENT, [b'{"a":"x"}'] * 3).records
-    assert [(record.outcome, len(record.steps)) for record in records] == [
-        ("sent", 2),
-        ("unfinished", 1),
-        ("unfinished", 0),
-    ]
-    assert all(f"{TIME_LIMIT_S:.0f} s" in record.unfinished_reason for record in records[1:])
+    sent = {
+        "name": "trial",
+        "pipeline_config": {
+            "source": {"chain": "base", "entity": "log"},
+            "transforms": transforms,
+            "sinks": [{"type": "kafka", "name": "out"}],
+        },
+    }
+    return trials.run("alice", NewTrial.model_validate(sent | members), values)
+
+
+def every(seconds: float) -> Callable[[], float]:
+    """Return a clock of which each read is some seconds later."""
+    reads = itertools.count(0, seconds)
+    return lambda: float(next(reads))
+
+
+class TestTimeLimit:
+    def test_records_after_the_time_limit_are_unfinished(self) -> None:
+        trial = run([FILTER, FILTER], [b'{"a":"x"}'] * 3, clock=every(2))
+        assert trial.records is not None
+        assert [record.outcome for record in trial.records] == ["sent", "unfinished", "unfinished"]
+        assert [len(record.steps) for record in trial.records] == [2, 0, 0]
+        assert all(f"{TIME_LIMIT_S:.0f} s" in record.unfinished_reason for record in trial.records[1:])
+        assert trial.done == 1
+
+    def test_many_records_have_a_longer_limit_and_the_trial_says_how_many_were_done(self) -> None:
+        trial = run([FILTER, FILTER], [], clock=every(2), stream=stream_of(300), sample={"last": 300})
+        assert f"{LONG_TIME_LIMIT_S:.0f} s" in trial.stop_reason
+        assert trial.summary is not None
+        assert 0 < trial.done < 300
+        assert trial.summary.outcomes == {"sent": trial.done}
+
+    def test_all_records_are_done_in_time(self) -> None:
+        trial = run([FILTER], [], stream=stream_of(3000), sample={"last": 2500})
+        assert (trial.done, trial.stop_reason) == (2500, "")
+
+
+class TestSizeLimit:
+    def test_large_outputs_run_in_smaller_batches(self) -> None:
+        trial = run([SCRIPT], [], stream=stream_of(300), sample={"last": 300}, detail="summary")
+        assert trial.summary is not None
+        assert (trial.done, trial.summary.outcomes) == (300, {"sent": 300})
+        assert (trial.summary.transforms[0].received, trial.summary.transforms[0].errors) == (300, 0)
+        assert trial.records is None
+
+    def test_a_large_response_shows_the_first_records_only(self) -> None:
+        trial = run([SCRIPT], [], stream=stream_of(300), sample={"last": 300})
+        assert trial.records is not None
+        assert trial.done == 300
+        *shown, last = trial.records
+        assert 0 < len(shown) < MAX_RESPONSE_BYTES // 1_000_000
+        assert all(len(record.outputs) == len(record.steps) == 1 for record in shown)
+        assert (last.outcome, last.outputs) == ("unfinished", [])
+
+    def test_the_sample_is_bounded_and_says_so(self) -> None:
+        stream = stream_of(40, b'"%b"' % (b"x" * 999_998))
+        trial = run([], [], stream=stream, sample={"last": 40})
+        assert (len(trial.sample.records), trial.done) == (16, 16)
+        assert "16 MB" in trial.sample.reason
+
+
+class TestSample:
+    def test_a_stream_without_a_topic_has_no_records(self) -> None:
+        trial = run([FILTER], [], sample={"last": 5})
+        assert (trial.sample.records, trial.records, trial.summary) == ([], [], None)
+        assert "no topic yet" in trial.sample.reason
+
+    @pytest.mark.parametrize(
+        ("sample", "offsets"),
+        [
+            ({"last": 3}, [(1, 3), (0, 4), (1, 4)]),
+            ({"from": "1970-01-01T00:00:01.007Z", "count": 2}, [(1, 3), (0, 4)]),
+            ({"positions": ["1/2", "0/0", "1/2", "7/7"]}, [(1, 2), (0, 0)]),
+        ],
+    )
+    def test_the_records_that_are_read(self, sample: dict[str, Any], offsets: list[tuple[int, int]]) -> None:
+        trial = run([FILTER], [], stream=stream_of(10), sample=sample)
+        assert [record.position for record in trial.sample.records] == offsets
+        assert trial.done == len(offsets)
+
+    def test_missing_positions_are_named(self) -> None:
+        trial = run([FILTER], [], stream=stream_of(2), sample={"positions": ["0/0", "1/9"]})
+        assert trial.sample.reason.startswith("1 records were not read (1/9)")

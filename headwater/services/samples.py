@@ -1,0 +1,173 @@
+"""Reads the records of trials from streams."""
+
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from itertools import islice
+
+from headwater.brokers.topic_history import OffsetRange, TopicHistory
+from headwater.errors import Fault, InvalidInput
+from headwater.model.access import KafkaAccess
+from headwater.model.binding import Bindings, KafkaTopic
+from headwater.model.flow import Source
+from headwater.model.read_record import Position, ReadRecord
+from headwater.model.stream import stream_name
+from headwater.model.timestamps import ceil_epoch_ms
+from headwater.model.trial import MAX_STREAM_SAMPLE_BYTES, Sample, StreamSample, parse_position
+from headwater.services.newest_first import MAX_CHUNK, MAX_CHUNK_BYTES, NewestFirst
+from headwater.services.oldest_first import OldestFirst
+from headwater.services.records import MIN_CHUNK, read_record
+from headwater.services.timed_history import TimedHistory
+
+TIMEOUT_S = 10.0
+"""After this time, no further chunk of records is read."""
+MAX_GAP = 1_000
+"""Two positions of a partition are read as one range when they are no further apart."""
+MAX_RANGE = 20_000
+"""The maximum number of offsets of a range that is read for some positions."""
+_NAMED_POSITIONS = 10
+"""The most missing positions that a reason names."""
+_MAX_MB = MAX_STREAM_SAMPLE_BYTES // 1_000_000
+
+
+class Samples:
+    """Reads samples of streams. Thread-safe.
+
+    Args:
+        bindings: Where this installation reads each stream.
+        histories: The history of the topics of each Kafka cluster; None is the installation's own cluster.
+        clock: Returns monotonic seconds.
+    """
+
+    def __init__(
+        self,
+        bindings: Bindings,
+        histories: Mapping[KafkaAccess | None, TopicHistory],
+        clock: Callable[[], float],
+    ) -> None:
+        self._bindings = bindings
+        self._histories = histories
+        self._clock = clock
+
+    def read(self, source: Source, wanted: StreamSample) -> Sample:
+        """Read a sample of a stream, of MAX_STREAM_SAMPLE_BYTES at most.
+
+        Blocks for some seconds. Raises InvalidInput when the stream is read from Google Pub/Sub, and BrokerUnavailable.
+        """
+        binding = self._bindings.find(source.chain, source.entity, zerolag=source.is_zerolag)
+        if not isinstance(binding, KafkaTopic):
+            name = stream_name(source.chain, source.entity, zerolag=source.is_zerolag)
+            detail = (
+                f"can't be read: {name} is bound to Google Pub/Sub, which shows a message only to the subscriber that "
+                "takes it; send records in `records`"
+            )
+            raise InvalidInput("The configuration was not validated.", [Fault("/sample", detail)])
+        topic = binding.topic
+        history = TimedHistory(self._histories[binding.access], self._clock, TIMEOUT_S)
+        ranges = history.ranges(topic)
+        if not ranges:
+            reason = "the stream has no topic yet; it gets one with its first records, or with a deploy"
+            return Sample(topic, [], wanted.requested, reason)
+        if wanted.positions is not None:
+            positions = list(dict.fromkeys(map(parse_position, wanted.positions)))
+            records = _read_positions(history, topic, positions, ranges)
+            return Sample(topic, records, len(positions), _missing_reason(positions, records))
+        records, is_cut = _read_range(history, topic, wanted, ranges)
+        return Sample(topic, records, wanted.requested, _shortage_reason(wanted.requested, records, is_cut=is_cut))
+
+
+def _read_range(
+    history: TopicHistory, topic: str, wanted: StreamSample, ranges: Mapping[int, OffsetRange]
+) -> tuple[list[ReadRecord], bool]:
+    """Return the newest records, or the first ones from a time on, oldest first.
+
+    Also returns whether there are fewer than wanted because they are too large.
+    """
+    first_chunk = min(MAX_CHUNK, max(MIN_CHUNK, wanted.requested // len(ranges)))
+    if wanted.since is None:
+        ends = {number: offsets.end for number, offsets in ranges.items()}
+        newest = NewestFirst(history, topic, ends, ranges, first_chunk)
+        records, is_cut = _take(map(read_record, islice(newest, wanted.requested)))
+        return records[::-1], is_cut
+    starts = history.offsets_since(topic, ceil_epoch_ms(wanted.since))
+    # Records may have been appended between the two requests.
+    unread = {n: OffsetRange(start, ranges[n].end) for n, start in starts.items() if n in ranges}
+    oldest = OldestFirst(history, topic, unread, first_chunk)
+    return _take(map(read_record, islice(oldest, wanted.requested)))
+
+
+def _take(records: Iterable[ReadRecord]) -> tuple[list[ReadRecord], bool]:
+    """Return as many of the first records as MAX_STREAM_SAMPLE_BYTES allows.
+
+    Also returns whether further records are left out.
+    """
+    taken: list[ReadRecord] = []
+    size = 0
+    for record in records:
+        size += record.size
+        if taken and size > MAX_STREAM_SAMPLE_BYTES:
+            return taken, True
+        taken.append(record)
+    return taken, False
+
+
+def _read_positions(
+    history: TimedHistory, topic: str, positions: Sequence[Position], logs: Mapping[int, OffsetRange]
+) -> list[ReadRecord]:
+    """Return the records at some positions, in the order of the positions.
+
+    A position without a record is left out, and so are records that are too large together, or too far apart to be
+    read in time.
+    """
+    wanted = {position for position in positions if _is_in_log(position, logs)}
+    unread = _ranges_of(wanted)
+    found: dict[Position, ReadRecord] = {}
+    size = 0
+    while unread and size <= MAX_STREAM_SAMPLE_BYTES and not history.is_over():
+        current = {number: ranges.popleft() for number, ranges in unread.items()}
+        for number, chunk in history.read(topic, current, MAX_CHUNK_BYTES, with_headers=False).items():
+            if chunk.start > current[number].start:  # the records of the range are too large for one read
+                unread[number].appendleft(OffsetRange(current[number].start, chunk.start))
+            for record in chunk.records:
+                if (record.partition, record.offset) in wanted:
+                    found[record.partition, record.offset] = read_record(record)
+                    size += found[record.partition, record.offset].size
+        unread = {number: ranges for number, ranges in unread.items() if ranges}
+    return _take(found[position] for position in positions if position in found)[0]
+
+
+def _is_in_log(position: Position, logs: Mapping[int, OffsetRange]) -> bool:
+    log = logs.get(position[0])
+    return log is not None and log.start <= position[1] < log.end
+
+
+def _ranges_of(positions: Collection[Position]) -> dict[int, deque[OffsetRange]]:
+    """Return for each partition the ranges of offsets that contain the positions, in order."""
+    ranges: dict[int, deque[OffsetRange]] = {}
+    for number, offset in sorted(positions):
+        of_partition = ranges.setdefault(number, deque())
+        last = of_partition[-1] if of_partition else None
+        if last is not None and offset - last.end < MAX_GAP and offset - last.start < MAX_RANGE:
+            of_partition[-1] = OffsetRange(last.start, offset + 1)
+        else:
+            of_partition.append(OffsetRange(offset, offset + 1))
+    return ranges
+
+
+def _shortage_reason(requested: int, records: Sequence[ReadRecord], *, is_cut: bool) -> str:
+    """Return why there are fewer records than requested; empty when there are as many."""
+    if len(records) >= requested:
+        return ""
+    return f"more records would be larger than {_MAX_MB} MB together" if is_cut else "the stream has no more records"
+
+
+def _missing_reason(positions: Sequence[Position], records: Sequence[ReadRecord]) -> str:
+    """Return which records were not read, and why; empty when all were."""
+    found = {record.position for record in records}
+    missing = ["{}/{}".format(*position) for position in positions if position not in found]
+    if not missing:
+        return ""
+    names = ", ".join(missing[:_NAMED_POSITIONS]) + (", …" if len(missing) > _NAMED_POSITIONS else "")
+    return (
+        f"{len(missing)} records were not read ({names}): the stream does not have them (any more), or all records are "
+        f"larger than {_MAX_MB} MB together, or too far apart to be read in one request"
+    )
