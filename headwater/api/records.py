@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 from fastapi import Query, Response
 from pydantic import BaseModel, BeforeValidator, Field
+from pydantic.json_schema import SkipJsonSchema
 
 from headwater.api.dependencies import ApiKeyDep, LookLimiterDep, ServicesDep
 from headwater.api.guarded_routes import guarded_router, required_scopes
@@ -32,17 +33,18 @@ Limit = Annotated[
     STRICT_INTEGER,
 ]
 Since = Annotated[
-    datetime | None,
+    datetime | SkipJsonSchema[None],
     Query(
         alias="from",
         description="Returns the first records from this time on (RFC 3339), by the time of the broker, in place of "
         "the newest ones.",
+        json_schema_extra={"pattern": "^(19[7-9][0-9]|[2-9][0-9]{3})-"},
     ),
     BeforeValidator(_to_time),
 ]
 Zerolag = Annotated[bool, Query(description="Whether to read the zerolag stream."), STRICT_BOOLEAN]
 SinkName = Annotated[
-    str | None,
+    str | SkipJsonSchema[None],
     Query(description="The name of a sink, or `dlq` for the dead letters; default: the first sink with a topic."),
 ]
 

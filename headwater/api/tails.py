@@ -85,6 +85,7 @@ async def tail_several(
             max_length=MAX_TAILS_PER_CONNECTION,
             description="What to follow: `<configuration id>/<sink>`, `<configuration id>/dlq`, `<chain>/<entity>` or "
             "`<chain>/<entity>.zerolag`. Repeat the parameter for several tails.",
+            examples=[["base/log", f"{examples.CONFIG_ID}/transfers"]],
         ),
     ],
     api_key: ApiKeyDep,

@@ -4,6 +4,7 @@ import json
 from concurrent.futures import Future
 from typing import Any, NamedTuple
 
+import anyio
 import httpx2
 import pytest
 
@@ -161,6 +162,17 @@ def test_a_tail_ends_with_its_deployment(headwater: Installation, alice: User, c
     assert alice.post(f"{FLOW}/{config_id}/teardown").status_code == 200
     headwater.api.state.services.tails.check()
     assert parse(response.result())[-1].data["reason"] == "deployment_ended"
+
+
+def test_a_comment_is_sent_while_nothing_happens(
+    headwater: Installation, alice: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("headwater.api.tail_response.KEEP_ALIVE_EVERY_S", 0.0)
+    headwater.tails.create(LOGS)
+    response = open_tail(headwater, alice, TAIL)
+    headwater.portal.call(anyio.sleep, 0.3)
+    end_all(headwater)
+    assert response.result().text.startswith(": keep-alive\n\n")
 
 
 def test_a_head_request_ends_at_once(headwater: Installation, alice: User) -> None:
