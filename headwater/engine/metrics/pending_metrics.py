@@ -129,7 +129,10 @@ class PendingMetrics:
         self.transforms.add(steps)
 
     def _add_counts(self, partition: int, counts: RecordCounts) -> None:
-        self.counts.setdefault(partition, RecordCounts()).add(counts)
+        known = self.counts.get(partition)
+        if known is None:
+            self.counts[partition] = known = RecordCounts()
+        known.add(counts)
 
     def _extend_to(self, partition: int, end: int) -> None:
         self.end_offsets[partition] = max(end, self.end_offsets.get(partition, 0))
@@ -188,6 +191,6 @@ class PendingMetrics:
     def to_delta(self, minute: int) -> MetricsDelta:
         """Return the metrics, without the uncounted records, as one write for the metric store."""
         for partition, named in self.transforms.take().items():
-            self.counts[partition].named.update(named)
+            self.counts[partition].add_named(named)
         counts = {p: counts.up_to(self.end_offsets[p]) for p, counts in self.counts.items()}
         return MetricsDelta(minute, counts, self.times, self.named_times)

@@ -9,24 +9,27 @@ local INTERVALS_END = #KEYS - 2
 local writer, max_totals, partition_count, rejected = ARGV[1], tonumber(ARGV[#KEYS]), tonumber(ARGV[#KEYS + 1]), {}
 local totals, total_times = KEYS[#KEYS - 1], KEYS[#KEYS]
 
--- One HMGET and one HSET block the server for less time than one HINCRBY per field.
-local function add_fields(key, first, last)
-  local names, arguments = {}, {}
-  for i = first, last, 2 do names[#names + 1] = ARGV[i] end
-  local known = redis.call('HMGET', key, unpack(names))
-  for i, name in ipairs(names) do
-    arguments[2 * i - 1] = name
-    arguments[2 * i] = string.format('%.0f', (tonumber(known[i]) or 0) + tonumber(ARGV[first + 2 * i - 1]))
+local names, sums = {}, {} -- what is added to the intervals: the names in order, and the sum of each name
+
+local function collect(first, last)
+  for i = first, last, 2 do
+    local name = ARGV[i]
+    if not sums[name] then names[#names + 1] = name end
+    sums[name] = (sums[name] or 0) + tonumber(ARGV[i + 1])
   end
-  redis.call('HSET', key, unpack(arguments))
 end
 
-local function add_to(key, first, last)
-  for i = first, last, 2 * MAX_FIELDS do add_fields(key, i, math.min(last, i + 2 * MAX_FIELDS - 1)) end
-end
-
-local function add_to_all_intervals(first, last)
-  for k = 2, INTERVALS_END do add_to(KEYS[k], first, last) end
+-- One HMGET and one HSET block the server for less time than one HINCRBY per field.
+local function add_sums(key)
+  for first = 1, #names, MAX_FIELDS do
+    local last, arguments = math.min(#names, first + MAX_FIELDS - 1), {}
+    local known = redis.call('HMGET', key, unpack(names, first, last))
+    for i = first, last do
+      arguments[#arguments + 1] = names[i]
+      arguments[#arguments + 1] = string.format('%.0f', (tonumber(known[i - first + 1]) or 0) + sums[names[i]])
+    end
+    redis.call('HSET', key, unpack(arguments))
+  end
 end
 
 -- When there are too many totals, a new one is added to the total `other` of its kind.
@@ -59,7 +62,7 @@ for _ = 1, partition_count do
     rejected[#rejected + 1] = field
   elseif not known[2] or tonumber(known[2]) < tonumber(end_offset) then
     redis.call('HSET', KEYS[1], field .. ':owner', writer, field .. ':mark', end_offset)
-    add_to_all_intervals(first_count, first_total - 2)
+    collect(first_count, first_total - 2)
     add_totals(first_total, next_first - 1)
     advanced = true
     has_counts = has_counts or first_total - 2 > first_count
@@ -69,7 +72,8 @@ end
 
 if has_counts then redis.call('HSET', KEYS[1], 'at', redis.call('TIME')[1]) end
 if advanced or partition_count == 0 then
-  add_to_all_intervals(first, #ARGV)
+  collect(first, #ARGV)
+  for k = 2, INTERVALS_END do add_sums(KEYS[k]) end
   for k = 1, INTERVALS_END do redis.call('PEXPIRE', KEYS[k], ARGV[k + 1]) end
 end
 return rejected
