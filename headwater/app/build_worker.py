@@ -196,6 +196,7 @@ def _redriven_letters(spec: WorkerSpec) -> Iterator[RedrivenLetters | None]:
             deployment_id=spec.deployment_id,
             redrive=spec.redrive,
             store=store,
+            skips_processed=spec.delivery == "at_least_once",
         )
         yield RedrivenLetters(source, store, spec.redrive)
 

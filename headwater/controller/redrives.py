@@ -140,6 +140,8 @@ class Redrives:
         for redrive, state in plan.ended:
             self._end(redrive, state)
         if plan.running is None or deployment is None:
+            # During a long pause, Kafka may forget the positions. They are then set again.
+            self._prepared -= {redrive.id for redrive in redrives}
             return set()
         if owners[deployment.owner] >= MAX_WORKERS_OF_OWNER or owners.total() >= MAX_WORKERS:
             return set()

@@ -45,6 +45,8 @@ class DeadLetterSource(KafkaSource):
         deployment_id: The deployment.
         redrive: The redrive.
         store: The outcomes of letters.
+        skips_processed: Whether letters with an outcome of this redrive are left out. With at-least-once delivery,
+            their outputs are acknowledged. In a transaction, the outcomes are stored before the outputs are committed.
     """
 
     needs_headers = True
@@ -59,11 +61,13 @@ class DeadLetterSource(KafkaSource):
         deployment_id: str,
         redrive: RedriveSpec,
         store: RedriveOutcomeStore,
+        skips_processed: bool,
     ) -> None:
         super().__init__(access, topic, group, instance_id=instance_id)
         self._deployment_id = deployment_id
         self._redrive = redrive
         self._store = store
+        self._skips_processed = skips_processed
         self._selection = redrive.selection
         self._unread = {number: each for number, each in self._selection.ranges.items() if each.start < each.end}
         """The ranges that have letters."""
@@ -123,12 +127,21 @@ class DeadLetterSource(KafkaSource):
 
     def _selected_rows(self, letters: list[LetterId], headers: dict[LetterId, LetterHeaders]) -> list[int]:
         in_range = [row for row, letter in enumerate(letters) if letter.offset in range(*self._range(letter.partition))]
-        if self._ids is not None:
-            return [row for row in in_range if letters[row] in self._ids]
-        of_kind = [row for row in in_range if self._selection.selects_kind(headers[letters[row]])]
-        outcomes = self._outcomes([letters[row] for row in of_kind])
-        mine = self._redrive.number
-        return [row for row in of_kind if letters[row] not in outcomes or outcomes[letters[row]].number == mine]
+        named = [row for row in in_range if self._is_named(letters[row], headers)]
+        outcomes = self._outcomes([letters[row] for row in named])
+        return [row for row in named if self._is_unprocessed(outcomes.get(letters[row]))]
+
+    def _is_named(self, letter: LetterId, headers: dict[LetterId, LetterHeaders]) -> bool:
+        """Return whether the selection names a letter, which may be redriven already."""
+        return self._selection.selects_kind(headers[letter]) if self._ids is None else letter in self._ids
+
+    def _is_unprocessed(self, outcome: LetterOutcome | None) -> bool:
+        """Return whether a letter with this outcome must be redriven."""
+        if outcome is None:
+            return True
+        if outcome.number == self._redrive.number:
+            return not self._skips_processed
+        return self._ids is not None
 
     def _outcomes(self, letters: list[LetterId]) -> dict[LetterId, LetterOutcome]:
         """Return the outcomes of letters, however long the store takes to answer.

@@ -86,7 +86,7 @@ def _redrivable(deployment: Deployment | None) -> Deployment:
         raise Conflict("This configuration is a draft: it is not deployed. Deploy it with POST …/deploy.")
     if deployment.desired is DesiredPhase.ABSENT:
         raise Conflict("This configuration is being torn down, and its dead letters are removed.")
-    if str(deployment.desired) == "paused":
+    if deployment.desired is DesiredPhase.PAUSED:
         raise Conflict("The pipeline is paused. Resume it with POST …/resume, and send the same request again.")
     return deployment
 

@@ -134,6 +134,20 @@ def test_states_that_allow_no_redrive(http: httpx2.Client) -> None:
     assert http.delete(path).status_code == 200
 
 
+def test_letters_of_a_paused_pipeline(installation: Installation, http: httpx2.Client) -> None:
+    with deployed(http, pipeline("log", "base", transforms=script(BROKEN), name="paused letters")) as flow:
+        installation.feed("base", "log", records(40))
+        until(lambda: [item["count"] for item in summary(http, flow)] == [4], 60, "four letters")
+        path = f"/api/v1/flow/{flow.id}"
+        assert http.post(f"{path}/pause").status_code == 200
+        assert len(letters(http, flow)["items"]) == summary(http, flow)[0]["count"] == 4
+        refused = http.post(f"{path}/dead-letters/redrive", json={"all": True})
+        assert refused.status_code == 409
+        assert "paused" in refused.json()["detail"]
+        assert http.post(f"{path}/resume").status_code == 200
+        assert redrive(http, flow, all=True)["failed"] == 4
+
+
 def test_a_teardown_stops_a_redrive(installation: Installation, http: httpx2.Client) -> None:
     slow = "function process(record) { if (!record.fixed) throw new Error('x'); return record; }"
     with deployed(http, pipeline("log", "base", transforms=script(slow), name="stopped")) as flow:

@@ -7,6 +7,7 @@ import pytest
 
 from headwater.controller import redrives
 from headwater.controller.redrives import RedrivePlan, plan_redrives
+from headwater.errors import Conflict
 from headwater.model.dead_letter import LetterId
 from headwater.model.deployment import Deployment, DesiredPhase, Phase
 from headwater.model.redrive import (
@@ -40,6 +41,8 @@ FIRST, SECOND = redrive(1), redrive(2)
         (None, False, RedrivePlan([(FIRST, "stopped"), (SECOND, "stopped")])),
         (replace(RUNNING, desired=DesiredPhase.ABSENT), True, RedrivePlan([(FIRST, "stopped"), (SECOND, "stopped")])),
         (replace(RUNNING, phase=Phase.PENDING), False, RedrivePlan()),
+        (replace(RUNNING, desired=DesiredPhase.PAUSED), True, RedrivePlan()),
+        (replace(RUNNING, phase=Phase.PAUSED), False, RedrivePlan()),
         (replace(RUNNING, phase=Phase.FAILED), False, RedrivePlan()),
         (replace(RUNNING, unreadable_reason="sealed with another key"), False, RedrivePlan()),
     ],
@@ -134,6 +137,22 @@ def test_redrives_wait_for_those_of_the_same_owner(scene: Scene, monkeypatch: py
     monkeypatch.setattr(redrives, "MAX_WORKERS_OF_OWNER", 1)
     scene.run(3)
     assert scene.spec(first)
+
+
+def test_a_pause_stops_a_redrive_and_a_resume_continues_it(scene: Scene) -> None:
+    first = scene.request()
+    scene.run(3)
+    scene.database.deployments.request_pause("owner", FLOW)
+    scene.run(5)
+    assert scene.orchestrator.running_deployments() == frozenset()
+    assert scene.stored(first).state == "running"
+    with pytest.raises(Conflict, match="paused"):
+        scene.request()
+    scene.broker.commits.pop(f"wrk-{scene.id}.redrive-1")
+    scene.database.deployments.request_resume("owner", FLOW)
+    scene.run(10)
+    assert scene.spec(first)
+    assert scene.broker.commits[f"wrk-{scene.id}.redrive-1"]
 
 
 def test_a_teardown_stops_redrives(scene: Scene) -> None:
