@@ -139,6 +139,7 @@ class LetterTotals:
 
     def __init__(self, store: MetricStore) -> None:
         self.acquire_partitions = store.acquire_partitions
+        self.restart_counting = store.restart_counting
         self.read = store.read
         self.totals = store.totals
         self.last_progress = store.last_progress
