@@ -125,7 +125,7 @@ class KafkaTailReader:
         with self._lock:
             if any(each.listener is listener for each in self._new):
                 self._new = [each for each in self._new if each.listener is not listener]
-            else:
+            elif self._thread is not None:
                 self._ended.append(listener)
 
     def close(self) -> None:

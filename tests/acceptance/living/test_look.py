@@ -162,6 +162,21 @@ def test_a_tail_survives_a_redeploy(installation: Installation, client: httpx2.C
     ]
 
 
+def test_a_paused_pipeline_can_be_looked_at(
+    installation: Installation, client: httpx2.Client, running: Deployed
+) -> None:
+    path = f"/api/v1/flow/{running.id}/deploy/records"
+    with tailing(installation, f"{path}/tail") as tail:
+        installation.feed(CHAIN, ENTITY, records(0, 3))
+        tail.wait_for(3)
+        assert client.post(f"/api/v1/flow/{running.id}/pause").status_code == 200
+        assert numbers(shown(client, path)) == [0, 1, 2]
+        installation.feed(CHAIN, ENTITY, records(3, 2))
+        assert client.post(f"/api/v1/flow/{running.id}/resume").status_code == 200
+        tail.wait_for(5)
+    assert numbers(tail.items) == [0, 1, 2, 3, 4]
+
+
 def test_several_tails_in_one_connection(installation: Installation, running: Deployed) -> None:
     names = [f"{CHAIN}/{ENTITY}", f"{running.id}/out", f"{running.id}/dlq"]
     with tailing(installation, "/api/v1/flow/tail", of=names) as tail:
