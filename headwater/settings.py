@@ -235,7 +235,7 @@ class Settings(BaseSettings):
         0, ge=0, description="Configurations that each owner may have; 0 means any number."
     )
     quota_stored_bytes: int = Field(
-        0, ge=0, description="Bytes of stored revisions that each owner may have; 0 means any number."
+        0, ge=0, description="Bytes of newest revisions that each owner may have; 0 means any number."
     )
     quota_script_bytes: int = Field(
         0, ge=0, description="Bytes of scripts that each owner may have; 0 means any number."
@@ -252,7 +252,7 @@ class Settings(BaseSettings):
         0, ge=0, description="Configurations that all owners may have together; 0 means any number."
     )
     quota_total_stored_bytes: int = Field(
-        0, ge=0, description="Bytes of stored revisions that all owners may have together; 0 means any number."
+        0, ge=0, description="Bytes of newest revisions that all owners may have together; 0 means any number."
     )
     quota_total_script_bytes: int = Field(
         0, ge=0, description="Bytes of scripts that all owners may have together; 0 means any number."
@@ -275,6 +275,12 @@ class Settings(BaseSettings):
     )
     removed_filter_days: int = Field(
         7, ge=0, description="Days that the values of a filter are kept after it was removed from its configuration."
+    )
+    revisions_kept: int = Field(
+        100,
+        ge=1,
+        description="Newest revisions of a configuration that are kept; revisions that a deployment runs or may roll "
+        "back to are kept too.",
     )
     deploy_timeout_s: float = Field(
         55.0, gt=0, description="Seconds that a deploy call waits until its workers are ready."

@@ -30,6 +30,7 @@ from headwater.services.readable_topics import ReadableTopics
 from headwater.services.records import Records
 from headwater.services.redrives import Redrives
 from headwater.services.tails import Tails
+from headwater.services.revisions import Revisions
 from headwater.services.trials import Trials
 
 ReadinessProbe = Callable[[], object]
@@ -57,6 +58,7 @@ class Services:
     keys: Keys
     idempotency: IdempotencyService
     flows: Flows
+    revisions: Revisions
     trials: Trials
     deployments: Deployments
     deployment_metrics: DeploymentMetrics

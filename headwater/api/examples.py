@@ -16,6 +16,7 @@ DATASET_ID = "01ke0a4gt1n6b8y2kf5s7pm3xc"
 FILTER_UID = "01ke0a2x8rv5c3m7qd9t4jw6j0"
 SCRIPT_UID = "01ke0a2x8rv5c3m7qd9t4jw6j1"
 SINK_UID = "01ke0a2x8rv5c3m7qd9t4jw6j2"
+KEY_ID = "01ke09zs4m8q2w6e1r5t7y3u9p"
 REQUEST_ID = "01ke0a5m2d7h1j4k8n6p9r3s5t"
 CREATED_AT, STARTED_AT = "2026-01-02T03:04:05.678Z", "2026-01-02T03:05:01.234Z"
 READER = "dep-01ke0a3c6w2z4x8v9b1n5m7q0k"
@@ -66,6 +67,35 @@ FLOW_CONFIG: dict[str, Any] = {
         "parallelism": 1,
         "delivery": "at_least_once",
     },
+}
+
+ROLLBACK = {"revision": 3}
+REVISIONS: dict[str, Any] = {
+    "items": [
+        {
+            "revision": 2,
+            "saved_at": STARTED_AT,
+            "saved_by": KEY_ID,
+            "changed": ["name"],
+            "deployed_at": None,
+            "condition": None,
+        },
+        {
+            "revision": 1,
+            "saved_at": CREATED_AT,
+            "saved_by": KEY_ID,
+            "changed": [],
+            "deployed_at": STARTED_AT,
+            "condition": "Stable",
+        },
+    ],
+    "cursor": None,
+}
+REVISION_DIFF: dict[str, Any] = {
+    "diff": "--- revision 1\n+++ revision 2\n@@ -1,5 +1,5 @@\n {\n"
+    '-  "name": "Transfers of one token",\n+  "name": "Transfers of some tokens",\n'
+    '   "description": "Only the transfers of the tokens in the filter",\n   "tags": [\n     "example"\n',
+    "scripts": {},
 }
 
 SAVED_TRANSFORMS = [
@@ -294,6 +324,8 @@ BY_SCHEMA: dict[str, Any] = {
         "message": f"Pipeline {CONFIG_ID} successfully rewound",
         "positions": {"0": {"before": 5200, "after": 1200}},
     },
+    "RevisionList": REVISIONS,
+    "RevisionComparison": REVISION_DIFF,
     "DeploymentStats": STATS,
     "DeploymentLogs": LOGS,
     "DeadLettersBody": DEAD_LETTERS,
@@ -332,6 +364,7 @@ BY_OPERATION: dict[str, Any] = {
     "changeTransform": SAVED_TRANSFORMS[0],
     "replaceTransforms": [{**SAVED_TRANSFORMS[0], "warnings": [FILTER_REMOVED_WARNING]}, SAVED_TRANSFORMS[1]],
     "getLimits": {"limits": [{"name": "configurations", "used": 12, "allowed": 100}]},
+    "rollBack": {**DEPLOYMENT, "revision": 4, "desired_revision": 4, "condition": "RollingOut"},
     "deleteConfiguration": {"message": f"Pipeline {CONFIG_ID} successfully deleted"},
 }
 """Examples of responses that differ from the one of their schema, by operation."""

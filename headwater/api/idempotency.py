@@ -2,13 +2,15 @@
 
 A POST, PUT or PATCH with such a key is executed once. Only final responses are stored: not 5xx, not 429, and not the
 response to an invalid request, because the same request may succeed later. A response with credentials is not stored
-either: a repeat gets it from the route that reads the deployment.
+either: a repeat gets it from the route that reads the deployment. A route whose success responses may have credentials
+sets an ETag on those that have none.
 """
 
 import hashlib
 import re
 from collections.abc import Callable, Iterable
 from http import HTTPStatus
+from typing import get_args
 
 import anyio
 import msgspec
@@ -71,7 +73,7 @@ class Idempotency:
     def __init__(self, app: ASGIApp, service: IdempotencyService, routes: Iterable[APIRoute]) -> None:
         self._app = app
         self._service = service
-        with_credentials = (route for route in routes if route.response_model is DeploymentBody)
+        with_credentials = filter(_may_return_credentials, routes)
         self._deployment_route = next(route for route in with_credentials if "GET" in (route.methods or ()))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -80,15 +82,19 @@ class Idempotency:
         if rule is None or key is None:
             await self._app(scope, receive, send)
             return
-        has_credentials = scope["route"].response_model is DeploymentBody
         request = IdempotentRequest(
             self._app,
             self._service,
             idempotency_id=idempotency_id(scope["api_key"].owner, scope["method"], scope["path"], key),
             request_id=scope["request_id"],
-            read_route=self._deployment_route if has_credentials else None,
+            read_route=self._deployment_route if _may_return_credentials(scope["route"]) else None,
         )
         await request(scope, _HashingReceive(receive, has_ended=not rule.takes_body), send)
+
+
+def _may_return_credentials(route: APIRoute) -> bool:
+    models = get_args(route.response_model) or (route.response_model,)
+    return any(isinstance(model, type) and issubclass(model, DeploymentBody) for model in models)
 
 
 class IdempotentRequest:
@@ -97,8 +103,8 @@ class IdempotentRequest:
     Args:
         idempotency_id: The id that a request and its repeats have in common.
         request_id: The id of this HTTP request.
-        read_route: The GET route whose response a repeat gets instead of the stored response. It is given when success
-            responses contain credentials and are therefore not stored; otherwise it is None.
+        read_route: The GET route whose response a repeat gets instead of a success response with credentials, which is
+            not stored. It is None when no response has credentials.
     """
 
     def __init__(
@@ -157,16 +163,13 @@ class IdempotentRequest:
         if not (receive.has_ended and response.is_final):
             self._call_service(self._service.release)
             return
-        body = b"" if self._route_of_repeat(response.status) else response.body
+        body = b"" if self._has_credentials(response) else response.body
         stored = StoredResponse(receive.sha256, response.status, response.stored_headers, body)
         self._call_service(self._service.finish, stored)
 
-    def _route_of_repeat(self, status: int) -> APIRoute | None:
-        """Return the route whose response a repeat gets instead of a stored response.
-
-        Returns None when a repeat gets the stored response of this status.
-        """
-        return self._read_route if status == HTTPStatus.OK else None
+    def _has_credentials(self, response: "_BufferedResponse") -> bool:
+        is_success = response.status == HTTPStatus.OK
+        return self._read_route is not None and is_success and "etag" not in response.stored_headers
 
     def _call_service(self, method: Callable[..., None], *arguments: StoredResponse) -> None:
         """Call a method of the service for this request, and ignore an unavailable database.
@@ -186,8 +189,8 @@ class IdempotentRequest:
             text = "was used with another body; choose a new key for a new request"
             raise InvalidInput("Nothing was changed.", [Fault(f"/{IDEMPOTENCY_KEY_HEADER}", text)])
         replayed = _ReplayedResponse(send)
-        if route := self._route_of_repeat(stored.status):
-            await self._app(_asgi_scope_of_get(route, scope), _receive_empty_body, replayed)
+        if self._read_route is not None and not stored.body:
+            await self._app(_asgi_scope_of_get(self._read_route, scope), _receive_empty_body, replayed)
             return
         headers = [(name.encode(), value.encode("latin-1")) for name, value in stored.headers.items()]
         headers.append((b"content-length", str(len(stored.body)).encode()))

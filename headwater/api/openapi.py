@@ -54,6 +54,7 @@ BODY_STATUSES = (
 
 TAGS = {
     "Configurations": "What a pipeline reads, does and writes. Saving a configuration runs nothing.",
+    "Revisions": "The history of a configuration: what changed, who changed it, and the way back.",
     "Transforms": "The transforms of a stored configuration. A change redeploys a configuration that is deployed.",
     "Deployments": "Deployed configurations: start and stop a pipeline, get its credentials, look at its workers.",
     "Dead letters": "The records that a deployed pipeline could not process, and why.",
@@ -72,6 +73,7 @@ PATH_PARAMETERS = {
     "redrive_id": "The `id` of a redrive, from the response to its request.",
     "chain": "The chain of a stream, from the catalog.",
     "entity": "The entity of a stream, from the catalog.",
+    "revision": "The number of a revision.",
 }
 
 
@@ -141,12 +143,16 @@ PENDING_RESPONSE: Responses = {503: problem_response(PROBLEM_TYPES[DeployPending
 """The 503 of a route that waits for the controller."""
 
 
-def etag_responses(status: int = HTTPStatus.OK) -> Responses:
+def etag_responses(status: int = HTTPStatus.OK, *, required: bool = True) -> Responses:
     """Return the `responses` of a route whose response has an ETag.
 
     Combine them with `problem_responses` by `|`.
+
+    Args:
+        status: The status of the response.
+        required: Whether every response of the status has an ETag.
     """
-    return {int(status): {"headers": ETAG}}
+    return {int(status): {"headers": {name: header | {"required": required} for name, header in ETAG.items()}}}
 
 
 def add_description(app: FastAPI, routes: Sequence[APIRoute]) -> None:

@@ -4,6 +4,7 @@ from typing import Any
 
 CREATED_ID = "$response.body#/id"
 FIRST_TRANSFORM_UID = "$response.body#/pipeline_config/transforms/0/uid"
+SAVED_REVISION = "$response.body#/revision"
 NEXT_CURSOR = "$response.body#/cursor"
 PATH_CONFIG_ID = "$request.path.config_id"
 
@@ -21,9 +22,12 @@ _CONFIGURATION_OPERATIONS = (
     "replaceConfiguration",
     "replaceTransforms",
     "deployConfiguration",
+    "listRevisions",
+    "rollBack",
     "tearDown",
     "deleteConfiguration",
 )
+_REVISION_OPERATIONS = ("getRevision", "diffRevisions")
 _DEPLOYMENT_OPERATIONS = (
     "getDeployment",
     "getDeploymentStats",
@@ -62,6 +66,7 @@ _DATASET_OPERATIONS = (
 LINKS: dict[str, dict[str, Any]] = {
     "createConfiguration": _links(
         *(_link(operation, config_id=CREATED_ID) for operation in _CONFIGURATION_OPERATIONS),
+        *(_link(operation, config_id=CREATED_ID, revision=SAVED_REVISION) for operation in _REVISION_OPERATIONS),
         *(
             _link(operation, config_id=CREATED_ID, transform_uid=FIRST_TRANSFORM_UID)
             for operation in _TRANSFORM_OPERATIONS

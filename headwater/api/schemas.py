@@ -108,7 +108,7 @@ class FlowConfig(BaseModel):
             if isinstance(config, UnreadablePipelineConfig)
             else config.without_internal_fields(),
             unreadable=flow.unreadable_reason or None,
-            warnings=_faults(warnings),
+            warnings=fault_list(warnings),
         )
 
 
@@ -133,11 +133,12 @@ SAVED_TRANSFORM: Any = Annotated[Union[tuple(SAVED_MODELS.values())], Field(disc
 def saved_transform(transform: Transform, warnings: Sequence[errors.Fault]) -> Transform:
     """Return the response body for a transform that was just saved."""
     members = transform.without_internal_fields().model_dump()
-    saved: Transform = SAVED_MODELS[transform.type](**members, warnings=_faults(warnings))
+    saved: Transform = SAVED_MODELS[transform.type](**members, warnings=fault_list(warnings))
     return saved
 
 
-def _faults(faults: Sequence[errors.Fault]) -> list[Fault] | None:
+def fault_list(faults: Sequence[errors.Fault]) -> list[Fault] | None:
+    """Return the `warnings` of a response body; None when there are none."""
     return [Fault(pointer=fault.pointer, detail=fault.detail) for fault in faults] or None
 
 

@@ -25,7 +25,7 @@ from headwater.errors import (
     StoredDataUnreadable,
     Unavailable,
 )
-from headwater.model.deployment import DesiredPhase
+from headwater.model.deployment import Deployment, DesiredPhase
 from headwater.model.flow import Flow
 from headwater.model.transforms import NewTransform, NewTransforms, Transform
 
@@ -61,7 +61,7 @@ async def change(
     """
     save = partial(services.flows.replace_transform, api_key.owner, config_id, transform_uid, body, if_match)
     saved = await compile_limiter.run(api_key.owner, save)
-    await _redeploy(services, watcher, saved.flow)
+    await redeploy(services, watcher, saved.flow)
     set_etag(response, saved.flow)
     changed = next(transform for transform in saved.flow.pipeline_config.transforms if transform.uid == transform_uid)
     return saved_transform(changed, saved.warnings)
@@ -93,7 +93,7 @@ async def replace(
     """
     save = partial(services.flows.replace_transforms, api_key.owner, config_id, body, if_match)
     saved = await compile_limiter.run(api_key.owner, save)
-    await _redeploy(services, watcher, saved.flow)
+    await redeploy(services, watcher, saved.flow)
     set_etag(response, saved.flow)
     return [
         saved_transform(transform, [fault for fault in saved.warnings if f"{fault.pointer}/".startswith(f"/{i}/")])
@@ -101,21 +101,23 @@ async def replace(
     ]
 
 
-async def _redeploy(services: Services, watcher: DeploymentWatcher, saved: Flow) -> None:
+async def redeploy(services: Services, watcher: DeploymentWatcher, saved: Flow) -> Deployment | None:
     """Deploy the saved revision when the configuration is deployed and not paused.
 
-    If the deploy fails, the revision stays saved, and the error says so.
+    Return the deployment when the revision runs, and None when the revision was only saved. If the deploy fails, the
+    revision stays saved, and the error says so.
     """
     prefix = f"Revision {saved.revision} is saved but does not run"
     try:
         started = await to_thread.run_sync(services.deployments.redeploy, saved.owner, saved.id)
         if started.desired is DesiredPhase.PAUSED:
-            return
+            return None
         await wait_until_running(watcher, started, services.deploy_timeout_s)
+        return await to_thread.run_sync(services.deployments.get, saved.owner, saved.id)
     except (DeployFailed, QuotaExceeded, StoredDataUnreadable) as error:
         raise type(error)(f"{prefix}: {error.detail}") from error
     except (NotFound, Conflict):
-        return  # the configuration is not deployed, or its deployment was torn down meanwhile
+        return None  # the configuration is not deployed, or its deployment was torn down meanwhile
     except Unavailable as error:
         reason = error.detail if isinstance(error, DeployPending) else "A dependency is unavailable."
         detail = f"{prefix} yet: {reason} Check its state with GET …/deploy."

@@ -54,6 +54,8 @@ from headwater.services.redrives import Redrives
 from headwater.services.samples import Samples
 from headwater.services.tails import TailLimits, Tails
 from headwater.services.trials import Trials, TrialStores, revisions_in_use
+from headwater.services.revisions import Revisions
+from headwater.services.trials import Trials
 from headwater.settings import Settings
 from headwater.stores.protocols.leases import Leases
 from headwater.stores.redis.client import Client, connect
@@ -156,6 +158,7 @@ def _services(endpoints: Endpoints, database: Database, client: Client) -> Servi
         flows=Flows(
             FlowStores(database.flows, database.revisions, sets, RedisPendingSets(client)), checker, utc_now, new_id
         ),
+        revisions=Revisions(database.revisions),
         trials=Trials(
             stores=TrialStores(
                 database.flows, database.deployments, revisions_in_use(database.flows, database.deployments)

@@ -124,6 +124,7 @@ def run(settings: Settings) -> None:
             pending_sets=RedisPendingSets(client),
             require_lease=leadership.require_lease,
             now=utc_now,
+            revisions_kept=settings.revisions_kept,
             remove_expired=_expiry_steps(database, sets, settings),
             ended_deployments_kept_for=_ended_deployments_kept_for(settings),
         )

@@ -6,8 +6,9 @@ rules are left behind only in rare cases, for example when the broker executes a
 Consumer groups on other clusters, Pub/Sub subscriptions and workers are treated in the same way. classification.py
 decides which resources are removed, and which are only reported for `headwater sweep`.
 
-Revisions: a save replaces the previous revision, which is removed when no rollout can return to it. The values of
-filters that only the removed revision had are kept for some time.
+Revisions: the newest revisions of a configuration are kept, and all revisions that a deployment runs or may roll back
+to. The others are removed. A filter of an earlier revision, which is neither in the newest revision nor in one of a
+deployment, is recorded as removed, and its values are kept for some time.
 
 Datasets: creating a dataset writes its row and its name; deleting the dataset removes its name, its values and its row.
 A process that is killed in between leaves a row that is not live.
@@ -46,6 +47,8 @@ ABANDONED_AFTER = timedelta(minutes=10)
 """How long the first values of a filter may wait for the save of its configuration; then the save counts as failed."""
 REPLACED_REVISION_KEPT_FOR = timedelta(seconds=30)
 """The minimum time for which a replaced revision is kept."""
+DEFAULT_REVISIONS_KEPT = 100
+"""How many newest revisions of each configuration are kept by default."""
 
 
 class Sweeper:
@@ -59,6 +62,7 @@ class Sweeper:
         pending_sets: The sets that belong to a save in progress.
         require_lease: Raises LeaseLost unless this controller leads; called directly before each removal.
         now: Returns the current time in UTC.
+        revisions_kept: How many newest revisions of each configuration are kept.
         remove_expired: Further steps, which remove expired data.
         ended_deployments_kept_for: How long the rows of ended deployments are kept; None keeps them for ever.
     """
@@ -78,9 +82,11 @@ class Sweeper:
         pending_sets: PendingSets,
         require_lease: Callable[[], None],
         now: Callable[[], datetime],
+        revisions_kept: int = DEFAULT_REVISIONS_KEPT,
         remove_expired: Sequence[Callable[[], None]] = (),
         ended_deployments_kept_for: timedelta | None = None,
     ) -> None:
+        self._revisions_kept = revisions_kept
         self._ended_deployments_kept_for = ended_deployments_kept_for
         self._broker = broker
         self._sources = sources
@@ -189,11 +195,9 @@ class Sweeper:
         self._removable_in_last_sweep = topics
 
     def sweep_revisions(self) -> None:
-        """Remove replaced revisions.
-
-        When a filter is removed with its revision, its values are kept for some time.
-        """
-        remove_superseded(self._revisions, self._now() - REPLACED_REVISION_KEPT_FOR, self._now())
+        """Remove old revisions, and record removed filters, whose values are kept for some time."""
+        before = self._now() - REPLACED_REVISION_KEPT_FOR
+        remove_superseded(self._revisions, before, self._revisions_kept, self._now())
 
     def sweep_datasets(self) -> None:
         """Remove datasets whose creation or deletion was interrupted."""

@@ -15,7 +15,7 @@ QUOTA_NAMES: tuple[QuotaName, ...] = get_args(QuotaName)
 
 QUOTA_MEANINGS: Mapping[QuotaName, str] = {
     "configurations": "configurations that are not deleted",
-    "stored_bytes": "bytes of all stored revisions of configurations",
+    "stored_bytes": "bytes of the newest revisions of configurations",
     "script_bytes": "bytes of the scripts in the newest revisions of configurations",
     "deployments": "deployments, until their teardown has ended",
     "workers": "workers of deployments (`parallelism` of what is deployed)",
@@ -86,16 +86,6 @@ def _max_workers(config: str) -> int:
     # This version stores a number. A version that adapts the number of workers stores {"min": …, "max": …}.
     workers = parallelism.get("max") if isinstance(parallelism, dict) else parallelism
     return workers if isinstance(workers, int) else 1
-
-
-def quotas_of_save(saved: RevisionUsage, replaced_bytes: int) -> tuple[QuotaName, ...]:
-    """Return the quotas that apply to the save of a revision.
-
-    `replaced_bytes` are the stored bytes of the replaced revision. The quota of stored bytes does not apply to a
-    revision that is not larger than the replaced one. Both revisions are stored for a while, so otherwise an owner who
-    has reached the quota could not even save a smaller revision.
-    """
-    return ("stored_bytes", "script_bytes") if saved.stored_bytes > replaced_bytes else ("script_bytes",)
 
 
 def _size(text: str) -> int:

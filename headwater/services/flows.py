@@ -1,8 +1,10 @@
 """Creates, reads, changes and deletes configurations."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
+from itertools import chain
 
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random
 
@@ -13,6 +15,7 @@ from headwater.errors import (
     NotFound,
     PreconditionFailed,
     RedisUnavailable,
+    StoredDataUnreadable,
 )
 from headwater.model.flow import Flow, NewFlow, PipelineConfig
 from headwater.model.pagination import ListPosition, split_by_size
@@ -20,7 +23,7 @@ from headwater.model.transforms import NewTransform
 from headwater.model.transforms.base import TransformIdentity
 from headwater.model.value_sets import SetId, filter_set_id
 from headwater.services.ids import Clock, NewId
-from headwater.services.pipeline_checker import CheckedPipeline, PipelineChecker
+from headwater.services.pipeline_checker import UNREADABLE_REVISION, CheckedPipeline, PipelineChecker
 from headwater.stores import cleanup
 from headwater.stores.protocols.configurations import FlowStore, RevisionStore
 from headwater.stores.protocols.sets import PendingSets, SetStore
@@ -136,6 +139,33 @@ class Flows:
 
         return self._change(owner, config_id, if_match, change)
 
+    def restore(self, owner: str, config_id: str, revision: Flow, if_match: IfMatch = None) -> SavedFlow:
+        """Save an earlier revision of a configuration as the newest one.
+
+        Its filters come back with their uids and the values that are kept; a filter whose values have been dropped is
+        empty, and gets a warning. The configuration keeps its present external_id when the revision has none, as in a
+        PUT. Raises NotFound, PreconditionFailed and StoredDataUnreadable, and Conflict when another configuration has
+        the external_id of the revision.
+        """
+        if revision.unreadable_reason:
+            raise StoredDataUnreadable(UNREADABLE_REVISION)
+        checker = self._checker.with_compile_cache()
+
+        def change(stored: Flow) -> tuple[Flow, CheckedPipeline]:
+            checked = checker.check_restored(revision.pipeline_config, stored.pipeline_config)
+            changed = replace(
+                stored,
+                name=revision.name,
+                description=revision.description,
+                tags=revision.tags,
+                external_id=revision.external_id or stored.external_id,
+                tags_error="",
+                decryption_error="",
+            )
+            return changed, checked
+
+        return self._change(owner, config_id, if_match, change, revision.revision)
+
     def replace_transforms(
         self, owner: str, config_id: str, sent: Sequence[NewTransform], if_match: IfMatch = None
     ) -> SavedFlow:
@@ -164,7 +194,12 @@ class Flows:
         return self._change(owner, config_id, if_match, change)
 
     def _change(
-        self, owner: str, config_id: str, if_match: IfMatch, change: Callable[[Flow], tuple[Flow, CheckedPipeline]]
+        self,
+        owner: str,
+        config_id: str,
+        if_match: IfMatch,
+        change: Callable[[Flow], tuple[Flow, CheckedPipeline]],
+        restored_revision: int | None = None,
     ) -> SavedFlow:
         """Change the newest revision and save the result.
 
@@ -173,13 +208,15 @@ class Flows:
 
         Args:
             change: Returns the configuration, and separately its new pipeline, which is stored with it.
+            restored_revision: The number of the earlier revision that is saved again; None for all other changes.
         """
+        save = partial(self._store.save, restored_revision=restored_revision)
 
         def attempt() -> SavedFlow:
             stored = self._get_matching(owner, config_id, if_match)
             flow, checked = change(stored)
             new = replace(flow, pipeline_config=checked.config, revision=stored.revision + 1, updated_at=self._now())
-            return self._save(self._store.save, new, checked)
+            return self._save(save, new, checked)
 
         return _retry_on_conflict(attempt)
 
@@ -193,13 +230,18 @@ class Flows:
             )
         return stored
 
-    def _save(self, save: Callable[[Flow], None], flow: Flow, checked: CheckedPipeline) -> SavedFlow:
+    def _save(self, save: Callable[[Flow], frozenset[str] | None], flow: Flow, checked: CheckedPipeline) -> SavedFlow:
+        """Write the values of new filters, and then the revision.
+
+        Args:
+            save: Stores the revision, and returns the uids of the restored filters whose values are gone.
+        """
         sets = {filter_set_id(flow.id, uid): values for uid, values in checked.initial_values.items()}
         self._pending_sets.add(sets, self._now())
         try:
             for set_id, values in sets.items():
                 self._sets.add(set_id, values)
-            save(flow)
+            without_values = save(flow) or frozenset()
         except DatabaseUnavailable:
             # Whether the revision was saved is unknown. If it was not, the sweeper removes the values later.
             raise
@@ -208,7 +250,8 @@ class Flows:
             self._remove_from_pending(sets)
             raise
         self._remove_from_pending(sets)
-        return SavedFlow(flow, [*checked.warnings, *self._removed_filter_warnings(flow, checked)])
+        warnings = (self._removed_filter_warnings(flow, checked), _dropped_value_warnings(flow, without_values))
+        return SavedFlow(flow, [*checked.warnings, *chain.from_iterable(warnings)])
 
     def _removed_filter_warnings(self, flow: Flow, checked: CheckedPipeline) -> Iterator[Fault]:
         """Yield a warning for each new filter when the same save removes filters.
@@ -295,3 +338,14 @@ class Flows:
         The configuration must have no deployment any more.
         """
         cleanup.purge_configuration(config_id, self._store, self._revisions, self._sets)
+
+
+def _dropped_value_warnings(flow: Flow, uids: Collection[str]) -> Iterator[Fault]:
+    """Yield a warning for each restored filter whose values have been dropped."""
+    for i, transform in enumerate(flow.pipeline_config.transforms):
+        if transform.uid in uids:
+            yield Fault(
+                f"/pipeline_config/transforms/{i}",
+                f"is a filter that was removed, and its values were no longer kept. It is empty: add its values with "
+                f"…/transforms/{transform.uid}/filter-values.",
+            )

@@ -8,8 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
+from pydantic import ValidationError
 
-from headwater.errors import Fault, InvalidInput
+from headwater.errors import Fault, InvalidInput, StoredDataUnreadable
 from headwater.model.binding import Bindings, PubSubSubscription
 from headwater.model.flow import NewPipelineConfig, NewSource, PipelineConfig, Source
 from headwater.model.sink import DEAD_LETTER_NAME, SINK_MODELS, NewSink, NewTopicSink, Sink, SinkLimits, TopicSink
@@ -25,6 +26,10 @@ from headwater.services.transform_matching import match_transforms
 from headwater.transforms.transform_type import TransformType, ValidateScript
 
 PIPELINE = "/pipeline_config"
+UNREADABLE_REVISION = (
+    "This version of Headwater can't read this revision, so it can't be saved again; GET …/revisions/{revision} says "
+    "why. Choose another revision from GET …/revisions, or save the configuration with PUT."
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +90,18 @@ class PipelineChecker:
         """Check a request that replaces a stored configuration as a whole."""
         return self._check(sent, stored)
 
+    def check_restored(self, revision: PipelineConfig, stored: PipelineConfig) -> CheckedPipeline:
+        """Check a rollback, which saves the pipeline of an earlier revision again, with its uids.
+
+        JSON pointers refer to the configuration of that revision. A script that the stored pipeline has too is not
+        compiled again. Raises StoredDataUnreadable when a request of this version can't have such a pipeline.
+        """
+        try:
+            sent = NewPipelineConfig.model_validate(revision.without_internal_fields().model_dump())
+        except ValidationError as error:
+            raise StoredDataUnreadable(UNREADABLE_REVISION) from error
+        return self._check(sent, revision, replaced=stored)
+
     def check_transforms(self, sent: Sequence[NewTransform], stored: PipelineConfig) -> CheckedPipeline:
         """Check a request that replaces the list of transforms. JSON pointers refer to the list."""
         findings, matched = Findings(), match_transforms(sent, stored.transform_identities, by_content=False)
@@ -125,21 +142,30 @@ class PipelineChecker:
         example = _example_json(_entity_of(stored.source))
         return self._transforms.compile(transforms, example, stored.transforms, pointer_of, findings)
 
-    def _check(self, sent: NewPipelineConfig, stored: PipelineConfig | None) -> CheckedPipeline:
+    def _check(
+        self, sent: NewPipelineConfig, stored: PipelineConfig | None, replaced: PipelineConfig | None = None
+    ) -> CheckedPipeline:
+        """Check a whole pipeline.
+
+        Args:
+            sent: The pipeline.
+            stored: The stored pipeline whose transforms and sinks the sent ones update; None for a new configuration.
+            replaced: The newest stored pipeline, which the sent one replaces, when it is not `stored`.
+        """
+        replaced = replaced or stored
         findings, pointer_of = Findings(), (PIPELINE + "/transforms/{}").format
         source, entity = self._check_source(sent.source, findings)
         if source is not None and sent.delivery == "exactly_once":
             self._check_exactly_once(source, findings)
         matched = match_transforms(sent.transforms, stored.transform_identities if stored else (), by_content=True)
-        stored_sinks = stored.sinks if stored else ()
-        sinks = [self._sink_with_uid(sink, stored_sinks) for sink in sent.sinks]
+        sinks = [self._sink_with_uid(sink, stored.sinks if stored else ()) for sink in sent.sinks]
         findings.faults.extend(_sink_name_faults(sent.sinks))
-        findings.faults.extend(_topic_faults(sent.sinks, stored_sinks, self._sink_limits))
+        findings.faults.extend(_topic_faults(sent.sinks, replaced.sinks if replaced else (), self._sink_limits))
         transforms = self._transforms.check(sent.transforms, matched, pointer_of, findings)
         # Compiling costs a V8 process per script, so it is done only when the configuration has no other fault.
         if source is None or entity is None or findings.faults:
             raise InvalidInput("The configuration was not saved.", findings.faults)
-        reusable = stored.transforms if stored and _has_same_example(stored.source, source) else []
+        reusable = replaced.transforms if replaced and _has_same_example(replaced.source, source) else []
         config = PipelineConfig(
             source=source,
             transforms=self._transforms.compile(transforms, _example_json(entity), reusable, pointer_of, findings),
@@ -147,7 +173,7 @@ class PipelineChecker:
             parallelism=sent.parallelism,
             delivery=sent.delivery,
         )
-        return _checked_pipeline(config, stored, findings)
+        return _checked_pipeline(config, replaced, findings)
 
     def _check_source(self, sent: NewSource, findings: Findings) -> tuple[Source | None, Entity | None]:
         chain = find_chain(sent.chain)

@@ -5,7 +5,6 @@ the next call completes the work. The API and the controller remove data, and th
 stores.
 """
 
-from collections import defaultdict
 from collections.abc import Iterable
 from datetime import datetime
 
@@ -23,27 +22,28 @@ def purge_configuration(config_id: str, flows: FlowStore, revisions: RevisionSto
     flows.purge(config_id)
 
 
-def remove_superseded(revisions: RevisionStore, before: datetime, now: datetime) -> None:
-    """Remove the revisions that were superseded before `before`.
+def remove_superseded(revisions: RevisionStore, before: datetime, kept: int, now: datetime) -> None:
+    """Remove the revisions that were superseded before `before`, except the newest ones, and record removed filters.
 
-    The values of filters that only these revisions contained are kept until `remove_expired_filters`.
+    The values of removed filters are kept until `remove_expired_filters`.
+
+    Args:
+        kept: The number of newest revisions of each configuration that are kept.
+        now: The time at which filters are recorded as removed.
     """
-    for config_id, numbers in revisions.superseded(before).items():
+    revisions.record_removed_filters(now)
+    for config_id, numbers in revisions.superseded(before, kept).items():
         revisions.remove(config_id, numbers, now)
 
 
 def remove_expired_filters(revisions: RevisionStore, sets: SetStore, before: datetime) -> None:
     """Drop the values of filters that were removed before `before`.
 
-    A filter that a stored revision contains is kept. No save brings a filter back between this check and the drop: a
-    save takes over filters only from the newest revision, which is never removed.
+    A filter that a revision contains again is kept. After an interruption, the next call completes the work.
     """
-    expired: dict[str, list[str]] = defaultdict(list)
-    for removed in revisions.removed_filters(before=before):
-        expired[removed.config_id].append(removed.uid)
-    for config_id, uids in expired.items():
-        _drop(sets, config_id, frozenset(uids) - _stored_uids(revisions, config_id))
-        revisions.delete_removed_filters(config_id, uids)
+    for config_id, uids in revisions.begin_drop(before).items():
+        _drop(sets, config_id, uids)
+        revisions.finish_drop(config_id, uids)
 
 
 def remove_abandoned_sets(
@@ -63,7 +63,7 @@ def _stored_uids(revisions: RevisionStore, config_id: str) -> frozenset[str]:
 
 
 def _removed_uids(revisions: RevisionStore, config_id: str) -> frozenset[str]:
-    return frozenset(removed.uid for removed in revisions.removed_filters(config_id=config_id))
+    return frozenset(removed.uid for removed in revisions.removed_filters(config_id))
 
 
 def _drop(sets: SetStore, config_id: str, uids: Iterable[str]) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from headwater.errors import ConcurrentUpdate, Conflict, NotFound, StoredDataUnreadable
+from headwater.errors import ConcurrentUpdate, Conflict, NotFound, StoredDataUnreadable, Unavailable
 from headwater.model.deployment import DesiredPhase, Phase
 from headwater.model.stored_config import UnreadablePipelineConfig, read_pipeline_config
 from headwater.stores.protocols.configurations import RemovedFilter
@@ -262,10 +262,9 @@ class TestRevisions:
             flow = next_revision(flow, pipeline_config=a_config(transforms=FILTERS[:count]))
             stores.flows.save(flow)
 
-    def superseded(self, stores: SqlStores, before_s: float = 100) -> dict[str, list[int]]:
-        return {
-            config_id: list(revisions) for config_id, revisions in stores.revisions.superseded(at(before_s)).items()
-        }
+    def superseded(self, stores: SqlStores, before_s: float = 100, kept: int = 1) -> dict[str, list[int]]:
+        found = stores.revisions.superseded(at(before_s), kept)
+        return {config_id: list(revisions) for config_id, revisions in found.items()}
 
     def test_filters_by_revision(self, stores: SqlStores) -> None:
         wanted = {1: {"t0"}, 2: {"t0", "t1"}, 3: {"t0", "t1", "t2"}}
@@ -281,6 +280,16 @@ class TestRevisions:
     @pytest.mark.parametrize(("before_s", "wanted"), [(1, []), (1.5, [1]), (2, [1]), (2.5, [1, 2])])
     def test_superseded_for_long_enough(self, stores: SqlStores, before_s: float, wanted: list[int]) -> None:
         assert self.superseded(stores, before_s) == ({"f1": wanted} if wanted else {})
+
+    @pytest.mark.parametrize(("kept", "wanted"), [(1, [1, 2]), (2, [1]), (3, []), (100, [])])
+    def test_the_newest_are_kept(self, stores: SqlStores, kept: int, wanted: list[int]) -> None:
+        assert self.superseded(stores, kept=kept) == ({"f1": wanted} if wanted else {})
+
+    def test_the_newest_are_kept_beside_those_of_a_deployment(self, stores: SqlStores) -> None:
+        stores.deployments.request_deploy(OWNER, "f1", a_deployment())
+        for _ in range(2):
+            stores.flows.save(next_revision(stores.flows.get(OWNER, "f1")))
+        assert self.superseded(stores, kept=2) == {"f1": [1, 2]}
 
     def test_what_a_deployment_was_asked_to_run_is_needed(self, stores: SqlStores) -> None:
         stores.flows.create(a_flow("f2"))
@@ -329,39 +338,106 @@ class TestRemovedFilters:
             flow = next_revision(flow, pipeline_config=a_config(transforms=filters))
             stores.flows.save(flow)
 
-    def removed(self, stores: SqlStores, **which: Any) -> list[tuple[str, datetime]]:
-        return [(removed.uid, removed.removed_at) for removed in stores.revisions.removed_filters(**which)]
+    def removed(self, stores: SqlStores, config_id: str | None = None) -> list[tuple[str, datetime, str]]:
+        rows = stores.revisions.removed_filters(config_id)
+        return [(removed.uid, removed.removed_at, removed.state) for removed in rows]
 
-    def test_a_filter_is_removed_with_the_last_revision_that_has_it(self, stores: SqlStores) -> None:
+    def save(self, stores: SqlStores, *filters: dict[str, str]) -> frozenset[str]:
+        flow = stores.flows.get(OWNER, "f1")
+        return stores.flows.save(next_revision(flow, pipeline_config=a_config(transforms=list(filters))))
+
+    def drop(self, stores: SqlStores, before_s: float) -> dict[str, frozenset[str]]:
+        """Drop the values of expired filters, as the sweeper does."""
+        found = dict(stores.revisions.begin_drop(at(before_s)))
+        for config_id, uids in found.items():
+            stores.revisions.finish_drop(config_id, uids)
+        return found
+
+    def test_filters_of_no_live_revision_are_recorded_once(self, stores: SqlStores) -> None:
         assert self.removed(stores) == []
-        stores.revisions.remove("f1", [1], at(7))
-        assert self.removed(stores) == [("t0", at(7))]
-        stores.revisions.remove("f1", [2], at(8))
-        assert self.removed(stores) == [("t0", at(7)), ("t1", at(8))]
+        stores.revisions.record_removed_filters(at(7))
+        stores.revisions.record_removed_filters(at(8))
+        assert self.removed(stores) == [("t0", at(7), "kept"), ("t1", at(7), "kept")]
+        assert RemovedFilter("f1", "t0", at(7)) in stores.revisions.removed_filters("f1")
+        assert self.removed(stores, "f2") == []
 
-    def test_by_configuration_and_time(self, stores: SqlStores) -> None:
+    def test_a_filter_that_a_deployment_runs_or_may_roll_back_to_is_not_removed(self, stores: SqlStores) -> None:
+        deployed = stores.deployments.request_deploy(OWNER, "f1", a_deployment())
+        stores.deployments.write_observations([seen(deployed)])
+        self.save(stores, FILTERS[0])
+        second = stores.deployments.request_deploy(OWNER, "f1", None)
+        stores.revisions.record_removed_filters(at(7))
+        assert self.removed(stores) == [("t1", at(7), "kept")]
+        stores.deployments.write_observations([seen(second, retired=True)])
+        stores.revisions.record_removed_filters(at(8))
+        assert self.removed(stores) == [("t1", at(7), "kept"), ("t2", at(8), "kept")]
+
+    def test_a_filter_is_removed_with_the_teardown(self, stores: SqlStores) -> None:
+        stores.deployments.request_deploy(OWNER, "f1", a_deployment())
+        self.save(stores)
+        stores.revisions.record_removed_filters(at(7))
+        assert ("t2", at(7), "kept") not in self.removed(stores)
+        deployment = stores.deployments.request_teardown("f1")
+        assert deployment is not None
+        stores.deployments.write_observations([seen(deployment, Phase.ABSENT)])
+        stores.revisions.record_removed_filters(at(8))
+        assert ("t2", at(8), "kept") in self.removed(stores)
+
+    def test_a_filter_is_recorded_when_its_revisions_are_removed(self, stores: SqlStores) -> None:
         stores.revisions.remove("f1", [1], at(7))
+        assert self.removed(stores) == [("t0", at(7), "kept"), ("t1", at(7), "kept")]
         stores.revisions.remove("f1", [2], at(8))
-        both = [("t0", at(7)), ("t1", at(8))]
-        assert RemovedFilter("f1", "t0", at(7)) in stores.revisions.removed_filters()
-        assert self.removed(stores, config_id="f1") == both
-        assert self.removed(stores, config_id="f2") == []
-        assert self.removed(stores, before=at(8)) == both[:1]
+        assert self.removed(stores) == [("t0", at(7), "kept"), ("t1", at(7), "kept")]
+
+    def test_a_deleted_configuration_is_left_to_purge(self, stores: SqlStores) -> None:
+        stores.flows.delete(OWNER, "f1")
+        stores.revisions.record_removed_filters(at(7))
+        assert self.removed(stores) == []
 
     def test_comes_back_with_a_revision_that_has_it(self, stores: SqlStores) -> None:
-        stores.revisions.remove("f1", [1, 2], at(7))
-        back = next_revision(stores.flows.get(OWNER, "f1"), pipeline_config=a_config(transforms=FILTERS[:1]))
-        stores.flows.save(back)
-        assert self.removed(stores) == [("t1", at(7))]
+        stores.revisions.record_removed_filters(at(7))
+        assert self.save(stores, FILTERS[0]) == frozenset()
+        assert self.removed(stores) == [("t1", at(7), "kept")]
 
-    def test_forgotten(self, stores: SqlStores) -> None:
-        stores.revisions.remove("f1", [1, 2], at(7))
-        stores.revisions.delete_removed_filters("f1", ["t0", "unknown"])
-        stores.revisions.delete_removed_filters("unknown", ["t1"])
-        assert self.removed(stores) == [("t1", at(7))]
+    def test_values_are_dropped_after_their_retention(self, stores: SqlStores) -> None:
+        stores.revisions.record_removed_filters(at(7))
+        assert self.drop(stores, 7) == {}
+        assert self.drop(stores, 8) == {"f1": {"t0", "t1"}}
+        assert self.removed(stores) == [("t0", at(7), "dropped"), ("t1", at(7), "dropped")]
+        stores.revisions.record_removed_filters(at(9))
+        assert self.drop(stores, 100) == {}
 
-    def test_purge_forgets_them(self, stores: SqlStores) -> None:
-        stores.revisions.remove("f1", [1, 2], at(7))
+    def test_a_filter_that_comes_back_without_its_values_is_named(self, stores: SqlStores) -> None:
+        stores.revisions.record_removed_filters(at(7))
+        self.drop(stores, 8)
+        assert self.save(stores, *FILTERS) == {"t0", "t1"}
+        assert self.removed(stores) == []
+
+    def test_no_revision_with_a_filter_is_saved_while_its_values_are_dropped(self, stores: SqlStores) -> None:
+        stores.revisions.record_removed_filters(at(7))
+        dropping = stores.revisions.begin_drop(at(8))
+        with pytest.raises(Unavailable, match="t0"):
+            self.save(stores, FILTERS[0])
+        assert stores.flows.get(OWNER, "f1").revision == 3
+        assert stores.revisions.begin_drop(at(0)) == dropping, "an interrupted removal is repeated"
+        stores.revisions.finish_drop("f1", dropping["f1"])
+        assert self.save(stores, FILTERS[0]) == {"t0"}
+
+    def test_a_filter_without_values_is_recorded_as_long_as_a_revision_has_it(self, stores: SqlStores) -> None:
+        stores.revisions.record_removed_filters(at(7))
+        self.drop(stores, 8)
+        stores.revisions.remove("f1", [1], at(9))
+        assert self.removed(stores) == [("t1", at(7), "dropped")]
+        stores.revisions.remove("f1", [2], at(9))
+        assert self.removed(stores) == []
+
+    def test_unknown_filters_are_no_error(self, stores: SqlStores) -> None:
+        stores.revisions.finish_drop("f1", ["t0", "unknown"])
+        stores.revisions.finish_drop("unknown", ["t1"])
+        assert self.removed(stores) == []
+
+    def test_purge_deletes_the_rows(self, stores: SqlStores) -> None:
+        stores.revisions.record_removed_filters(at(7))
         stores.flows.delete(OWNER, "f1")
         assert len(self.removed(stores)) == 2
         stores.flows.purge("f1")
@@ -409,7 +485,7 @@ class TestUnreadable:
         stores.flows.save(mended)
         assert stores.flows.get(OWNER, "f1") == mended
         assert stores.deployments.request_deploy(OWNER, "f1", a_deployment()).desired_revision == 2
-        assert stores.revisions.superseded(at(100)) == {"f1": [1]}
+        assert stores.revisions.superseded(at(100), 1) == {"f1": [1]}
 
     def test_is_deleted(self, stores: SqlStores) -> None:
         stores.flows.delete(OWNER, "f1")

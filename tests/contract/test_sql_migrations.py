@@ -3,6 +3,7 @@
 import shutil
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,7 @@ from headwater.stores.sql.database import open_database
 from headwater.stores.sql.encryption import FieldCipher
 from headwater.stores.sql.migrate import SCRIPTS, migrate
 from headwater.stores.sql.tables import metadata
-from tests.support.sql import OWNER, SECRET_KEY, a_config, a_dataset, a_flow
+from tests.support.sql import OWNER, SECRET_KEY, a_config, a_dataset, a_deployment, a_flow, next_revision, seen
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -90,6 +91,34 @@ def test_migrations_keep_the_rows(url: str) -> None:
     again = open_database(url, FieldCipher(SECRET_KEY))
     assert again.flows.get(OWNER, "f1") == a_flow()
     again.close()
+
+
+def test_stored_revisions_get_the_members_and_the_rollouts_of_their_configuration(url: str, engine: Engine) -> None:
+    database = open_database(url, FieldCipher(SECRET_KEY))
+    first = a_flow(external_id="x")
+    database.flows.create(first)
+    deployed = database.deployments.request_deploy(OWNER, "f1", a_deployment())
+    database.deployments.write_observations([seen(deployed)])
+    second = next_revision(first, name="second", tags=("c",))
+    database.flows.save(second)
+    database.close()
+    _move(engine, "down", "0010")
+    again = open_database(url, FieldCipher(SECRET_KEY))
+    assert again.revisions.get(OWNER, "f1", 1) == replace(first, name="second", tags=("c",))
+    assert again.revisions.get(OWNER, "f1", 2) == second
+    [newest, oldest] = again.revisions.list(OWNER, "f1", None, 10)
+    assert (newest.saved_by, newest.changed, newest.deployed_at) == (None, (), None)
+    assert (oldest.deployed_at, oldest.condition) == (first.created_at, "Stable")
+    again.close()
+
+
+def test_revisions_of_an_older_version_during_an_update_have_the_newest_members(url: str, engine: Engine) -> None:
+    database = open_database(url, FieldCipher(SECRET_KEY))
+    database.flows.create(a_flow())
+    with engine.begin() as connection:
+        connection.execute(text("UPDATE flow_revisions SET name = NULL, description = NULL, tags = NULL"))
+    assert database.revisions.get(OWNER, "f1", 1) == a_flow()
+    database.close()
 
 
 def test_concurrent_migrations(url: str) -> None:

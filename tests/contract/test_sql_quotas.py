@@ -70,15 +70,19 @@ class TestUsage:
         expected = {"configurations": 2, "script_bytes": 110, "deployments": 1, "workers": 3, "datasets": 1}
         assert used == expected
 
-    def test_every_revision_is_stored_and_the_newest_scripts_count(self, stores: SqlStores) -> None:
+    def test_the_newest_revision_counts(self, stores: SqlStores) -> None:
         flow = sized(1_000)
         stores.flows.create(flow)
-        stores.flows.save(next_revision(flow, pipeline_config=a_config(transforms=[script(10)])))
+        first = stores.quotas.usage(OWNER)
+        small = next_revision(flow, pipeline_config=a_config(transforms=[script(10)]))
+        stores.flows.save(small)
         used = stores.quotas.usage(OWNER)
         assert used["script_bytes"] == 10
-        assert used["stored_bytes"] > 1_010
-        stores.revisions.remove("f1", [1], at(9))
-        assert stores.quotas.usage(OWNER)["stored_bytes"] < 1_000
+        assert used["stored_bytes"] == first["stored_bytes"] - 990
+        for _ in range(3):
+            small = next_revision(small)
+            stores.flows.save(small)
+        assert stores.quotas.usage(OWNER) == used
 
     def test_values_of_a_removed_filter_count_while_they_are_stored(self, stores: SqlStores) -> None:
         filter_ = {"uid": "t9", "type": "redis_set_filter", "filter_expr": "root = this.a"}
@@ -87,7 +91,20 @@ class TestUsage:
         stores.flows.save(next_revision(flow, pipeline_config=a_config()))
         stores.revisions.remove("f1", [1], at(9))
         assert filter_set_id("f1", "t9") in stores.quotas.sets(OWNER)
-        stores.revisions.delete_removed_filters("f1", ["t9"])
+        stores.revisions.begin_drop(at(10))
+        assert filter_set_id("f1", "t9") in stores.quotas.sets(OWNER)
+        stores.revisions.finish_drop("f1", ["t9"])
+        assert list(stores.quotas.sets(OWNER)) == []
+
+    def test_values_that_were_dropped_do_not_count_while_a_revision_is_kept(self, stores: SqlStores) -> None:
+        filter_ = {"uid": "t9", "type": "redis_set_filter", "filter_expr": "root = this.a"}
+        flow = a_flow(pipeline_config=a_config(transforms=[filter_]))
+        stores.flows.create(flow)
+        stores.flows.save(next_revision(flow, pipeline_config=a_config()))
+        stores.revisions.record_removed_filters(at(9))
+        assert filter_set_id("f1", "t9") in stores.quotas.sets(OWNER)
+        stores.revisions.begin_drop(at(10))
+        stores.revisions.finish_drop("f1", ["t9"])
         assert list(stores.quotas.sets(OWNER)) == []
 
     def test_removed_resources_do_not_count(self, stores: SqlStores) -> None:
@@ -162,17 +179,18 @@ class TestEnforced:
             stores.flows.save(smaller)
             flow = smaller
         assert stores.flows.get(OWNER, "f1") == flow
+        stores.quotas.set_limits(OWNER, {"stored_bytes": 100}, [])
         with pytest.raises(QuotaExceeded):
             stores.flows.save(next_revision(flow, pipeline_config=a_config(transforms=[script(2)])))
         with pytest.raises(QuotaExceeded):
             stores.flows.create(sized(1, "f3"))
 
     def test_saves_that_do_not_grow_are_allowed_at_the_total_quota(self, opened: Open) -> None:
-        stores = opened(QuotaDefaults(total={"stored_bytes": 3_500}))
-        flow = sized(1_000)
+        stores = opened(QuotaDefaults(total={"stored_bytes": 3_600}))
+        flow = sized(1_500)
         stores.flows.create(flow)
         stores.flows.create(sized(1_500, "f2", "bob"))
-        stores.flows.save(next_revision(flow, pipeline_config=a_config(transforms=[script(900)])))
+        stores.flows.save(next_revision(flow, pipeline_config=a_config(transforms=[script(1_499)])))
         with pytest.raises(QuotaExceeded):
             stores.flows.create(sized(1, "f3"))
 

@@ -10,7 +10,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
-from headwater.errors import RequestError
+from headwater.errors import NotFound, RequestError, Unavailable
 from headwater.model.audit import AuditQuery
 from headwater.model.deployment import Condition, Observation, ObservedWorker, Phase, Status
 from headwater.model.stored_config import read_pipeline_config
@@ -142,15 +142,25 @@ class Twins(RuleBasedStateMachine):
     def delete(self, owner: str, config_id: str, revision: int | None) -> None:
         self.both(lambda stores: stores.flows.delete(owner, config_id, revision))
 
-    @rule(seconds=st.integers(0, 9))
-    def remove_superseded(self, seconds: int) -> None:
+    @rule(seconds=st.integers(0, 9), kept=st.integers(1, 3))
+    def remove_superseded(self, seconds: int, kept: int) -> None:
         def call(stores: SqlStores) -> Any:
-            found = {
-                config_id: list(revisions) for config_id, revisions in stores.revisions.superseded(at(seconds)).items()
-            }
+            stores.revisions.record_removed_filters(at(seconds))
+            superseded = stores.revisions.superseded(at(seconds), kept)
+            found = {config_id: list(revisions) for config_id, revisions in superseded.items()}
             for config_id, revisions in found.items():
                 stores.revisions.remove(config_id, revisions, at(seconds))
-            return found, list(stores.revisions.removed_filters(before=at(5)))
+            return found
+
+        self.both(call)
+
+    @rule(seconds=st.integers(0, 9), finished=st.booleans())
+    def drop_values(self, seconds: int, finished: bool) -> None:
+        def call(stores: SqlStores) -> Any:
+            dropping = dict(stores.revisions.begin_drop(at(seconds)))
+            for config_id, uids in dropping.items() if finished else ():
+                stores.revisions.finish_drop(config_id, uids)
+            return dropping
 
         self.both(call)
 
@@ -172,9 +182,23 @@ class Twins(RuleBasedStateMachine):
         self.both(lambda stores: list(stores.deployments.read_logs(f"d{self._made}", 5)))
         self.both(lambda stores: [dict(stores.revisions.filters(config_id)) for config_id in IDS])
         self.both(lambda stores: list(stores.revisions.removed_filters()))
+        self.both(lambda stores: [_history(stores, config_id) for config_id in IDS])
         self.both(lambda stores: list(stores.flows.with_external_id(OWNER, "x")))
         self.both(lambda stores: stores.change_counter.value())
         self.both(lambda stores: [entry.change for entry in stores.audit.read(AuditQuery(limit=1000))])
+
+
+def _history(stores: SqlStores, config_id: str) -> list[Any]:
+    """Return the history of a configuration, without the times of deploys, in which the stores differ."""
+    try:
+        items = stores.revisions.list(OWNER, config_id, None, 100)
+    except NotFound:
+        return []
+    flows = [stores.revisions.get(OWNER, config_id, item.revision) for item in items]
+    return [
+        (flow, replace(item, deployed_at=None), item.deployed_at is None)
+        for flow, item in zip(flows, items, strict=True)
+    ]
 
 
 def _create(stores: SqlStores, config_id: str) -> None:
@@ -184,7 +208,7 @@ def _create(stores: SqlStores, config_id: str) -> None:
 def _outcome(call: Callable[[SqlStores], Any], stores: SqlStores) -> Any:
     try:
         return call(stores)
-    except RequestError as error:
+    except (RequestError, Unavailable) as error:
         return type(error), error.detail
 
 

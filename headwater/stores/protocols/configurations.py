@@ -3,10 +3,11 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol
+from typing import Literal, Protocol
 
 from headwater.model.flow import Flow
 from headwater.model.pagination import ListPosition
+from headwater.model.revision import RevisionSummary
 
 
 class FlowStore(Protocol):
@@ -22,15 +23,21 @@ class FlowStore(Protocol):
         Raises Conflict when another configuration of the owner has the same external_id.
         """
 
-    def save(self, flow: Flow) -> None:
+    def save(self, flow: Flow, restored_revision: int | None = None) -> frozenset[str]:
         """Store the next revision. `flow.revision` is the revision that the caller read, plus 1.
 
         `created_at` and earlier revisions are kept. A removed filter that the new revision contains again is no longer
         recorded as removed. If the passwords of the active deployment can't be decrypted, the deployment gets new
         passwords, and the rollout of its revision is requested again.
 
-        Raises NotFound, ConcurrentUpdate when another request saved a revision in between, and Conflict when another
-        configuration of the owner has the same external_id.
+        Return the uids of the removed filters that the new revision contains again and whose values are gone. Raises
+        NotFound, ConcurrentUpdate when another request saved a revision in between, Conflict when another configuration
+        of the owner has the same external_id, and Unavailable while the values of a filter of the new revision are
+        being dropped.
+
+        Args:
+            flow: The configuration to store.
+            restored_revision: The earlier revision that a rollback saves again; None for all other saves.
         """
 
     def get(self, owner: str, config_id: str) -> Flow:
@@ -71,17 +78,43 @@ class FlowStore(Protocol):
         """Return the configurations that are marked as deleted and not purged yet."""
 
 
+ValuesState = Literal["kept", "dropping", "dropped"]
+"""The state of the values of a removed filter.
+
+The values are kept for some time, then dropped. A filter whose values have been dropped is recorded for as long as a
+stored revision contains it, so that a rollback to this revision knows that the values are gone.
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class RemovedFilter:
-    """A filter that no stored revision contains, and whose values are kept for some time."""
+    """A filter of an earlier revision that is neither in the newest revision nor in a revision of a deployment.
+
+    Attributes:
+        state: The state of the filter's values.
+    """
 
     config_id: str
     uid: str
     removed_at: datetime
+    state: ValuesState = "kept"
 
 
 class RevisionStore(Protocol):
-    """The stored revisions of configurations, and the filters of deleted revisions."""
+    """The stored revisions of configurations, and their removed filters."""
+
+    def list(self, owner: str, config_id: str, before: int | None, limit: int) -> Sequence[RevisionSummary]:
+        """Return the newest stored revisions with numbers below `before`, newest first.
+
+        With `before` None, the list starts with the newest revision. Raises NotFound when there is no such
+        configuration.
+        """
+
+    def get(self, owner: str, config_id: str, revision: int) -> Flow:
+        """Return a configuration as it was at a revision; its `updated_at` is the time of that save.
+
+        Raises NotFound when there is no such configuration, or when the revision is not stored.
+        """
 
     def filters(self, config_id: str) -> Mapping[int, frozenset[str]]:
         """Return the uids of the filters in each stored revision, by revision.
@@ -89,27 +122,42 @@ class RevisionStore(Protocol):
         The configuration may be deleted.
         """
 
-    def superseded(self, before: datetime) -> Mapping[str, Sequence[int]]:
+    def superseded(self, before: datetime, kept: int) -> Mapping[str, Sequence[int]]:
         """Return by configuration the revisions that can be removed, in order.
 
-        Such a revision was superseded by a newer revision before `before`, and no active deployment runs it or may roll
-        back to it. Deleted configurations are left to `purge`.
+        Such a revision is not one of the `kept` newest ones, was superseded by a newer revision before `before`, and no
+        active deployment runs it or may roll back to it. Deleted configurations are left to `purge`.
         """
 
     def remove(self, config_id: str, revisions: Collection[int], now: datetime) -> None:
         """Remove revisions that `superseded` returned.
 
-        Filters that only these revisions contained are recorded as removed at `now`. Unknown revisions are no error.
+        Their filters that are not recorded yet are recorded as removed at `now`, unless they are in the newest revision
+        or in a revision of a deployment. Unknown revisions are no error.
         """
 
-    def removed_filters(
-        self, *, config_id: str | None = None, before: datetime | None = None
-    ) -> Sequence[RemovedFilter]:
+    def record_removed_filters(self, now: datetime) -> None:
+        """Record new removed filters, of all configurations, as removed at `now`.
+
+        These are the filters of stored revisions that are neither in the newest revision nor in a revision of a
+        deployment. Deleted configurations are left to `purge`.
+        """
+
+    def removed_filters(self, config_id: str | None = None) -> Sequence[RemovedFilter]:
         """Return the removed filters, of all configurations or of one, oldest first.
 
-        With `before`, return only filters that were removed before this time. The removed filters of a deleted
-        configuration are kept until `purge`.
+        The removed filters of a deleted configuration are kept until `purge`.
         """
 
-    def delete_removed_filters(self, config_id: str, uids: Collection[str]) -> None:
-        """Delete the rows of removed filters whose values were dropped. Unknown uids are no error."""
+    def begin_drop(self, before: datetime) -> Mapping[str, frozenset[str]]:
+        """Return by configuration the removed filters whose values must be dropped now.
+
+        These are the filters that were removed before `before`, and those that an interrupted call left behind. From
+        now on, no revision with one of them can be saved until `finish_drop`.
+        """
+
+    def finish_drop(self, config_id: str, uids: Collection[str]) -> None:
+        """Record that the values of filters that `begin_drop` returned have been dropped.
+
+        The row of a filter that no stored revision contains is deleted. Unknown uids are no error.
+        """

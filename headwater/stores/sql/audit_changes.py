@@ -6,14 +6,13 @@ and the content itself is not stored twice.
 
 import hashlib
 import json
-from typing import Any
 
 from headwater.model.audit import Change
 from headwater.model.deployment import Deployment
-from headwater.model.flow import Flow, PipelineConfig
+from headwater.model.flow import Flow
 from headwater.model.key import ApiKey
 from headwater.model.redrive import Redrive
-from headwater.model.stored_config import UnreadablePipelineConfig
+from headwater.model.revision import canonical_form
 from headwater.model.value_sets import Dataset
 
 
@@ -34,29 +33,19 @@ def deleted(flow: Flow) -> Change:
     return Change("flow.delete", flow.owner, flow.id, before=_content(flow, flow.revision))
 
 
+def restored(before: Flow, after: Flow, revision: int) -> Change:
+    """Return the change for a rollback, which saves an earlier revision as the newest one."""
+    content = f"{_content(after, after.revision)} of revision {revision}"
+    return Change("flow.rollback", after.owner, after.id, _content(before, before.revision), content)
+
+
 def _content(flow: Flow, revision: int) -> str:
     """Return the revision, and the SHA-256 of the request as canonical JSON.
 
     The JSON has sorted keys and no spaces.
     """
-    content = {
-        "name": flow.name,
-        "description": flow.description,
-        "tags": list(flow.tags),
-        "pipeline_config": _pipeline(flow.pipeline_config),
-    }
-    if flow.external_id is not None:
-        content["external_id"] = flow.external_id
-    text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    text = json.dumps(canonical_form(flow), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return f"revision {revision} sha256 {hashlib.sha256(text.encode()).hexdigest()}"
-
-
-def _pipeline(config: PipelineConfig) -> Any:
-    return (
-        config.document
-        if isinstance(config, UnreadablePipelineConfig)
-        else config.without_internal_fields().model_dump(mode="json")
-    )
 
 
 def deployed(before: Deployment | None, after: Deployment) -> Change:

@@ -14,6 +14,7 @@ from headwater.stores.sql.datasets import SqlDatasets
 from headwater.stores.sql.deployment_mapper import DeploymentMapper
 from headwater.stores.sql.deployments import SqlDeployments
 from headwater.stores.sql.encryption import FieldCipher
+from headwater.stores.sql.flow_mapper import FlowMapper
 from headwater.stores.sql.flows import SqlFlows
 from headwater.stores.sql.idempotency import SqlIdempotencyStore
 from headwater.stores.sql.keys import SqlKeys
@@ -36,7 +37,7 @@ class Database:
         self._connections = connections
         self._deployment_mapper = deployment_mapper
         self.flows = SqlFlows(connections, deployment_mapper, quota_checker)
-        self.revisions = SqlRevisions(connections)
+        self.revisions = SqlRevisions(connections, FlowMapper(deployment_mapper.credentials))
         self.deployments = SqlDeployments(connections, deployment_mapper, quota_checker)
         self.redrives = SqlRedrives(connections, deployment_mapper)
         self.change_counter = SqlChangeCounter(connections)

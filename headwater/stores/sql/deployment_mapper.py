@@ -188,7 +188,12 @@ class DeploymentMapper:
         requested = {entry.revision for entry in self.requested_revisions(connection, changed.id)}
         if changed.desired_revision not in requested:
             self._insert_revision(connection, changed)
+        connection.execute(_update_desired_revision(changed).values(condition=changed.condition.value))
         increment(connection)
+
+    def record_deploy(self, connection: Connection, requested: Deployment) -> None:
+        """Record that a deploy request has started a rollout of the desired revision now."""
+        connection.execute(_update_desired_revision(requested).values(deployed_at=datetime.now(UTC)))
 
     def write_passwords(self, connection: Connection, changed: Deployment) -> None:
         """Write changed passwords, and increment the change counter."""
@@ -205,7 +210,9 @@ class DeploymentMapper:
         connection.execute(update_row.values(**_observed_columns(changed), **position_columns(changed)))
         if not changed.previous_revisions:  # the rollout is complete: no previous revision has resources any more
             connection.execute(_retire_all_but_desired(changed))
-        if changed.phase is Phase.ABSENT:
+        if changed.phase is not Phase.ABSENT:
+            connection.execute(_update_desired_revision(changed).values(condition=changed.condition.value))
+        else:
             connection.execute(update_row.values({**dict.fromkeys(FIELDS), "ended_at": datetime.now(UTC)}))
             self.write_worker_states(connection, changed.id, ())
             logs.erase(connection, changed.id)
@@ -237,6 +244,7 @@ class DeploymentMapper:
             "revision": deployment.desired_revision,
             "stream": rollout.stream_of(deployment.config.source),
             "source_epoch": deployment.source_epoch,
+            "condition": deployment.condition.value,
         }
         connection.execute(insert(deployment_revisions).values(**values))
 
@@ -280,6 +288,11 @@ def _previous_revisions(connection: Connection, *where: ColumnElement[bool]) -> 
         config = read_pipeline_config(row.config)
         revisions.setdefault(row.id, []).append(Revision(row.revision, config, row.source_epoch))
     return revisions
+
+
+def _update_desired_revision(deployment: Deployment) -> Update:
+    table = deployment_revisions
+    return update(table).where(table.c.deployment_id == deployment.id, table.c.revision == deployment.desired_revision)
 
 
 def _retire_all_but_desired(deployment: Deployment) -> Update:

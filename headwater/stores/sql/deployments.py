@@ -84,6 +84,7 @@ class SqlDeployments:
             return current
         changed = rollout.roll_out(current, flow, self._mapper.requested_revisions(connection, current.id))
         self._mapper.write_desired(connection, changed)
+        self._mapper.record_deploy(connection, changed)
         record(connection, change_of(current, changed))
         return changed
 
@@ -124,6 +125,7 @@ class SqlDeployments:
 
     def _insert(self, connection: Connection, first: Deployment) -> Deployment:
         self._mapper.insert(connection, first)
+        self._mapper.record_deploy(connection, first)
         record(connection, audit_changes.deployed(None, first))
         return first
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, false, select
+from sqlalchemy import ColumnElement, Connection, Row, Select, case, false, select
 
 from headwater.model.flow import Flow
 from headwater.model.stored_config import read_pipeline_config
@@ -44,24 +44,63 @@ class FlowMapper:
             raise store_errors.configuration_not_found(config_id)
         return matching[0]
 
+    def require(self, connection: Connection, owner: str, config_id: str) -> None:
+        """Raise NotFound when the owner has no such configuration."""
+        is_flow = (flows.c.id == config_id) & (flows.c.owner == owner) & (flows.c.deleted == false())
+        if connection.scalar(select(flows.c.id).where(is_flow)) is None:
+            raise store_errors.configuration_not_found(config_id)
+
+    def get_revision(self, connection: Connection, config_id: str, revision: int) -> Flow:
+        """Return a configuration as it was at a stored revision.
+
+        A `decryption_error` concerns the active deployment only, so an earlier revision has none. Raises NotFound.
+        """
+        is_revision = (flow_revisions.c.config_id == config_id) & (flow_revisions.c.revision == revision)
+        row = connection.execute(_SELECT_REVISIONS.where(is_revision)).one_or_none()
+        if row is None:
+            raise store_errors.revision_not_found(revision)
+        return _flow(row)
+
     def select(self, connection: Connection, *where: ColumnElement[Any]) -> list[Flow]:
         """Return the configurations that match, newest first."""
         matching = _SELECT_NEWEST_REVISIONS.where(*where).order_by(*NEWEST_FIRST)
-        return [self._flow(row) for row in connection.execute(matching)]
+        return [_flow(row, self._credentials.decryption_error(row)) for row in connection.execute(matching)]
 
-    def _flow(self, row: Row[Any]) -> Flow:
-        has_tags = isinstance(row.tags, list) and all(isinstance(tag, str) for tag in row.tags)
-        return Flow(
-            id=row.id,
-            owner=row.owner,
-            name=row.name,
-            description=row.description,
-            tags=tuple(row.tags) if has_tags else (),
-            pipeline_config=read_pipeline_config(row.config),
-            revision=row.revision,
-            created_at=row.created_at,
-            updated_at=row.updated_at,
-            external_id=row.external_id,
-            tags_error="" if has_tags else store_errors.UNREADABLE_TAGS,
-            decryption_error=self._credentials.decryption_error(row),
-        )
+
+def _flow(row: Row[Any], decryption_error: str = "") -> Flow:
+    has_tags = isinstance(row.tags, list) and all(isinstance(tag, str) for tag in row.tags)
+    return Flow(
+        id=row.id,
+        owner=row.owner,
+        name=row.name,
+        description=row.description,
+        tags=tuple(row.tags) if has_tags else (),
+        pipeline_config=read_pipeline_config(row.config),
+        revision=row.revision,
+        created_at=row.created_at,
+        updated_at=row.updated_at,
+        external_id=row.external_id,
+        tags_error="" if has_tags else store_errors.UNREADABLE_TAGS,
+        decryption_error=decryption_error,
+    )
+
+
+def _member(name: str) -> ColumnElement[Any]:
+    """Return a member of a revision.
+
+    A process of an older version, during an update, saves revisions without these members; the members of the newest
+    revision replace them.
+    """
+    has_members = flow_revisions.c.name.is_not(None)
+    return case((has_members, flow_revisions.c[name]), else_=flows.c[name]).label(name)
+
+
+_SELECT_REVISIONS: Select[Any] = select(
+    flows.c.id,
+    flows.c.owner,
+    flows.c.created_at,
+    *(_member(name) for name in ("name", "description", "tags", "external_id")),
+    flow_revisions.c.revision,
+    flow_revisions.c.saved_at.label("updated_at"),
+    flow_revisions.c.config,
+).join(flow_revisions, flow_revisions.c.config_id == flows.c.id)

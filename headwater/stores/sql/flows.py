@@ -10,12 +10,14 @@ from sqlalchemy import ColumnElement, Connection, delete, exists, false, insert,
 from sqlalchemy.exc import IntegrityError
 
 from headwater.model import rollout
+from headwater.model.audit import Change, current_actor
 from headwater.model.deployment import DesiredPhase
 from headwater.model.flow import Flow
 from headwater.model.pagination import ListPosition
-from headwater.model.quota import RevisionUsage, quotas_of_save, revision_usage
+from headwater.model.quota import RevisionUsage, revision_usage
+from headwater.model.revision import changed_members
 from headwater.model.stored_config import write_pipeline_config
-from headwater.stores.sql import audit_changes, store_errors
+from headwater.stores.sql import audit_changes, removed_filters, store_errors
 from headwater.stores.sql.audit import record
 from headwater.stores.sql.change_counter import increment
 from headwater.stores.sql.connections import Connections
@@ -23,7 +25,7 @@ from headwater.stores.sql.deployment_mapper import DeploymentMapper
 from headwater.stores.sql.flow_mapper import NEWEST_FIRST, FlowMapper
 from headwater.stores.sql.id_chunks import id_chunks
 from headwater.stores.sql.quotas import QuotaChecker
-from headwater.stores.sql.tables import ACTIVE, deployments, flow_revisions, flows, removed_filters
+from headwater.stores.sql.tables import ACTIVE, deployments, flow_revisions, flows
 
 PASSWORD_BYTES = 24
 _SELECT_POSITIONS = select(flows.c.created_at, flows.c.id, flow_revisions.c.stored_bytes).join(
@@ -51,21 +53,23 @@ class SqlFlows:
             _insert_revision(connection, flow, 1, usage)
             record(connection, audit_changes.created(flow))
 
-    def save(self, flow: Flow) -> None:
+    def save(self, flow: Flow, restored_revision: int | None = None) -> frozenset[str]:
         usage = _usage(flow)
         with (
             self._writing(flow) as connection,
-            self._quotas.enforced(connection, flow.owner, *quotas_of_save(usage, _replaced_bytes(connection, flow))),
+            self._quotas.enforced(connection, flow.owner, "stored_bytes", "script_bytes"),
         ):
             stored = self._mapper.get(connection, flow.owner, flow.id, lock=True)
             if flow.revision != stored.revision + 1:
                 raise store_errors.concurrent_update(flow.id)
             saved = update(flows).where(flows.c.id == flow.id).values(**_saved_columns(flow), revision=flow.revision)
             connection.execute(saved)
-            _insert_revision(connection, flow, flow.revision, usage)
-            record(connection, audit_changes.saved(stored, flow))
+            _insert_revision(connection, flow, flow.revision, usage, changed_members(stored, flow))
+            without_values = removed_filters.restore(connection, flow.id, flow.pipeline_config.filter_uids)
+            record(connection, _change(stored, flow, restored_revision))
             if stored.decryption_error:
                 self._renew_credentials(connection, flow.id)
+            return without_values
 
     def _renew_credentials(self, connection: Connection, config_id: str) -> None:
         """Give an active deployment new passwords if its passwords can't be decrypted."""
@@ -138,11 +142,15 @@ class SqlFlows:
 
 def _saved_columns(flow: Flow) -> dict[str, Any]:
     """Return the columns that each save writes."""
+    return {**_members(flow), "updated_at": flow.updated_at}
+
+
+def _members(flow: Flow) -> dict[str, Any]:
+    """Return the columns that configurations and their revisions have in common."""
     return {
         "name": flow.name,
         "description": flow.description,
         "tags": list(flow.tags),
-        "updated_at": flow.updated_at,
         "external_id": flow.external_id,
     }
 
@@ -165,18 +173,16 @@ def _usage(flow: Flow) -> RevisionUsage:
     return revision_usage(write_pipeline_config(flow.pipeline_config), flow.name, flow.description, *flow.tags)
 
 
-def _replaced_bytes(connection: Connection, flow: Flow) -> int:
-    """Return the size in bytes of the previous revision, which never changes."""
-    is_previous = (flow_revisions.c.config_id == flow.id) & (flow_revisions.c.revision == flow.revision - 1)
-    return connection.scalar(select(flow_revisions.c.stored_bytes).where(is_previous)) or 0
+def _change(before: Flow, after: Flow, restored_revision: int | None) -> Change:
+    if restored_revision is None:
+        return audit_changes.saved(before, after)
+    return audit_changes.restored(before, after, restored_revision)
 
 
-def _insert_revision(connection: Connection, flow: Flow, revision: int, usage: RevisionUsage) -> None:
-    """Add a revision. Its filters are no longer recorded as removed."""
-    config = write_pipeline_config(flow.pipeline_config)
-    content = {"config_id": flow.id, "revision": revision, "config": config, "saved_at": flow.updated_at}
+def _insert_revision(
+    connection: Connection, flow: Flow, revision: int, usage: RevisionUsage, changed: Sequence[str] = ()
+) -> None:
+    content = {"config_id": flow.id, "revision": revision, "config": write_pipeline_config(flow.pipeline_config)}
+    history = {"saved_at": flow.updated_at, "saved_by": current_actor().key_id, "changed": " ".join(changed)}
     counted = asdict(usage) | {"filter_uids": " ".join(usage.filter_uids)}
-    connection.execute(insert(flow_revisions).values(**content, **counted))
-    if uids := flow.pipeline_config.filter_uids:
-        is_in_revision = (removed_filters.c.config_id == flow.id) & removed_filters.c.uid.in_(uids)
-        connection.execute(delete(removed_filters).where(is_in_revision))
+    connection.execute(insert(flow_revisions).values(**content, **_members(flow), **history, **counted))

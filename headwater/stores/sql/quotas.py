@@ -93,12 +93,13 @@ class SqlQuotas:
         stored_revisions = select(flow_revisions.c.config_id, flow_revisions.c.filter_uids).where(
             flow_revisions.c.config_id == flows.c.id, is_flow_of_owner
         )
-        removed = select(removed_filters.c.config_id, removed_filters.c.uid).where(
+        removed = select(removed_filters.c.state, removed_filters.c.config_id, removed_filters.c.uid).where(
             removed_filters.c.config_id == flows.c.id, is_flow_of_owner
         )
         dataset_ids = select(datasets.c.id).where(belongs_to(datasets.c.owner, owner))
         with self._connections.reading() as connection:
-            rows = connection.execute(stored_revisions)
+            rows = connection.execute(stored_revisions.distinct())
             filters = {filter_set_id(row.config_id, uid) for row in rows for uid in row.filter_uids.split()}
-            filters.update(filter_set_id(*row) for row in connection.execute(removed))
+            for state, *path in connection.execute(removed):
+                (filters.discard if state == "dropped" else filters.add)(filter_set_id(*path))
             return [*filters, *map(dataset_set_id, connection.scalars(dataset_ids))]

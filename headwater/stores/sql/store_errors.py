@@ -1,6 +1,6 @@
 """The errors of the SQL stores, with their messages."""
 
-from headwater.errors import ConcurrentUpdate, Conflict, NotFound, QuotaExceeded
+from headwater.errors import ConcurrentUpdate, Conflict, NotFound, QuotaExceeded, Unavailable
 from headwater.model.quota import QUOTA_MEANINGS, Excess
 
 UNREADABLE_TAGS = "The stored tags can't be read. Save the configuration again with PUT, or delete it."
@@ -33,6 +33,19 @@ def configuration_not_found(config_id: str) -> NotFound:
     It does not reveal whether the id exists.
     """
     return NotFound(f"There is no configuration {config_id}. GET /api/v1/flow lists yours.")
+
+
+def revision_not_found(revision: int) -> NotFound:
+    """Return the error for a revision that was never saved, or that is no longer stored."""
+    return NotFound(f"Revision {revision} is not stored. GET …/revisions lists the stored revisions.")
+
+
+def values_being_dropped(uids: str) -> Unavailable:
+    """Return the error for a save with filters whose values are being dropped at this moment."""
+    return Unavailable(
+        f"The values of filters that this revision restores ({uids}) have reached the end of their retention and are "
+        "being removed. Send the same request again."
+    )
 
 
 def external_id_taken(external_id: str | None) -> Conflict:

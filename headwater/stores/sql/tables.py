@@ -121,6 +121,13 @@ flow_revisions = Table(
     Column("saved_at", UtcDateTime, nullable=False),
     # The id of the API key that saved the revision; empty for revisions of older versions.
     Column("saved_by", String, nullable=False, server_default=""),
+    # The members that differ from the revision before, separated by spaces.
+    Column("changed", Text, nullable=False, server_default=""),
+    # The members beside the pipeline. `name` is NULL when a version that has no such columns saved the revision.
+    Column("name", Text),
+    Column("description", Text),
+    Column("tags", StoredJson),
+    Column("external_id", Text),
     Column("stored_bytes", BigInteger, nullable=False, server_default="0"),
     Column("script_bytes", BigInteger, nullable=False, server_default="0"),
     Column("workers", BigInteger, nullable=False, server_default="0"),
@@ -134,13 +141,21 @@ Index(
     *(flow_revisions.c[name] for name in ("config_id", "revision", *QUOTA_COLUMNS, "filter_uids")),
 )
 
-# Filters that no stored revision contains any more. Their values are kept for some time.
+# For the same reason, the index contains all columns of the list of revisions.
+Index(
+    "ix_flow_revisions_listed",
+    *(flow_revisions.c[name] for name in ("config_id", "revision", "saved_at", "saved_by", "changed")),
+)
+
+# Filters that are neither in the newest revision of their configuration nor in a revision of its deployment. Their
+# values are kept for some time; `state` is the state of the values (stores.protocols.configurations.ValuesState).
 removed_filters = Table(
     "removed_filters",
     metadata,
     Column("flow_id", ForeignKey("flows.id", ondelete="CASCADE"), primary_key=True, key="config_id"),
     Column("uid", String, primary_key=True),
     Column("removed_at", UtcDateTime, nullable=False),
+    Column("state", String, nullable=False, server_default="kept"),
 )
 
 deployments = Table(
@@ -196,7 +211,7 @@ deployment_revisions = Table(
     Column("stream", String, nullable=False),
     Column("source_epoch", Integer, nullable=False),
     Column("retired", Boolean, nullable=False, server_default=false()),
-    # When a deploy call requested this revision last, and the condition that its rollout reached.
+    # When a deploy request started the last rollout of this revision, and the condition that the rollout reached.
     Column("deployed_at", UtcDateTime),
     Column("condition", String),
 )

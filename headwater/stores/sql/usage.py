@@ -22,17 +22,16 @@ def _configurations(owner: str | None) -> Select[Any]:
 
 
 def _stored_bytes(owner: str | None) -> Select[Any]:
-    return _sum_of_revisions("stored_bytes", owner)
+    return _sum_of_newest("stored_bytes", owner)
 
 
 def _script_bytes(owner: str | None) -> Select[Any]:
-    newest = flow_revisions.c.revision == flows.c.revision
-    return _sum_of_revisions("script_bytes", owner, newest, flows.c.deleted == false())
+    return _sum_of_newest("script_bytes", owner, flows.c.deleted == false())
 
 
-def _sum_of_revisions(column: str, owner: str | None, *where: ColumnElement[bool]) -> Select[Any]:
-    joined = flow_revisions.join(flows, flow_revisions.c.config_id == flows.c.id)
-    counted = select(func.sum(flow_revisions.c[column])).select_from(joined)
+def _sum_of_newest(column: str, owner: str | None, *where: ColumnElement[bool]) -> Select[Any]:
+    is_newest = (flow_revisions.c.config_id == flows.c.id) & (flow_revisions.c.revision == flows.c.revision)
+    counted = select(func.sum(flow_revisions.c[column])).select_from(flows.join(flow_revisions, is_newest))
     return counted.where(belongs_to(flows.c.owner, owner), *where)
 
 

@@ -45,6 +45,8 @@ from headwater.services.redrives import Redrives
 from headwater.services.samples import Samples
 from headwater.services.tails import TailLimits, Tails
 from headwater.services.trials import Trials, TrialStores, revisions_in_use
+from headwater.services.revisions import Revisions
+from headwater.services.trials import Trials
 from headwater.stores.protocols.deployments import DeploymentStore
 from headwater.stores.protocols.sets import SetLookup
 from headwater.stores.sql.database import Database
@@ -344,6 +346,7 @@ class Installation:
                 self.clock,
                 new_id,
             ),
+            revisions=Revisions(self.database.revisions),
             trials=Trials(
                 stores=TrialStores(flows, self.controller, revisions_in_use(flows, self.controller)),
                 samples=Samples(self.bindings, {None: self.history}, self.clock.monotonic),

@@ -38,6 +38,7 @@ class World:
             pending_sets=self.pending_sets,
             require_lease=lambda: None,
             now=self.time,
+            revisions_kept=1,
             ended_deployments_kept_for=timedelta(days=90),
         )
 
@@ -57,13 +58,13 @@ class TestRevisions:
         world.sets.add(filter_set_id("f1", "t1"), ["value"])
         saved = next_revision(with_filter, pipeline_config=a_config())
         world.database.flows.save(saved)
-        world.now = saved.updated_at + REPLACED_REVISION_KEPT_FOR
+        world.now = removed_at = saved.updated_at + REPLACED_REVISION_KEPT_FOR
         world.sweeper.sweep()
         assert list(world.database.revisions.filters("f1")) == [1, 2]
         world.now += timedelta(milliseconds=1)
         world.sweeper.sweep()
         assert world.sets.count(filter_set_id("f1", "t1")).values == 1
-        assert [removed.removed_at for removed in world.database.revisions.removed_filters()] == [world.now]
+        assert [removed.removed_at for removed in world.database.revisions.removed_filters()] == [removed_at]
         assert list(world.database.revisions.filters("f1")) == [2]
         assert world.database.flows.get("ann", "f1") == saved
 

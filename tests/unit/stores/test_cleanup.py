@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from headwater.errors import DatabaseUnavailable
+from headwater.errors import DatabaseUnavailable, Unavailable
 from headwater.model.value_sets import filter_set_id
 from headwater.stores import cleanup
 from tests.support.memory.sets import MemoryPendingSets, MemorySetStore
@@ -35,8 +35,8 @@ class World:
         self.flow = next_revision(self.flow, **with_filters(*uids))
         self.database.flows.save(self.flow)
 
-    def sweep(self, before_s: float = 100) -> None:
-        cleanup.remove_superseded(self.database.revisions, at(before_s), at(before_s))
+    def sweep(self, before_s: float = 100, kept: int = 1) -> None:
+        cleanup.remove_superseded(self.database.revisions, at(before_s), kept, at(before_s))
 
     def expire(self, before_s: float) -> None:
         cleanup.remove_expired_filters(self.database.revisions, self.sets, at(before_s))
@@ -58,7 +58,13 @@ class TestSuperseded:
         world = World("ab", "bc", "c")
         world.sweep(before_s=1.5)
         assert world.left == ({2, 3}, "abc")
-        assert [removed.uid for removed in world.database.revisions.removed_filters()] == ["a"]
+
+    def test_the_newest_are_kept_and_their_removed_filters_are_recorded(self) -> None:
+        world = World("ab", "bc", "c")
+        world.sweep(kept=2)
+        assert world.left == ({2, 3}, "abc")
+        world.sweep(kept=100)
+        assert [removed.uid for removed in world.database.revisions.removed_filters()] == ["a", "b"]
 
     def test_revisions_of_deployments_are_kept(self) -> None:
         world = World("a")
@@ -80,8 +86,10 @@ class TestSuperseded:
 
 class TestExpired:
     def test_values_are_removed_after_their_retention(self) -> None:
-        world = World("ab", "b", "c")
+        world = World("ab", "b")
         world.sweep(before_s=1.5)  # a is removed
+        world.save("c")
+        world.sets.add(filter_set_id("f1", "c"), ["value"])
         world.sweep(before_s=100)  # b is removed
         world.expire(before_s=1.5)
         assert world.left == ({3}, "abc")
@@ -91,6 +99,13 @@ class TestExpired:
         assert world.left == ({3}, "c")
         assert world.database.revisions.removed_filters() == []
 
+    def test_values_are_removed_while_an_earlier_revision_is_kept(self) -> None:
+        world = World("ab", "b")
+        world.sweep(kept=100)
+        world.expire(before_s=101)
+        assert world.left == ({1, 2}, "b")
+        assert [removed.state for removed in world.database.revisions.removed_filters()] == ["dropped"]
+
     def test_a_restored_filter_keeps_its_values(self) -> None:
         world = World("a", "b")
         world.sweep()
@@ -99,20 +114,8 @@ class TestExpired:
         world.expire(before_s=1e6)
         assert world.left == ({2, 3}, "ab")
 
-    def test_values_of_stored_revisions_are_always_kept(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """A revision may be saved after the expired filters were read.
-
-        Their values are not dropped yet then.
-        """
-        world = World("a", "b")
-        world.sweep()
-        expired = world.database.revisions.removed_filters()
-        world.save("ab")
-        monkeypatch.setattr(world.database.revisions, "removed_filters", lambda **_: expired)
-        world.expire(before_s=1e6)
-        assert world.left == ({2, 3}, "ab")
-
-    def test_cut_off_between_values_and_rows(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    @pytest.mark.parametrize("interrupted", ["drop", "finish_drop"])
+    def test_an_interrupted_removal_is_completed(self, monkeypatch: pytest.MonkeyPatch, interrupted: str) -> None:
         world = World("ab", "b")
         world.sweep()
 
@@ -120,11 +123,13 @@ class TestExpired:
             raise DatabaseUnavailable("away")
 
         with monkeypatch.context() as patched:
-            patched.setattr(world.database.revisions, "delete_removed_filters", away)
+            patched.setattr(world.sets if interrupted == "drop" else world.database.revisions, interrupted, away)
             with pytest.raises(DatabaseUnavailable):
                 world.expire(before_s=1e6)
+        with pytest.raises(Unavailable):
+            world.save("ab")
+        world.expire(before_s=0)
         assert world.left == ({2}, "b")
-        world.expire(before_s=1e6)
         assert world.database.revisions.removed_filters() == []
 
 

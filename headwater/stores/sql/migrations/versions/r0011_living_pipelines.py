@@ -1,4 +1,9 @@
-"""Adds stored positions, who saved a revision and when it was deployed, and redrives of dead letters."""
+"""Adds stored positions, the history of revisions, and redrives of dead letters.
+
+A revision gets the members of its configuration, and says who saved it, what it changed and when it was deployed.
+"""
+
+from typing import Any
 
 import sqlalchemy as sa
 from alembic import op
@@ -8,15 +13,20 @@ down_revision = "0010"
 branch_labels = None
 depends_on = None
 
+_MEMBERS: dict[str, sa.types.TypeEngine[Any]] = {
+    "name": sa.Text(),
+    "description": sa.Text(),
+    "tags": sa.JSON(),
+    "external_id": sa.Text(),
+}
+
 
 def upgrade() -> None:
     """Bring the tables to this revision."""
     op.add_column("deployments", sa.Column("positions", sa.Text()))
     op.add_column("deployments", sa.Column("rewind", sa.Text()))
     op.add_column("deployments", sa.Column("gaps", sa.Text()))
-    op.add_column("flow_revisions", sa.Column("saved_by", sa.String(), nullable=False, server_default=""))
-    op.add_column("deployment_revisions", sa.Column("deployed_at", sa.DateTime(timezone=True)))
-    op.add_column("deployment_revisions", sa.Column("condition", sa.String()))
+    _add_history()
     op.create_table(
         "redrives",
         sa.Column("id", sa.String(), nullable=False),
@@ -39,14 +49,58 @@ def upgrade() -> None:
     op.create_index("ix_redrives_deployment_id", "redrives", ["deployment_id"])
 
 
+def _add_history() -> None:
+    op.add_column("flow_revisions", sa.Column("saved_by", sa.String(), nullable=False, server_default=""))
+    op.add_column("flow_revisions", sa.Column("changed", sa.Text(), nullable=False, server_default=""))
+    for name, kind in _MEMBERS.items():
+        op.add_column("flow_revisions", sa.Column(name, kind))
+    listed = ["flow_id", "revision", "saved_at", "saved_by", "changed"]
+    op.create_index("ix_flow_revisions_listed", "flow_revisions", listed)
+    op.add_column("removed_filters", sa.Column("state", sa.String(), nullable=False, server_default="kept"))
+    op.add_column("deployment_revisions", sa.Column("deployed_at", sa.DateTime(timezone=True)))
+    op.add_column("deployment_revisions", sa.Column("condition", sa.String()))
+    _fill_members()
+    _fill_rollouts()
+
+
+def _fill_members() -> None:
+    """Give each stored revision the members of its configuration, which older versions do not store by revision."""
+    flows = sa.table("flows", sa.column("id"), *(sa.column(name) for name in _MEMBERS))
+    revisions = sa.table("flow_revisions", sa.column("flow_id"), *(sa.column(name) for name in _MEMBERS))
+    newest = {
+        name: sa.select(flows.c[name]).where(flows.c.id == revisions.c.flow_id).scalar_subquery() for name in _MEMBERS
+    }
+    op.execute(sa.update(revisions).values(newest))
+
+
+def _fill_rollouts() -> None:
+    """Estimate when the revisions of deployments were deployed: when they were saved, or else with the deployment.
+
+    Older versions store only the condition of the revision that was requested last.
+    """
+    op.execute(
+        "UPDATE deployment_revisions SET deployed_at = (SELECT CASE WHEN r.saved_at > d.created_at THEN r.saved_at"
+        " ELSE d.created_at END FROM deployments d LEFT JOIN flow_revisions r ON r.flow_id = d.flow_id"
+        " AND r.revision = deployment_revisions.revision WHERE d.id = deployment_revisions.deployment_id)"
+    )
+    op.execute(
+        "UPDATE deployment_revisions SET condition = (SELECT d.condition FROM deployments d"
+        " WHERE d.id = deployment_revisions.deployment_id AND d.desired_revision = deployment_revisions.revision)"
+    )
+
+
 def downgrade() -> None:
-    """Undo this revision. Positions of paused pipelines are lost."""
+    """Undo this revision. Positions of paused pipelines are lost, and so is the history of the members."""
     op.drop_table("redrives")
     with op.batch_alter_table("deployment_revisions") as table:
         table.drop_column("condition")
         table.drop_column("deployed_at")
+    with op.batch_alter_table("removed_filters") as table:
+        table.drop_column("state")
+    op.drop_index("ix_flow_revisions_listed", "flow_revisions")
     with op.batch_alter_table("flow_revisions") as table:
-        table.drop_column("saved_by")
+        for name in ("saved_by", "changed", *_MEMBERS):
+            table.drop_column(name)
     with op.batch_alter_table("deployments") as table:
         table.drop_column("gaps")
         table.drop_column("rewind")
