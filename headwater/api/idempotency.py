@@ -73,7 +73,7 @@ class Idempotency:
     def __init__(self, app: ASGIApp, service: IdempotencyService, routes: Iterable[APIRoute]) -> None:
         self._app = app
         self._service = service
-        with_credentials = filter(_may_return_credentials, routes)
+        with_credentials = filter(may_return_credentials, routes)
         self._deployment_route = next(route for route in with_credentials if "GET" in (route.methods or ()))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -87,12 +87,13 @@ class Idempotency:
             self._service,
             idempotency_id=idempotency_id(scope["api_key"].owner, scope["method"], scope["path"], key),
             request_id=scope["request_id"],
-            read_route=self._deployment_route if _may_return_credentials(scope["route"]) else None,
+            read_route=self._deployment_route if may_return_credentials(scope["route"]) else None,
         )
         await request(scope, _HashingReceive(receive, has_ended=not rule.takes_body), send)
 
 
-def _may_return_credentials(route: APIRoute) -> bool:
+def may_return_credentials(route: APIRoute) -> bool:
+    """Whether success responses of a route may have credentials."""
     models = get_args(route.response_model) or (route.response_model,)
     return any(isinstance(model, type) and issubclass(model, DeploymentBody) for model in models)
 

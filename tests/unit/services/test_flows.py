@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -104,12 +105,12 @@ class Interrupted:
         self._database, self._times, self._save = database, times, database.flows.save
         monkeypatch.setattr(database.flows, "save", self.save)
 
-    def save(self, flow: Flow) -> None:
+    def save(self, flow: Flow, restored_revision: int | None = None) -> frozenset[str]:
         if self._times:
             self._times -= 1
             newest = self._database.flows.get(flow.owner, flow.id)
             self._save(replace(newest, revision=newest.revision + 1, name=f"other {self._times}"))
-        self._save(flow)
+        return self._save(flow, restored_revision)
 
 
 class TestChange:
@@ -120,9 +121,9 @@ class TestChange:
         seen: list[tuple[int, int]] = []
         save = database.flows.save
 
-        def look(flow: Flow) -> None:
+        def look(flow: Flow, **options: Any) -> None:
             seen.extend(map(sets.count, filter_sets(flow)))
-            save(flow)
+            save(flow, **options)
 
         monkeypatch.setattr(database.flows, "save", look)
         flows.replace_transforms("alice", created_flow.id, SENT.pipeline_config.transforms)
@@ -159,7 +160,7 @@ class TestChange:
         created_flow = flows.create("alice", SENT).flow
         tried: list[SetId] = []
 
-        def away(flow: Flow) -> None:
+        def away(flow: Flow, **_: Any) -> None:
             tried.extend(filter_sets(flow))
             raise NotFound("deleted meanwhile")
 
@@ -210,3 +211,50 @@ class TestChange:
         with pytest.raises(PreconditionFailed):
             flows.delete("alice", flow.id, if_match=frozenset({1}))
         assert flows.get("alice", flow.id).revision == 2
+
+
+class TestRestore:
+    """Revision 1 has two filters, revision 2 has none."""
+
+    @pytest.fixture
+    def first(self, flows: Flows) -> Flow:
+        first = flows.create("alice", SENT).flow
+        flows.replace_transforms("alice", first.id, SCRIPTS)
+        return first
+
+    def test_concurrent_saves_are_not_lost(
+        self, flows: Flows, database: Database, monkeypatch: pytest.MonkeyPatch, first: Flow
+    ) -> None:
+        Interrupted(database, monkeypatch)
+        saved = flows.restore("alice", first.id, first).flow
+        assert (saved.revision, saved.name) == (6, "x")
+        assert saved.pipeline_config == first.pipeline_config
+        assert database.revisions.get("alice", first.id, 5).name == "other 0"
+
+    def test_if_match_is_held_until_the_save(
+        self, flows: Flows, database: Database, monkeypatch: pytest.MonkeyPatch, first: Flow
+    ) -> None:
+        Interrupted(database, monkeypatch, times=1)
+        with pytest.raises(PreconditionFailed):
+            flows.restore("alice", first.id, first, if_match=frozenset({2}))
+        assert flows.get("alice", first.id).name == "other 0"
+
+    def test_a_failed_save_keeps_the_values(
+        self,
+        flows: Flows,
+        database: Database,
+        sets: MemorySetStore,
+        monkeypatch: pytest.MonkeyPatch,
+        first: Flow,
+    ) -> None:
+        def away(*_: object, **__: object) -> None:
+            raise DatabaseUnavailable("away")
+
+        database.revisions.record_removed_filters(NOW)
+        with monkeypatch.context() as patched:
+            patched.setattr(database.flows, "save", away)
+            with pytest.raises(DatabaseUnavailable):
+                flows.restore("alice", first.id, first)
+        assert len(database.revisions.removed_filters(first.id)) == 2
+        assert flows.restore("alice", first.id, first).warnings == []
+        assert [sets.count(target).values for target in filter_sets(first)] == [2, 1]

@@ -91,17 +91,15 @@ def _fill_rollouts() -> None:
 
 def downgrade() -> None:
     """Undo this revision. Positions of paused pipelines are lost, and so is the history of the members."""
+    # A batch would replace the tables, and SQLite would delete the rows that refer to them.
     op.drop_table("redrives")
-    with op.batch_alter_table("deployment_revisions") as table:
-        table.drop_column("condition")
-        table.drop_column("deployed_at")
-    with op.batch_alter_table("removed_filters") as table:
-        table.drop_column("state")
     op.drop_index("ix_flow_revisions_listed", "flow_revisions")
-    with op.batch_alter_table("flow_revisions") as table:
-        for name in ("saved_by", "changed", *_MEMBERS):
-            table.drop_column(name)
-    with op.batch_alter_table("deployments") as table:
-        table.drop_column("gaps")
-        table.drop_column("rewind")
-        table.drop_column("positions")
+    dropped = {
+        "deployment_revisions": ("condition", "deployed_at"),
+        "removed_filters": ("state",),
+        "flow_revisions": ("saved_by", "changed", *_MEMBERS),
+        "deployments": ("gaps", "rewind", "positions"),
+    }
+    for table, columns in dropped.items():
+        for column in columns:
+            op.drop_column(table, column)
