@@ -11,7 +11,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from headwater import errors
 from headwater.api import examples
 from headwater.api.configurations import PATH, set_etag
-from headwater.api.dependencies import ApiKeyDep, IfMatchDep, CompileLimiterDep, ServicesDep, WatcherDep
+from headwater.api.dependencies import ApiKeyDep, CompileLimiterDep, IfMatchDep, ServicesDep, WatcherDep
 from headwater.api.deployments import deployment_body
 from headwater.api.guarded_routes import guarded_router, require_prices_scope, required_scopes
 from headwater.api.openapi import body_problem_responses, etag_responses, problem_responses
