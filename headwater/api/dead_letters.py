@@ -13,7 +13,7 @@ from fastapi.responses import JSONResponse
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from headwater.api import examples
-from headwater.api.dependencies import ApiKeyDep, CompileLimiterDep, ServicesDep
+from headwater.api.dependencies import ApiKeyDep, CountLimiterDep, ServicesDep
 from headwater.api.guarded_routes import guarded_router, required_scopes
 from headwater.api.openapi import body_problem_responses, problem_responses
 from headwater.api.query_parameters import NULL_TO_NONE, STRICT_INTEGER
@@ -246,7 +246,7 @@ async def redrive(
     body: Annotated[RedriveRequest, Body(openapi_examples={"letters of one error": {"value": examples.REDRIVE}})],
     api_key: ApiKeyDep,
     services: ServicesDep,
-    compile_limiter: CompileLimiterDep,
+    count_limiter: CountLimiterDep,
 ) -> Response:
     """Sends letters through the running revision, and responds before they are sent.
     Outputs have the `headwater-src` of their source record, and the header `headwater-redriven` with the id of the
@@ -255,11 +255,11 @@ async def redrive(
     """
     query = body.query()
     if body.dry_run:
-        count = await compile_limiter.run(
+        count = await count_limiter.run(
             api_key.owner, partial(services.redrives.count, api_key.owner, config_id, query)
         )
         return JSONResponse(RedriveCount(requested=count).model_dump())
-    requested = await compile_limiter.run(
+    requested = await count_limiter.run(
         api_key.owner, partial(services.redrives.request, api_key.owner, config_id, query)
     )
     accepted = RedriveAccepted(id=requested.id, requested=requested.requested)

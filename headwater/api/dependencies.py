@@ -29,8 +29,8 @@ from headwater.services.rate_limits import RateLimits
 from headwater.services.readable_topics import ReadableTopics
 from headwater.services.records import Records
 from headwater.services.redrives import Redrives
-from headwater.services.tails import Tails
 from headwater.services.revisions import Revisions
+from headwater.services.tails import Tails
 from headwater.services.trials import Trials
 
 ReadinessProbe = Callable[[], object]

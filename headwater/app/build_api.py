@@ -55,6 +55,7 @@ from headwater.services.samples import Samples
 from headwater.services.tails import TailLimits, Tails
 from headwater.services.trials import Trials, TrialStores, revisions_in_use
 from headwater.services.revisions import Revisions
+from headwater.services.tails import TailLimits, Tails
 from headwater.services.trials import Trials
 from headwater.settings import Settings
 from headwater.stores.protocols.leases import Leases

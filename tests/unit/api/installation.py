@@ -46,6 +46,7 @@ from headwater.services.samples import Samples
 from headwater.services.tails import TailLimits, Tails
 from headwater.services.trials import Trials, TrialStores, revisions_in_use
 from headwater.services.revisions import Revisions
+from headwater.services.tails import TailLimits, Tails
 from headwater.services.trials import Trials
 from headwater.stores.protocols.deployments import DeploymentStore
 from headwater.stores.protocols.sets import SetLookup
