@@ -308,13 +308,13 @@ class TestSecrets:
         schemas = {name for name, schema in description["components"]["schemas"].items() if "password" in str(schema)}
         assert schemas == {"SinkConnection"}
         users = {n for n, schema in description["components"]["schemas"].items() if "SinkConnection" in str(schema)}
-        assert users - schemas == {"DeploymentBody", "RolledBackDeployment"}
+        assert users - schemas == {"DeploymentBody", "ResumedDeployment", "RolledBackDeployment"}
         assert "deployConfiguration" in secret
 
     def test_a_regenerated_response_needs_the_same_scope(self) -> None:
         """A replay is not checked against the rule of the route that regenerates the response."""
         routes = [r for r in ROUTES if isinstance(r, GuardedRoute) and may_return_credentials(r)]
-        assert len(routes) == 4
+        assert len(routes) == 5
         assert {"flow:deploy" in (r.rule.scope, r.rule.scope_when_deployed) for r in routes} == {True}
 
 
