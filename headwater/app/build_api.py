@@ -51,12 +51,10 @@ from headwater.services.readable_topics import ReadableTopics
 from headwater.services.records import Records
 from headwater.services.redaction import redactor
 from headwater.services.redrives import Redrives
+from headwater.services.revisions import Revisions
 from headwater.services.samples import Samples
 from headwater.services.tails import TailLimits, Tails
 from headwater.services.trials import Trials, TrialStores, revisions_in_use
-from headwater.services.revisions import Revisions
-from headwater.services.tails import TailLimits, Tails
-from headwater.services.trials import Trials
 from headwater.settings import Settings
 from headwater.stores.protocols.leases import Leases
 from headwater.stores.redis.client import Client, connect

@@ -42,12 +42,10 @@ from headwater.services.quotas import QuotaEnforcingSets, QuotaStores
 from headwater.services.readable_topics import ReadableTopics
 from headwater.services.records import Records
 from headwater.services.redrives import Redrives
+from headwater.services.revisions import Revisions
 from headwater.services.samples import Samples
 from headwater.services.tails import TailLimits, Tails
 from headwater.services.trials import Trials, TrialStores, revisions_in_use
-from headwater.services.revisions import Revisions
-from headwater.services.tails import TailLimits, Tails
-from headwater.services.trials import Trials
 from headwater.stores.protocols.deployments import DeploymentStore
 from headwater.stores.protocols.sets import SetLookup
 from headwater.stores.sql.database import Database
