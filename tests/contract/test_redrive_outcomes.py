@@ -1,6 +1,7 @@
 """The contract of RedriveOutcomeStore."""
 
 import random
+import secrets
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
@@ -14,8 +15,6 @@ from headwater.stores.redis.client import connect
 from headwater.stores.redis.redrives import LETTERS_PER_BLOCK, RedisRedriveOutcomes
 from tests.support.memory.redrives import MemoryRedriveOutcomes
 
-ID = "d1"
-
 
 @pytest.fixture(params=["memory", "valkey_url", "cluster_url"])
 def store(request: pytest.FixtureRequest) -> Iterator[RedriveOutcomeStore]:
@@ -23,78 +22,84 @@ def store(request: pytest.FixtureRequest) -> Iterator[RedriveOutcomeStore]:
         yield MemoryRedriveOutcomes()
         return
     with closing(connect(request.getfixturevalue(request.param))) as client:
-        outcomes = RedisRedriveOutcomes(client)
-        outcomes.drop(ID)
-        yield outcomes
+        yield RedisRedriveOutcomes(client)
 
 
-def test_nothing(store: RedriveOutcomeStore) -> None:
-    assert store.outcomes(ID, [LetterId(0, 1)]) == {}
-    assert store.outcomes(ID, []) == {}
-    assert store.progress(ID, 1) == RedriveProgress()
-    store.drop(ID)
+@pytest.fixture
+def deployment() -> str:
+    """Return the id of a deployment that no other test uses."""
+    return secrets.token_hex(8)
 
 
-def test_outcomes(store: RedriveOutcomeStore) -> None:
+def test_nothing(store: RedriveOutcomeStore, deployment: str) -> None:
+    assert store.outcomes(deployment, [LetterId(0, 1)]) == {}
+    assert store.outcomes(deployment, []) == {}
+    assert store.progress(deployment, 1) == RedriveProgress()
+    store.drop(deployment)
+
+
+def test_outcomes(store: RedriveOutcomeStore, deployment: str) -> None:
     letters: dict[LetterId, RedriveOutcome] = {
         LetterId(0, 5): "delivered",
         LetterId(0, 7): "dropped",
         LetterId(0, LETTERS_PER_BLOCK): "failed",
         LetterId(3, 10**12): "delivered",
     }
-    assert store.record(ID, 1, letters, 1_767_323_045) is False
+    assert store.record(deployment, 1, letters, 1_767_323_045) is False
     asked = [*letters, LetterId(0, 6), LetterId(1, 5), LetterId(3, 10**12 + 1)]
-    assert store.outcomes(ID, asked) == {
+    assert store.outcomes(deployment, asked) == {
         letter: LetterOutcome(outcome, 1_767_323_045, 1) for letter, outcome in letters.items()
     }
-    assert store.progress(ID, 1).counts == RedriveCounts(2, 1, 1)
-    assert store.progress(ID, 2).counts == RedriveCounts()
+    assert store.progress(deployment, 1).counts == RedriveCounts(2, 1, 1)
+    assert store.progress(deployment, 2).counts == RedriveCounts()
 
 
-def test_a_letter_of_a_redrive_counts_once(store: RedriveOutcomeStore) -> None:
-    store.record(ID, 1, {LetterId(0, 1): "delivered", LetterId(0, 2): "failed"}, 10)
-    store.record(ID, 1, {LetterId(0, 1): "delivered", LetterId(0, 2): "dropped", LetterId(0, 3): "failed"}, 11)
-    assert store.progress(ID, 1).counts == RedriveCounts(1, 1, 1)
-    assert store.outcomes(ID, [LetterId(0, 2)])[LetterId(0, 2)] == LetterOutcome("dropped", 11, 1)
+def test_a_letter_of_a_redrive_counts_once(store: RedriveOutcomeStore, deployment: str) -> None:
+    store.record(deployment, 1, {LetterId(0, 1): "delivered", LetterId(0, 2): "failed"}, 10)
+    store.record(deployment, 1, {LetterId(0, 1): "delivered", LetterId(0, 2): "dropped", LetterId(0, 3): "failed"}, 11)
+    assert store.progress(deployment, 1).counts == RedriveCounts(1, 1, 1)
+    assert store.outcomes(deployment, [LetterId(0, 2)])[LetterId(0, 2)] == LetterOutcome("dropped", 11, 1)
 
 
-def test_a_later_redrive(store: RedriveOutcomeStore) -> None:
-    store.record(ID, 1, {LetterId(0, 1): "failed"}, 10)
-    store.record(ID, 300, {LetterId(0, 1): "delivered"}, 20)
-    assert store.progress(ID, 1).counts == RedriveCounts(0, 0, 1)
-    assert store.progress(ID, 300).counts == RedriveCounts(1, 0, 0)
-    assert store.outcomes(ID, [LetterId(0, 1)])[LetterId(0, 1)] == LetterOutcome("delivered", 20, 300)
+def test_a_later_redrive(store: RedriveOutcomeStore, deployment: str) -> None:
+    store.record(deployment, 1, {LetterId(0, 1): "failed"}, 10)
+    store.record(deployment, 300, {LetterId(0, 1): "delivered"}, 20)
+    assert store.progress(deployment, 1).counts == RedriveCounts(0, 0, 1)
+    assert store.progress(deployment, 300).counts == RedriveCounts(1, 0, 0)
+    assert store.outcomes(deployment, [LetterId(0, 1)])[LetterId(0, 1)] == LetterOutcome("delivered", 20, 300)
 
 
-def test_the_end_of_a_redrive(store: RedriveOutcomeStore) -> None:
-    store.record(ID, 1, {LetterId(0, 1): "failed"}, 10)
-    store.finish(ID, 1)
-    assert store.progress(ID, 1) == RedriveProgress(RedriveCounts(failed=1), has_finished=True)
-    assert not store.progress(ID, 2).has_finished
+def test_the_end_of_a_redrive(store: RedriveOutcomeStore, deployment: str) -> None:
+    store.record(deployment, 1, {LetterId(0, 1): "failed"}, 10)
+    store.finish(deployment, 1)
+    assert store.progress(deployment, 1) == RedriveProgress(RedriveCounts(failed=1), has_finished=True)
+    assert not store.progress(deployment, 2).has_finished
 
 
-def test_yielding(store: RedriveOutcomeStore) -> None:
-    store.set_yielding(ID, 1, yields=True)
-    assert store.record(ID, 1, {}, 10)
-    assert store.record(ID, 1, {LetterId(0, 1): "failed"}, 10)
-    assert not store.record(ID, 2, {}, 10)
-    store.set_yielding(ID, 1, yields=False)
-    assert not store.record(ID, 1, {}, 10)
+def test_yielding(store: RedriveOutcomeStore, deployment: str) -> None:
+    store.set_yielding(deployment, 1, yields=True)
+    assert store.record(deployment, 1, {}, 10)
+    assert store.record(deployment, 1, {LetterId(0, 1): "failed"}, 10)
+    assert not store.record(deployment, 2, {}, 10)
+    store.set_yielding(deployment, 1, yields=False)
+    assert not store.record(deployment, 1, {}, 10)
 
 
-def test_drop(store: RedriveOutcomeStore) -> None:
-    store.record(ID, 1, {LetterId(0, 1): "failed", LetterId(1, 1): "failed"}, 10)
-    store.record("d2", 1, {LetterId(0, 1): "failed"}, 10)
-    store.finish(ID, 1)
-    store.drop(ID)
-    assert store.outcomes(ID, [LetterId(0, 1), LetterId(1, 1)]) == {}
-    assert store.progress(ID, 1) == RedriveProgress()
-    assert store.progress("d2", 1).counts == RedriveCounts(failed=1)
-    store.drop("d2")
+def test_drop(store: RedriveOutcomeStore, deployment: str) -> None:
+    store.record(deployment, 1, {LetterId(0, 1): "failed", LetterId(1, 1): "failed"}, 10)
+    another = f"{deployment}-2"
+    store.record(another, 1, {LetterId(0, 1): "failed"}, 10)
+    store.finish(deployment, 1)
+    store.drop(deployment)
+    assert store.outcomes(deployment, [LetterId(0, 1), LetterId(1, 1)]) == {}
+    assert store.progress(deployment, 1).counts == RedriveCounts(failed=2)
+    assert store.outcomes(another, [LetterId(0, 1)])
+    assert store.progress(another, 1).counts == RedriveCounts(failed=1)
+    store.drop(another)
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_many_letters(store: RedriveOutcomeStore, seed: int) -> None:
+def test_many_letters(store: RedriveOutcomeStore, deployment: str, seed: int) -> None:
     rng = random.Random(seed)
     expected: dict[LetterId, RedriveOutcome] = {}
     for _ in range(5):
@@ -103,9 +108,11 @@ def test_many_letters(store: RedriveOutcomeStore, seed: int) -> None:
         letters: dict[LetterId, RedriveOutcome] = {
             LetterId(rng.randrange(2), offset): rng.choice(["delivered", "dropped", "failed"]) for offset in offsets
         }
-        store.record(ID, 1, letters, 10)
+        store.record(deployment, 1, letters, 10)
         expected |= letters
-    found = {letter: outcome.outcome for letter, outcome in store.outcomes(ID, expected).items()}
+    found = {letter: outcome.outcome for letter, outcome in store.outcomes(deployment, expected).items()}
     assert found == expected
     counts = Counter(expected.values())
-    assert store.progress(ID, 1).counts == RedriveCounts(counts["delivered"], counts["dropped"], counts["failed"])
+    assert store.progress(deployment, 1).counts == RedriveCounts(
+        counts["delivered"], counts["dropped"], counts["failed"]
+    )

@@ -30,6 +30,7 @@ _MAX_NUMBER = 1 << 16
 _NO_OUTCOME = 0
 _CHARACTERS: dict[RedriveOutcome, bytes] = {"delivered": b"d", "dropped": b"r", "failed": b"f"}
 _OUTCOMES = {character: outcome for outcome, character in _CHARACTERS.items()}
+_REDRIVEN = "redriven:"
 _RECORD = Script.load("record_redrive")
 
 
@@ -98,7 +99,9 @@ class RedisRedriveOutcomes:
         """See RedriveOutcomeStore."""
         index = _key(deployment_id, "redrives")
         (suffixes,) = self._client.pipeline([("SMEMBERS", index)])
-        self._client.call("UNLINK", index, *(_key(deployment_id, suffix.decode()) for suffix in suffixes))
+        letters = [suffix.decode() for suffix in suffixes if suffix.startswith(_REDRIVEN.encode())]
+        if letters:
+            self._client.call("UNLINK", *(_key(deployment_id, suffix) for suffix in letters))
 
 
 def _key(deployment_id: str, suffix: str) -> str:
@@ -110,7 +113,7 @@ def _redrive(number: int) -> str:
 
 
 def _redriven(partition: int) -> str:
-    return f"redriven:{partition}"
+    return f"{_REDRIVEN}{partition}"
 
 
 def _blocks(outcomes: LetterOutcomes) -> dict[tuple[int, int], bytearray]:

@@ -65,10 +65,6 @@ class MemoryRedriveOutcomes:
         """See RedriveOutcomeStore."""
         self._check()
         self._outcomes.pop(deployment_id, None)
-        for redrive in [each for each in self._counts if each[0] == deployment_id]:
-            del self._counts[redrive]
-        self._finished = {each for each in self._finished if each[0] != deployment_id}
-        self._yielding = {each for each in self._yielding if each[0] != deployment_id}
 
     def _check(self) -> None:
         if self.away:

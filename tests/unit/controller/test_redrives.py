@@ -164,6 +164,7 @@ def test_a_teardown_stops_redrives(scene: Scene) -> None:
     assert scene.active is None
     assert scene.orchestrator.running_deployments() == frozenset()
     assert scene.stored(first).state == scene.stored(second).state == "stopped"
+    assert scene.stored(first).counts == RedriveCounts(delivered=1)
     assert scene.outcomes.outcomes(scene.id, [LetterId(0, 1)]) == {}
 
 
