@@ -85,6 +85,7 @@ def numbers(reader: Reader) -> Counter[int]:
     return Counter(each.json()["n"] for each in reader.records)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("delivery", MODES)
 def test_nothing_is_lost_or_repeated(installation: Installation, client: httpx2.Client, delivery: str) -> None:
     with (
@@ -114,6 +115,7 @@ def test_nothing_is_lost_or_repeated(installation: Installation, client: httpx2.
         until(lambda: received(client, deployment) == fed.count, what="exact counts")
 
 
+@pytest.mark.long
 def test_an_installation_that_is_killed_while_paused(own_installation: Installation) -> None:
     own_installation.start()
     with own_installation.client() as client, deployed(client, pipeline(ENTITY)) as deployment:
