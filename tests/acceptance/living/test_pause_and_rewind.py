@@ -213,6 +213,7 @@ class TestRewind:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1200)
 class TestForgottenOffsets:
     """Kafka removes the offsets of a group without members after a minute."""
 
@@ -275,6 +276,7 @@ class Outputs:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(6000)
 def test_a_rewind_to_a_time_of_a_million_records(own_installation: Installation, tmp_path: Path) -> None:
     path = tmp_path / "records.jsonl"
     with path.open("w") as file:
