@@ -104,7 +104,10 @@ def _source_rules(worker: str, binding: Binding) -> list[AccessRule]:
 
 
 def reader_resources(deployment: Deployment) -> DeploymentResources:
-    """Return the readers' user and its access rules, which a password rotation changes."""
+    """Return the readers' user with its access rules.
+
+    A rotation of the password changes only the user's password.
+    """
     user = User(reader_user(deployment.id), deployment.reader_password)
     rules = _reader_rules(deployment, output_topics(deployment.config_id, deployment.effective_revision.config))
     return DeploymentResources((), (user,), tuple(rules), ())
