@@ -43,7 +43,10 @@ class QuotedToken:
 
     @property
     def unsettled_ticks_have_address(self) -> bool:
-        """Whether unsettled ticks contain the token's address, because it has upper-case letters (Solana)."""
+        """Whether unsettled ticks contain the token's address.
+
+        Ticks contain an address that has upper-case letters, as on Solana.
+        """
         return any(group.address for group in self.priced)
 
     @property
