@@ -92,7 +92,7 @@ class PendingMetrics:
         counts: The counts of each partition.
         end_offsets: By partition, the position up to which records are counted.
         times: The histograms of times.
-        uncounted: Batches of which some records may already be counted in the metric store.
+        uncounted: Batches that are not counted, because an earlier worker may have counted some of their records.
     """
 
     counts: dict[int, Counter[CountType]] = field(default_factory=dict)
