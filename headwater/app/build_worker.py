@@ -241,7 +241,8 @@ def _worker(
     is_queue = isinstance(spec.source, PubSubPull)
     source = SOURCES["pubsub" if is_queue else "kafka"](spec, slot)
     delivery = _delivery(spec, slot, source, reporter)
-    plan = READ_ALL if is_queue else plan  # Pub/Sub has no partitions; the source spreads its messages over several
+    # A plan names partitions of a Kafka topic, and a Pub/Sub source can't read a part of its messages.
+    plan = READ_ALL if is_queue else plan
     return Worker(source, transforms, delivery, metrics, reporter=reporter, plan=plan)
 
 

@@ -28,8 +28,8 @@ def connect_database(endpoints: Endpoints, *, check_key: bool = True) -> Iterato
 
     With `check_key=False`, the database is opened even when its secrets were encrypted with another key.
 
-    Raises SetupError when a newer version has migrated the database, when the secret key is wrong, or when a restore
-    was interrupted, and DatabaseUnavailable.
+    Raises SetupError when the database can't be reached, when a newer version has migrated it, when the secret key is
+    wrong, or when a restore was interrupted.
     """
     with _locked_against_restore(endpoints):
         endpoints.data_directory.require_restored()

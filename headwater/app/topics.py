@@ -20,16 +20,18 @@ def stream_topics(bindings: Bindings) -> tuple[TopicSpec, ...]:
 def create_topics(broker: ClusterAdmin, topics: tuple[TopicSpec, ...], stop: threading.Event) -> None:
     """Create missing topics, and wait until the broker knows all topics or `stop` is set.
 
-    An unavailable broker is waited for.
+    An existing topic is never changed, because it may belong to an operator. An unavailable broker is waited for.
+    Raises DeployFailed when the cluster has fewer brokers than the replication factor.
     """
     backoff, wait_log = Backoff(0.1, 2.0), WaitLog("the start waits for Kafka")
     while not stop.is_set():
         try:
-            broker.ensure(DeploymentResources(topics, (), (), ()))
-            missing = [topic.name for topic in topics if not broker.partitions(topic.name)]
+            missing = tuple(topic for topic in topics if not broker.partitions(topic.name))
             if not missing:  # consumers would treat a missing topic as an error
                 return
-            wait_log.log_if_due(reason="Kafka does not have all topics yet.", missing=missing)
+            broker.ensure(DeploymentResources(topics=missing, users=(), rules=(), group_prefixes=()))
+            names = [topic.name for topic in missing]
+            wait_log.log_if_due(reason="Kafka does not have all topics yet.", missing=names)
         except BrokerUnavailable as error:
             wait_log.log_if_due(reason=error.detail)
         stop.wait(backoff.next_delay_s())

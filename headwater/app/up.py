@@ -33,7 +33,7 @@ VALKEY_READY_WITHIN_S = 30.0
 SERVING_WITHIN_S = 60.0
 LISTEN_BACKLOG = 1024
 SETUP_ERROR_STATUS = 2
-"""The exit status of a command that can't start with its settings. Restarting it would not help."""
+"""The exit status of a command that a HeadwaterError has ended (cli/options.py), most often because of its settings."""
 LOCAL_HOSTS = ("127.0.0.1", "::1", "localhost")
 
 

@@ -112,7 +112,10 @@ def redrive_rules(deployment: Deployment) -> list[AccessRule]:
 
 
 def reader_resources(deployment: Deployment) -> DeploymentResources:
-    """Return the readers' user and its access rules, which a password rotation changes."""
+    """Return the readers' user with its access rules.
+
+    A rotation of the password changes only the user's password.
+    """
     user = User(reader_user(deployment.id), deployment.reader_password)
     rules = _reader_rules(deployment, output_topics(deployment.config_id, deployment.effective_revision.config))
     return DeploymentResources((), (user,), tuple(rules), ())

@@ -130,4 +130,5 @@ class Committer:
         Called when there are no new positions.
         """
         self._metrics.flush()
-        self._commit({}, wait=False)
+        if not self._commit({}, wait=False):
+            self.schedule()

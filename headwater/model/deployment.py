@@ -101,7 +101,13 @@ class LogLine(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Revision:
-    """A revision of a deployment, with the number in the name of its consumer group."""
+    """A revision of a deployment.
+
+    Attributes:
+        number: The number of the configuration's revision.
+        config: The pipeline of the revision.
+        source_epoch: The number at the end of the name of the workers' consumer group.
+    """
 
     number: int
     config: PipelineConfig
@@ -241,9 +247,9 @@ class ReportedWorkers:
 class DeploymentVersion(NamedTuple):
     """Identifies the state of a deployment, without its configuration.
 
-    The controller reads a deployment again when its version has changed. The version does not contain the statuses of
-    the workers, because only the controller itself changes them, and not the previous revisions, because a request that
-    changes them raises the generation too.
+    The controller reads a deployment again when its version has changed. Two things are left out: the
+    statuses of the workers, because only the controller itself changes them, and the previous revisions, because a
+    request that changes them raises the generation too.
     """
 
     id: str

@@ -33,7 +33,7 @@ LATE_USD_TICKS_MS = 10 * MINUTE_MS
 The time of the USD tick must not be after the time of the quoted tick.
 """
 SETTLE_AFTER_MS = LATE_USD_TICKS_MS + MINUTE_MS
-"""A quoted tick is settled this long after its arrival, so that the USD ticks of its time are stored by then."""
+"""A quoted tick is settled this long after its arrival or later. The USD ticks of its time are stored by then."""
 SETTLE_EVERY_MS = MINUTE_MS
 """The minimum time between two settlements of the ticks of a token."""
 CHECK_EVERY_MS = 10_000
@@ -102,6 +102,7 @@ class QuotedTicks:
         """Return the keys to settle with the next write, and schedule the next check."""
         if now < self._next_check:
             return []
+        # The oldest tick waits SETTLE_EVERY_MS longer than it must, so that later ticks are settled together with it.
         limit = now - SETTLE_AFTER_MS - SETTLE_EVERY_MS
         due_keys = (key for key, arrival in self._oldest_arrivals.items() if arrival <= limit)
         due = [*islice(due_keys, MAX_SETTLED_AT_ONCE)]

@@ -273,7 +273,7 @@ class Sandbox:
         Raises ChildExited.
         """
         script_number = script_batch.script_number
-        if not script_batch.must_block or segment.mode is not Mode.WHOLE:
+        if not script_batch.must_block or segment.mode is not Mode.NORMAL:
             return False
         if not self._dry_runs.count_segment(script_number, len(segment.rows)):
             return False
@@ -323,7 +323,7 @@ class Sandbox:
         """
         interrupted_at_s = self._interrupted_at_s.get(script_batch.script_number, float("-inf"))
         if (
-            segment.mode is Mode.WHOLE
+            segment.mode is Mode.NORMAL
             and script_batch.must_block
             and self._clock() - interrupted_at_s > STATEFUL_PENALTY_S
         ):
@@ -349,7 +349,7 @@ class Sandbox:
 
         Returns False for a segment whose script blocks on answers.
         """
-        return segment.mode is Mode.WHOLE and not script_batch.must_block
+        return segment.mode is Mode.NORMAL and not script_batch.must_block
 
     def _send(
         self, child: SandboxedChild, in_flight: InFlightSegment, kind: Kind, *payload: bytes | memoryview

@@ -64,7 +64,7 @@ NOT_RUN = ScriptFailure("NotRun", "the outputs of the records before it are too 
 class Mode(enum.IntEnum):
     """How a segment runs. The values of the first three modes are flags of SEGMENT frames."""
 
-    WHOLE = 0
+    NORMAL = 0  # any number of records
     TRACED = 1  # the child sends TRACE before it processes each record
     ALONE = 2  # one record; its script waits for the answers of `flow.contains`
     MEASURED = 3  # one record, if possible in the realm for dry runs; only its CPU time counts, its output is discarded
@@ -95,7 +95,7 @@ class Segment:
     """
 
     rows: Sequence[int]
-    mode: Mode = Mode.WHOLE
+    mode: Mode = Mode.NORMAL
     lone_runs: int = 0
     runs_over_limit: int = 0
     deaths: int = 0
@@ -276,7 +276,7 @@ class ScriptBatch:
         rows = segment.rows
         if segment.mode.is_lone:
             self._evaluate_death(segment, death)
-        elif segment.mode is Mode.WHOLE:
+        elif segment.mode is Mode.NORMAL:
             self._push_front([Segment(rows, Mode.TRACED)])
         elif traced is not None and traced < len(rows):
             before, after = rows[:traced], rows[traced + 1 :]

@@ -5,7 +5,7 @@ from typing import Literal
 
 import structlog
 
-from headwater.errors import DatabaseUnavailable, RedisUnavailable
+from headwater.errors import DatabaseUnavailable, RedisUnavailable, UploadAborted
 from headwater.model.audit import Action, Change, current_actor
 from headwater.model.value_sets import DATASET, FILTER_SET, SetId
 from headwater.stores.protocols.audit import AuditLog
@@ -55,7 +55,9 @@ class AuditedSets:
         entry_id = self._audit.begin(Change(_ACTIONS[set_id.kind, verb], current_actor().owner, set_id.id))
         try:
             written = write()
-        except RedisUnavailable:
+        except RedisUnavailable as error:
+            if isinstance(error, UploadAborted):  # the set is known to be unchanged
+                self._complete(entry_id, "failed")
             raise
         except BaseException:
             self._complete(entry_id, "failed")

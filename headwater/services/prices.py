@@ -87,7 +87,8 @@ class Prices:
     """Computes the statistics of tokens from the price store.
 
     Args:
-        filter_outliers: Whether prices that are far from all other prices are ignored (stats.accepted_bands).
+        filter_outliers: Whether prices that are far from all other prices are ignored, see `accepted_bands` in
+            model/price/stats.py.
     """
 
     def __init__(self, store: PriceStore, now: Clock, *, filter_outliers: bool) -> None:
@@ -225,7 +226,7 @@ def _single_band_stats(
 ) -> list[Stats | None]:
     """Return the statistics of tokens with a single price band; None for other tokens.
 
-    A token with a mixed-case address is evaluated separately, because its quoted ticks contain this address.
+    A token whose unsettled ticks contain its address is evaluated separately.
     """
     usd_parts = [token.parts for token in stored.values()]
     if not quoted:
@@ -233,7 +234,7 @@ def _single_band_stats(
     quoted_parts = [NO_PARTS] * len(usd_parts)
     for row, key in enumerate(stored):
         if quoted_token := quoted.get(key):
-            if quoted_token.has_mixed_case_address:
+            if quoted_token.unsettled_ticks_have_address:
                 usd_parts[row] = NO_PARTS
             else:
                 quoted_parts[row] = quoted_token.parts

@@ -42,10 +42,10 @@ class QuotedToken:
         return view_with_ticks(self.settled, [tick for group in self.priced for tick in group.ticks()], now)
 
     @property
-    def has_mixed_case_address(self) -> bool:
-        """Whether the token's address has upper-case letters, as on Solana.
+    def unsettled_ticks_have_address(self) -> bool:
+        """Whether unsettled ticks contain the token's address.
 
-        Its ticks then contain the address, because the key of the token has it in lower case.
+        Ticks contain an address that has upper-case letters, as on Solana.
         """
         return any(group.address for group in self.priced)
 
@@ -53,7 +53,7 @@ class QuotedToken:
     def parts(self) -> TokenParts:
         """The state, tail and archived ticks for `evaluate_single_band`.
 
-        The token must have no mixed-case address.
+        The unsettled ticks must not contain an address.
         """
         return self.settled, b"".join([group.tail() for group in self.priced]), self.archived
 

@@ -31,7 +31,7 @@ class RateLimits:
 
     Args:
         rate: The number of requests per second.
-        burst: The number of requests that are allowed at the same time.
+        burst: The size of a bucket, which is the number of requests that an API key may send at once after a pause.
     """
 
     def __init__(self, buckets: TokenBuckets, rate: float, burst: int) -> None:

@@ -196,3 +196,9 @@ class TestLimits:
 
     def test_a_record_has_twenty_lines(self, bench: Bench) -> None:
         assert len(printed(bench, "console.table(Array.from({ length: 50 }, (_, i) => i)); console.log(1)")) == 20
+
+
+def test_lines_of_a_record_with_many_dependent_lookups_are_printed_once(bench: Bench) -> None:
+    bench.fill("wallets", [f"w{number}" for number in range(20)])
+    body = "let n = 0; while (flow.contains('wallets', [`w${n}`])) n++; console.log(n);"
+    assert printed(bench, body) == ["20"]

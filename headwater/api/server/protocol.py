@@ -251,7 +251,9 @@ class LimitedProtocol(HttpToolsProtocol):
         self.transport.close()
 
     def _can_send_refusal(self) -> bool:
-        """Whether the client takes the refusal for the response to the request that is refused.
+        """Whether a refusal that is sent now arrives as the response to the refused request.
+
+        Responses have no ids: a client matches them to its requests by their order.
 
         While the application processes a request, its response comes next. So only this request can be refused, and
         only before its response has begun.

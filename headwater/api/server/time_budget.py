@@ -24,7 +24,10 @@ class ConnectionPhase(Enum):
     LINGER = auto()
     """The response is sent, and the client still sends the body."""
     IDLE = auto()
-    """The connection is open between two requests; uvicorn has the timer for this phase."""
+    """The connection is open between two requests.
+
+    uvicorn closes it after keep_alive_s, unless the end of a request body arrived after its response.
+    """
     CLOSE = auto()
     """The connection is being closed; the transport has not reported its end yet."""
 
@@ -44,7 +47,9 @@ def budget_s(phase: ConnectionPhase, limits: ServerLimits) -> float | None:
             return RESPONSE_STALL_TIMEOUTS * limits.stall_timeout_s
         case ConnectionPhase.CLOSE:
             return CLOSE_TIMEOUT_S
-        case ConnectionPhase.WORK | ConnectionPhase.IDLE:
+        case ConnectionPhase.IDLE:
+            return limits.keep_alive_s + CLOSE_TIMEOUT_S
+        case ConnectionPhase.WORK:
             return None
 
 

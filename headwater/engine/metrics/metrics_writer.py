@@ -78,7 +78,7 @@ class MetricsWriter:
         Either the store has returned the offset, or this worker has counted the records before a rewind.
         """
         self._own_offsets: Positions = {}
-        """By partition: the position up to which this worker has counted, in the store or in memory."""
+        """By partition: the position up to which this worker has counted records, or keeps them (full partitions)."""
         self._uncounted_records = Counter[int]()
         """By unacquired partition: how many of its records are uncounted."""
         self._retry_at = float("-inf")
@@ -117,6 +117,8 @@ class MetricsWriter:
         The counts of committed records stay.
         """
         revoked = set(partitions)
+        for partition in revoked & self._full_partitions():
+            self._own_offsets.pop(partition, None)
         self._drop_uncounted(dict.fromkeys(revoked, 0))
         self._unacquired -= revoked
         self._catching_up -= revoked
@@ -158,7 +160,8 @@ class MetricsWriter:
     def _add_uncounted_records(self, metrics: PendingMetrics) -> None:
         """Add uncounted records to the number of each partition.
 
-        When a partition becomes full, the worker has counted up to the last of its uncounted records.
+        When a partition becomes full, its own offset moves past its uncounted records: they are kept across a rewind,
+        and are skipped when they are read again.
         """
         for batch in metrics.uncounted:
             self._uncounted_records.update(count_values(batch.read.partitions))

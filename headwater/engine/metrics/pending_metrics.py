@@ -103,7 +103,7 @@ class PendingMetrics:
         end_offsets: By partition, the position up to which records are counted.
         times: The histograms of times.
         named_times: Further histograms of times, by name.
-        uncounted: Batches of which some records may already be counted in the metric store.
+        uncounted: Batches that are not counted, because an earlier worker may have counted some of their records.
     """
 
     counts: dict[int, RecordCounts] = field(default_factory=dict)

@@ -183,7 +183,7 @@ class ReachabilityEvaluator:
         arguments = node.child_by_field_name("arguments")
         if arguments is not None and arguments.type == "template_string" and path != "String.raw":
             raise MayKeepState
-        function = self._facts.callee(callee)
+        function = self._facts.function_of(callee)
         if function is not None:
             return self._call_function(function, node, at_load)
         if path:
@@ -282,7 +282,8 @@ class ReachabilityEvaluator:
         if not at_load or not self.creates_closures_or_instances:
             return
         passes_function = any(
-            argument.type == "identifier" and self._facts.callee(argument) for argument in self._facts.arguments(node)
+            argument.type == "identifier" and self._facts.function_of(argument)
+            for argument in self._facts.arguments(node)
         )
         if name in self._facts.own_methods or (passes_function and name not in known_builtins.SORTING_METHODS):
             raise MayKeepState
@@ -325,7 +326,7 @@ class ReachabilityEvaluator:
         results = []
         callback_position = known_builtins.CALLBACK_ARGUMENT.get(name)
         for position, argument in enumerate(self._facts.arguments(node)):
-            function = self._facts.callee(argument)
+            function = self._facts.function_of(argument)
             if function is not None:
                 result = self._facts.returned.get(function.id, NOTHING)
                 results.append(result)
@@ -349,7 +350,7 @@ class ReachabilityEvaluator:
         """
         arguments = self._facts.arguments(node)
         return join(
-            [self.evaluate(argument, at_load) for argument in arguments if self._facts.callee(argument) is None]
+            [self.evaluate(argument, at_load) for argument in arguments if self._facts.function_of(argument) is None]
         )
 
 

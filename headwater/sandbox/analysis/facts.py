@@ -88,7 +88,7 @@ class Facts:
             else [argument for argument in arguments.named_children if argument.type != "comment"]
         )
 
-    def callee(self, node: Node) -> Node | None:
+    def function_of(self, node: Node) -> Node | None:
         """Return the function of the script to which an expression refers.
 
         Returns None if that is not certain.

@@ -1,6 +1,7 @@
 // The main module that Deno runs. It reads frames, runs scripts in realms of their own, and writes frames.
 // It never returns to the event loop, so no promise job, timer, import or operation that a script starts ever runs.
-// Only strings cross into a script's realm. `SOURCES` holds the source texts of the files that run there.
+// A script gets only strings of this realm. The harness code in the script's realm also holds a few functions of this
+// realm, which it never shows to the script. `SOURCES` holds the source texts of the files that run there.
 // `stripTypeScriptTypes` is null, except in a child that validates scripts before they are saved.
 import vm from 'node:vm';
 

@@ -386,6 +386,7 @@
     for (let i = 0; i < rowsToRun.length; i++) {
       outputUnits -= outputs[rowsToRun[i] - flushedCount].length;
       outputs[rowsToRun[i] - flushedCount] = '';
+      if (logs !== null) logs[rowsToRun[i]] = null;
     }
     if (passCount >= MAX_PASSES) { unfinishedRows = rowsToRun; rowsToRun = []; }
   };

@@ -1,6 +1,7 @@
 """Applies Landlock.
 
-The process can read only Deno's binary and libraries. TCP, abstract sockets and signals to other processes are denied.
+The process can read only Deno's binary and libraries. Where the kernel's Landlock has these restrictions, TCP, abstract
+sockets and signals to other processes are denied too; the seccomp filter denies them in any case.
 """
 
 import os

@@ -1,8 +1,8 @@
 """The seccomp filter, which limits the system calls of Deno at its start, and later.
 
-While Deno starts, each call outside of ALWAYS_ALLOWED is reported to the parent (user notification), which allows
-the calls in ALLOWED_AT_START. After the HELLO frame the parent closes the listener; from then on these calls fail with
-ENOSYS.
+The filter itself decides on clone, clone3, tgkill, prctl, sendmsg and mmap, by their arguments. While Deno starts, each
+other call outside of ALWAYS_ALLOWED is reported to the parent (user notification), which allows the calls in
+ALLOWED_AT_START. After the HELLO frame the parent closes the listener; from then on these calls fail with ENOSYS.
 """
 
 import ctypes

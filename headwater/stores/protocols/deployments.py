@@ -89,7 +89,10 @@ class DeploymentStore(Protocol):
         """Return the active deployments: all of them, or only those with the given ids."""
 
     def active_versions(self) -> Sequence[DeploymentVersion]:
-        """Return the version of each active deployment, without reading configurations."""
+        """Return the DeploymentVersion of each active deployment.
+
+        The controller compares them to notice changes.
+        """
 
     def ended_among(self, deployment_ids: Collection[str]) -> Sequence[str]:
         """Return the given ids of deployments that are in phase ABSENT or were recorded as ended.

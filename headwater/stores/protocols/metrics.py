@@ -26,9 +26,9 @@ class MetricStore(Protocol):
         """Add metrics and advance the counted offsets atomically.
 
         Return the partitions whose counts were rejected, because another writer has acquired the partition. Counts up
-        to an offset that is counted already are ignored. Histograms of times are added when a counted offset advanced,
-        or when the write contains no partitions. So a write whose reply was lost can be repeated unchanged, except that
-        a write without partitions adds its times again.
+        to an offset that is counted already are ignored. Histograms of durations are added when a counted offset
+        advanced, or when the write contains no partitions. So a write whose reply was lost can be repeated unchanged,
+        except that a write without partitions adds its durations again.
         """
 
     def restart_counting(self, deployment_id: str, group: str, counted_offsets: Mapping[int, int]) -> None:

@@ -13,7 +13,8 @@ class StoredToken(NamedTuple):
     Attributes:
         state: The encoded price state (model/price/codec.py).
         tail: The ticks that are not part of the state yet (model/price/tail.py).
-        ticks: The archived ticks of the requested hour.
+        ticks: The ticks that are archived by hour for the requested hour. Ticks that are archived by minute are not
+            included; `read_archived` reads them.
         quoted_state: The encoded state of the token's quoted ticks (model/price/quoted_state.py).
         quoted_tail: The tail of the token's quoted ticks.
     """
@@ -103,9 +104,9 @@ class PriceStore(Protocol):
         """Return the chains that were added."""
 
     def look_up(self, tokens: Sequence[bytes], hour: int) -> list[StoredToken]:
-        """Return the stored data of each token, with the archived ticks of one hour.
+        """Return the stored data of each token.
 
         Args:
             tokens: Keys of tokens, not of quoted ticks.
-            hour: The start of the hour.
+            hour: The start of the hour of `StoredToken.ticks`.
         """

@@ -44,10 +44,10 @@ def dump(client: Client) -> Iterator[Entry]:
     """Yield all data in entries of bounded size. The server may be in use.
 
     The dump of a set contains each value that is a member during the whole read, and never mixes the values of two
-    replacements. The ownership hashes of prices, which contain the positions, are read before the states. A state may
-    contain ticks beyond its position; after a restore they are folded again, and a tick that is folded twice counts
-    once. The list of pending sets is read before the sets, so that it contains a set whose configuration is saved
-    meanwhile; the cleanup keeps saved sets.
+    replacements. The ownership hash of a price partition contains the offset up to which ticks are written. It is read
+    before the states of the partition, so a state may contain ticks beyond that offset. After a restore they are folded
+    again, and a tick that is folded twice counts once. The list of pending sets is read before the sets, so that it
+    contains a set whose configuration is saved meanwhile; the cleanup keeps saved sets.
     """
     yield from _dump_keys(client, [pending_sets.KEY.encode()])
     for kind in _SET_KINDS:

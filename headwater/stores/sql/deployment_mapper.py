@@ -83,7 +83,7 @@ _SELECT_PREVIOUS_REVISIONS = (
     .order_by(deployment_revisions.c.revision.desc())
 )
 
-_SELECT_STORED_REVISIONS = (
+_SELECT_CONFIGS_OF_ALL_REVISIONS = (
     select(deployments.c.config_id, flow_revisions.c.config)
     .join(deployment_revisions, deployment_revisions.c.deployment_id == deployments.c.id)
     .join(
@@ -163,7 +163,7 @@ class DeploymentMapper:
 
         Of a revision that is no longer stored, only the dead-letter topic is known.
         """
-        rows = connection.execute(_SELECT_STORED_REVISIONS.where(deployments.c.config_id.in_(config_ids)))
+        rows = connection.execute(_SELECT_CONFIGS_OF_ALL_REVISIONS.where(deployments.c.config_id.in_(config_ids)))
         configs = {(row.config_id, row.config) for row in rows}
         topics = {dead_letter_topic(config_id) for config_id, _ in configs}
         for config_id, config in configs:

@@ -32,8 +32,8 @@ class QuotaChecker:
     def enforced(self, connection: Connection, owner: str, *names: QuotaName) -> Iterator[None]:
         """Compare the usage before and after the block.
 
-        Raises QuotaExceeded, which rolls the transaction back. The block must be the whole rest of the transaction,
-        because on PostgreSQL the lock that serialises changes has to be the first one of the transaction.
+        Raises QuotaExceeded, which rolls the transaction back. The transaction must take no other lock before the
+        block, because on PostgreSQL the block takes the lock that serialises changes. Changes after it are not checked.
         """
         limits, total_limits = self.limits(connection, owner), self._defaults.total
         limited = [name for name in names if limits[name] is not None]

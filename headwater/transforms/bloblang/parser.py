@@ -209,9 +209,9 @@ class _Parser:
         return None
 
     def _parse_map_of_variable(self, source: Node, steps: list[Step], scope: _Scope) -> Node | None:
-        """Parse the query of `this.( )`, in which `this` keeps its meaning.
+        """Parse the query of `this.( )` or `name.( )`.
 
-        Returns None when something else follows.
+        In the query, `this` is the value of that variable. Returns None when something else follows.
         """
         if not isinstance(source, Variable) or steps or not self._expression.startswith("(", self._at):
             return None

@@ -222,6 +222,14 @@ def test_an_idle_connection_is_closed() -> None:
         assert read_all(connection) == b""
 
 
+def test_an_idle_connection_whose_body_came_after_the_response_is_closed() -> None:
+    with serving(replace(LIMITS, keep_alive_s=0.3)) as server, server.connected() as connection:
+        connection.sendall(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\n")
+        assert connection.recv(65_536).endswith(b"answer")
+        connection.sendall(b"12345")
+        assert read_all(connection) == b""
+
+
 def test_a_connection_with_a_slow_head_is_closed(server: Server) -> None:
     with server.connected() as connection, contextlib.suppress(ConnectionError):
         connection.settimeout(0.1)

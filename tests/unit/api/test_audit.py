@@ -1,12 +1,12 @@
 """Entries of requests in the audit log."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 
 import pytest
 
-from headwater.errors import DatabaseUnavailable, RedisUnavailable
+from headwater.errors import DatabaseUnavailable, RedisUnavailable, UploadAborted
 from headwater.model.audit import AuditEntry, AuditQuery
 from headwater.model.value_sets import SetId
 from headwater.stores.protocols.sets import SetWriteResult
@@ -100,6 +100,18 @@ class TestSets:
         monkeypatch.setattr(headwater.sets, "add", add_without_a_reply)
         assert alice.post(path, {"values": ["a"]}).status_code == 503
         assert [entry.state for entry in entries(headwater, "filter_values.")] == ["pending"]
+
+    def test_an_aborted_upload_has_changed_nothing(
+        self, headwater: Installation, alice: User, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        path = values_path(alice.create(), headwater)
+
+        def abort(set_id: SetId, values: Iterable[str]) -> SetWriteResult:
+            raise UploadAborted
+
+        monkeypatch.setattr(headwater.sets, "replace", abort)
+        assert alice.put(path, {"values": ["a"]}).status_code == 503
+        assert [entry.state for entry in entries(headwater, "filter_values.")] == ["failed"]
 
     def test_a_change_that_cannot_be_recorded_is_not_made(
         self, headwater: Installation, alice: User, monkeypatch: pytest.MonkeyPatch

@@ -18,10 +18,18 @@ class LateBroker(MemoryClusterAdmin):
         super().__init__()
         self._calls = calls
 
-    def ensure(self, wanted: DeploymentResources) -> None:
+    def partitions(self, topic: str) -> int | None:
         self.away = self._calls > 0
         self._calls -= 1
-        super().ensure(wanted)
+        return super().partitions(topic)
+
+
+def test_an_existing_topic_is_not_changed() -> None:
+    broker = MemoryClusterAdmin()
+    existing = TopicSpec(TOPIC.name, 1)
+    broker.ensure(DeploymentResources((existing,), (), (), ()))
+    create_topics(broker, (TOPIC, TopicSpec("another", 2)), threading.Event())
+    assert (broker.partitions(TOPIC.name), broker.partitions("another")) == (1, 2)
 
 
 def test_waiting_for_kafka_is_logged() -> None:

@@ -117,6 +117,16 @@ def test_a_rejected_transaction_commits_nothing() -> None:
     assert scene.offsets.rewind({}) == {0: 0}
 
 
+def test_a_retry_that_fails_is_repeated_after_the_interval() -> None:
+    scene = Scene()
+    scene.delivery.error = RedisUnavailable("Valkey or Redis does not answer.")
+    assert scene.committer.is_due()
+    scene.committer.retry()
+    assert not scene.committer.is_due()
+    scene.clock.sleep(scene.delivery.commit_interval_s)
+    assert scene.committer.is_due()
+
+
 @pytest.mark.parametrize("at_source", [True, False])
 def test_positions_that_are_not_stored_are_stored_later(at_source: bool) -> None:
     scene = Scene()

@@ -79,7 +79,7 @@ class TestSegments:
     def test_a_batch_is_one_segment(self) -> None:
         job = job_of(3)
         segment = take(job)
-        assert ([*segment.rows], segment.mode, segment.limit_ms) == ([0, 1, 2], Mode.WHOLE, SEGMENT_LIMIT_MS)
+        assert ([*segment.rows], segment.mode, segment.limit_ms) == ([0, 1, 2], Mode.NORMAL, SEGMENT_LIMIT_MS)
         job.apply_results(segment, results([b"{}", b"", b'{"n":2}']), IDLE_S)
         assert job.outputs == [b"{}", b"", b'{"n":2}']
         assert shape(job) == []
@@ -147,12 +147,12 @@ class TestTime:
     def test_an_interrupted_record_runs_alone_and_others_continue(self) -> None:
         job = job_of(5)
         job.apply_results(take(job), results([b"{}", b"{}"], interrupted=True), IDLE_S)
-        assert shape(job) == [([2], Mode.ALONE), ([3, 4], Mode.WHOLE)]
+        assert shape(job) == [([2], Mode.ALONE), ([3, 4], Mode.NORMAL)]
 
     def test_a_too_large_result_continues_without_rejection(self) -> None:
         job = job_of(5)
         job.apply_results(take(job), results([b"{}", b"{}"]), IDLE_S)
-        assert shape(job) == [([2, 3, 4], Mode.WHOLE)]
+        assert shape(job) == [([2, 3, 4], Mode.NORMAL)]
 
     def test_a_slow_record_runs_again_alone(self) -> None:
         job = job_of(3)
@@ -230,7 +230,7 @@ class TestDeath:
     def test_the_record_that_was_traced_last_runs_alone_and_first(self) -> None:
         job = job_of(5)
         job.apply_death(Segment(range(5), Mode.TRACED), CRASH, 2)
-        assert shape(job)[:3] == [([2], Mode.ALONE), ([0, 1], Mode.WHOLE), ([3, 4], Mode.TRACED)]
+        assert shape(job)[:3] == [([2], Mode.ALONE), ([0, 1], Mode.NORMAL), ([3, 4], Mode.TRACED)]
 
     @pytest.mark.parametrize("traced", [None, 99])
     def test_without_a_trace_the_segment_is_halved(self, traced: int | None) -> None:

@@ -39,7 +39,7 @@ lookups doubles, and writes are not faster (`benches.live_lookups`).
 """
 MAX_BACKPRESSURE_S = 0.1
 VALUES_PER_LOOKUP = 4_000
-"""The most values that one script looks up."""
+"""The most values that one script looks up, except in the last attempt, which looks up all values at once."""
 BUCKETS_PER_READ = 4_000
 VALUES_PER_READ = 50_000
 _MAX_CACHED_GENERATIONS = 10_000

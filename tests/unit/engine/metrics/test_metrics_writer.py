@@ -254,6 +254,23 @@ def test_a_reassigned_partition_is_not_counted_again(scene: Scene) -> None:
     assert scene.received() == 12
 
 
+def test_a_reassigned_partition_with_many_uncounted_records_is_counted(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The partition is lost before its records are committed, so they are read again."""
+    monkeypatch.setattr(module, "MAX_UNCOUNTED", 5)
+    metrics_writer = scene.metrics_writer("a")
+    scene.faults.metrics_up = False
+    metrics_writer.on_assigned([0])
+    commit(metrics_writer, batch(0, 6))
+    metrics_writer.on_revoked([0])
+    scene.faults.metrics_up = True
+    scene.faults.clock.sleep(MAX_RETRY_S)
+    metrics_writer.on_assigned([0])
+    commit(metrics_writer, batch(0, 6))
+    assert scene.received() == 6
+
+
 def test_a_reassigned_partition_is_counted_from_its_mark(scene: Scene) -> None:
     """A batch may end below the counted offset.
 
