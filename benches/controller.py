@@ -26,6 +26,8 @@ from headwater.controller.flow_locks import FlowLocks
 from headwater.controller.leadership import Leadership
 from headwater.controller.purger import Purger
 from headwater.controller.reconciler import Reconciler
+from headwater.controller.redrives import Redrives
+from headwater.controller.source_positions import SourcePositions
 from headwater.controller.sources import Sources
 from headwater.controller.sweeper import Sweeper
 from headwater.model.access import KafkaAccess
@@ -37,6 +39,7 @@ from headwater.stores.sql.encryption import FieldCipher
 from tests.support.memory.broker import MemoryClusterAdmin
 from tests.support.memory.metrics import MemoryMetrics
 from tests.support.memory.orchestrator import MemoryOrchestrator
+from tests.support.memory.redrives import MemoryRedriveOutcomes
 from tests.support.memory.sets import MemoryDatasetNames, MemoryPendingSets, MemorySetStore
 from tests.unit.controller.world import NOW, deployment, flow
 
@@ -61,11 +64,14 @@ def controller_of(database: Database, clock: Clock) -> Controller:
     broker.ensure(DeploymentResources((TopicSpec("stream.base.log", 4),), (), (), ()))
     sources = Sources(bindings=Bindings(), broker=broker, active_deployments=database.deployments.list_active)
     leadership, sets = Leadership(database.leases, "bench", clock), MemorySetStore()
+    metrics, outcomes = MemoryMetrics(), MemoryRedriveOutcomes()
     executor = Executor(
         broker=broker,
         sources=sources,
+        positions=SourcePositions(sources=sources, metrics=metrics, require_lease=leadership.require_lease),
         orchestrator=orchestrator,
-        metrics=MemoryMetrics(),
+        metrics=metrics,
+        letter_outcomes=outcomes,
         flow_locks=locks,
         require_lease=leadership.require_lease,
     )
@@ -92,6 +98,17 @@ def controller_of(database: Database, clock: Clock) -> Controller:
             now=lambda: NOW,
         ),
         purger=Purger(database.flows, database.revisions, sets, leadership.require_lease),
+        redrives=Redrives(
+            store=database.redrives,
+            outcomes=outcomes,
+            deployments=database.deployments,
+            broker=broker,
+            sources=sources,
+            orchestrator=orchestrator,
+            settings=settings,
+            clock=clock,
+            now=lambda: NOW,
+        ),
         clock=clock,
     )
 

@@ -4,6 +4,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import cast
 
 from headwater.brokers.base import TopicOffsets
 from headwater.model.access import KafkaAccess
@@ -18,6 +19,7 @@ from headwater.model.metric import (
     Interval,
     MetricType,
     TimeRange,
+    TimeType,
     TransformMetricType,
     parse_transform_metric_name,
     transform_metric_name,
@@ -102,7 +104,9 @@ class DeploymentMetrics:
         return {
             name: _count_points(starts, {start: interval.counts[name] for start, interval in intervals.items()})
             if name in COUNT_TYPES
-            else _time_points({start: interval.times.get(name) for start, interval in intervals.items()})
+            else _time_points(
+                {start: interval.times.get(cast("TimeType", name)) for start, interval in intervals.items()}
+            )
             for name in METRIC_TYPES
             if name in types
         }

@@ -1,13 +1,13 @@
 """The contract of SetVersions: what a worker has read, and whether that is still a part of a set's history."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 
 import pytest
 
 from headwater.model.value_sets import SetVersion, dataset_set_id, filter_set_id
-from headwater.stores.protocols.sets import SetStore, SetVersions
+from headwater.stores.protocols.sets import SetStore, SetVersions, SetWriteResult
 from headwater.stores.redis.client import connect
 from headwater.stores.redis.sets.set_store import RedisSetStore
 from headwater.stores.redis.sets.set_versions import RedisSetVersions
@@ -47,11 +47,12 @@ def test_an_unknown_set_has_the_version_0(stores: Stores) -> None:
 
 def test_each_write_raises_the_version_and_changes_its_stamp(stores: Stores) -> None:
     seen = [stores.versions.versions([DATASET])[0]]
-    for write in (
+    writes: list[Callable[[], SetWriteResult]] = [
         lambda: stores.sets.add(DATASET, ["a", "b"]),
         lambda: stores.sets.remove(DATASET, ["b"]),
         lambda: stores.sets.replace(DATASET, ["c"]),
-    ):
+    ]
+    for write in writes:
         written = write()
         other, version = stores.versions.versions([FILTER, DATASET])
         assert (other.number, version.number) == (0, written.version)
@@ -61,7 +62,7 @@ def test_each_write_raises_the_version_and_changes_its_stamp(stores: Stores) -> 
 
 
 def test_earlier_versions_are_in_the_history_until_the_values_are_replaced(stores: Stores) -> None:
-    reported = []
+    reported: list[SetVersion] = []
     for value in "abc":
         stores.sets.add(FILTER, [value])
         reported += stores.versions.versions([FILTER])

@@ -22,9 +22,10 @@ TIME_MS = 1_767_323_045_678
 class Log(Protocol):
     """A topic with three partitions, to which a test writes."""
 
-    history: TopicHistory
-    topic: str
-
+    @property
+    def history(self) -> TopicHistory: ...
+    @property
+    def topic(self) -> str: ...
     def write(self, values: Sequence[bytes | None], partition: int = 0) -> None: ...
     def truncate(self, before: int, partition: int = 0) -> None: ...
 
@@ -56,7 +57,7 @@ class KafkaLog:
 
     def write(self, values: Sequence[bytes | None], partition: int = 0) -> None:
         for value in values:
-            headers: list[tuple[str, bytes | None]] = [("a", b"0"), ("a", b"1"), ("b", None)]
+            headers: list[tuple[str, str | bytes | None]] = [("a", b"0"), ("a", b"1"), ("b", None)]
             self._producer.produce(self.topic, value, b"k", partition, timestamp=TIME_MS, headers=headers)
         assert self._producer.flush(WAIT_S) == 0
 

@@ -301,7 +301,7 @@ def _retire_all_but_desired(deployment: Deployment) -> Update:
     return update(table).where(is_other).values(retired=True)
 
 
-def _read_states(row: Row[Any]) -> tuple[dict[str, Any], str]:
+def _read_states(row: Any) -> tuple[dict[str, Any], str]:
     """Return the states in a row by column, and the error message for an unknown state.
 
     This version does not know the state. Such a state is replaced by the one in _REPLACEMENT_STATES. The message is
