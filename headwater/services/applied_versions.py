@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from headwater.errors import NotFound
-from headwater.model.deployment import ObservedWorker, ReportedWorkers, Status
+from headwater.model.deployment import ObservedWorker, Phase, ReportedWorkers, Status
 from headwater.model.value_sets import SetHistory, SetId, SetVersion, dataset_set_id
 from headwater.services.datasets import Datasets
 from headwater.services.filters import Filters
@@ -118,7 +118,7 @@ class AppliedVersions:
         return states
 
     def _filter_state(self, set_id: SetId, report: ReportedWorkers) -> AppliedState:
-        is_starting = not report.workers and report.phase.value != "paused"
+        is_starting = not report.workers and report.phase is not Phase.PAUSED
         return self._state(set_id, report.workers, is_awaited=is_starting)
 
     def _state(self, set_id: SetId, workers: Sequence[ObservedWorker], *, is_awaited: bool = False) -> AppliedState:
