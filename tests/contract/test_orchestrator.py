@@ -19,6 +19,7 @@ from headwater.errors import OrchestratorUnavailable
 from headwater.model.access import KafkaAccess
 from headwater.model.deployment import ObservedWorker, Status
 from headwater.model.reading_plan import ReadingPlan
+from headwater.model.value_sets import SetVersion
 from headwater.model.worker_spec import WorkerSet, WorkerSpec
 from headwater.orchestrators.base import Orchestrator
 from headwater.orchestrators.cgroups import WorkerGroups
@@ -55,6 +56,7 @@ with (spec.parent / f"joined-{slot}").open("a") as journal:
     signal.signal(signal.SIGUSR1, lambda *_: sys.exit(3))  # as one that was fenced
     journal.flush()
     beat |= {"state": "crashing" if revision == 555 else "ready", "committed_batches": 1}
+    beat["set_versions"] = {"fs:c1.t": [revision, "a1"]}
     hoard = b"x" * (200 << 20) if revision == 888 else b""
     if revision == 887:  # what it starts needs too much
         wait = "while os.getppid() == parent: time.sleep(0.1)"
@@ -219,6 +221,17 @@ class TestProcesses:
         assert "SIGKILL" in self.worker(processes).reason
         until(ready(processes, "hash1"))
         assert self.pid(tmp_path) != first
+
+    def test_a_worker_has_the_set_versions_of_its_own_heartbeats(
+        self, processes: ProcessOrchestrator, tmp_path: Path
+    ) -> None:
+        processes.ensure(worker_set())
+        until(lambda: self.worker(processes).set_versions == {"fs:c1.t": SetVersion(1, "a1")})
+        os.kill(self.pid(tmp_path), signal.SIGKILL)
+        until(lambda: self.worker(processes).set_versions is None)
+        until(lambda: self.worker(processes).set_versions is not None)
+        processes.ensure(worker_set(revision=2))
+        until(lambda: self.worker(processes).set_versions == {"fs:c1.t": SetVersion(2, "a1")})
 
     def test_a_worker_that_keeps_dying_is_in_a_crash_loop(self, processes: ProcessOrchestrator) -> None:
         processes.ensure(worker_set(revision=666))

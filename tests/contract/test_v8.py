@@ -453,3 +453,13 @@ def test_every_write_is_visible_in_the_next_batch(valkey_server: ValkeyServer) -
         valkey_server.start()
         assert len(pending.result().output) in (0, 1)
     client.close()
+
+
+def test_the_source_row_of_each_output_is_known_when_records_are_split(bench: Bench) -> None:
+    script = (
+        "function process(record) { if (record.n < 0) throw new Error('no'); return Array(record.n).fill(record); }"
+    )
+    result = bench.transform(script).start(batch([b'{"n":2}', b'{"n":0}', b'{"n":-1}', b'{"n":1}'])).result()
+    assert result.source_rows is not None
+    assert (list(result.source_rows), [failure.row for failure in result.failures]) == ([0, 0, 3], [2])
+    assert bench.transform(script).start(batch([b'{"n":1}', b'{"n":0}'])).result().source_rows is None

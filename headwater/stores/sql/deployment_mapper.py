@@ -1,6 +1,6 @@
 """Maps deployments to rows, inside of transactions of flows.py and deployments.py."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import fields, replace
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -214,7 +214,7 @@ class DeploymentMapper:
             connection.execute(_update_desired_revision(changed).values(condition=changed.condition.value))
         else:
             connection.execute(update_row.values({**dict.fromkeys(FIELDS), "ended_at": datetime.now(UTC)}))
-            self.write_worker_states(connection, changed.id, ())
+            self.write_worker_states(connection, {changed.id: ()})
             logs.erase(connection, changed.id)
 
     def delete_ended(self, connection: Connection, before: datetime, kept: Collection[str]) -> int:
@@ -229,14 +229,17 @@ class DeploymentMapper:
             connection.execute(delete(deployments).where(deployments.c.id.in_(ids)))
         return len(deleted)
 
-    def write_worker_states(
-        self, connection: Connection, deployment_id: str, workers: Sequence[ObservedWorker]
-    ) -> None:
-        """Replace the states of the workers of a deployment."""
-        connection.execute(delete(worker_states).where(worker_states.c.deployment_id == deployment_id))
-        if workers:
-            stored = _WORKER_STATES.dump_json(tuple(workers)).decode()
-            connection.execute(insert(worker_states).values(deployment_id=deployment_id, workers=stored))
+    def write_worker_states(self, connection: Connection, states: Mapping[str, Sequence[ObservedWorker]]) -> None:
+        """Replace the states of the workers, by deployment id."""
+        for ids in id_chunks(states):
+            connection.execute(delete(worker_states).where(worker_states.c.deployment_id.in_(ids)))
+        rows = [
+            {"deployment_id": deployment_id, "workers": _WORKER_STATES.dump_json(tuple(workers)).decode()}
+            for deployment_id, workers in states.items()
+            if workers
+        ]
+        if rows:
+            connection.execute(insert(worker_states), rows)
 
     def _insert_revision(self, connection: Connection, deployment: Deployment) -> None:
         values = {

@@ -220,8 +220,8 @@ class SqlDeployments:
         with self._connections.writing() as connection:
             for ids in id_chunks(workers):
                 active = select(deployments.c.id).where(deployments.c.id.in_(ids), ACTIVE).order_by("id")
-                for deployment_id in connection.scalars(active.with_for_update()).all():
-                    self._mapper.write_worker_states(connection, deployment_id, workers[deployment_id])
+                locked_ids = connection.scalars(active.with_for_update()).all()
+                self._mapper.write_worker_states(connection, {id_: workers[id_] for id_ in locked_ids})
 
     def write_logs(self, lines: Mapping[str, Sequence[LogLine]]) -> None:
         with self._connections.writing() as connection:
