@@ -1,4 +1,7 @@
-"""The parameters and the response body of the routes that tell which version of a set the workers have read."""
+"""Parameters and response body of the routes `…/applied`.
+
+They return which version of a set the workers have read.
+"""
 
 from typing import Annotated, Self
 
@@ -51,9 +54,9 @@ class Applied(BaseModel):
 async def wait_until_applied(
     service: AppliedVersions, watcher: AppliedWatcher, watched: WatchedSet, version: int | None, wait_s: int
 ) -> Applied:
-    """Wait until the workers have read a version, for at most `wait_s` seconds. The default is the present version.
+    """Wait until the workers have read a version, for at most `wait_s` seconds.
 
-    Raises DatabaseUnavailable, RedisUnavailable, NotFound.
+    The default is the present version. Raises DatabaseUnavailable, RedisUnavailable, NotFound.
     """
     wanted = await to_thread.run_sync(service.current, watched) if version is None else version
     return Applied.of(wanted, await watcher.wait_for(watched, wanted, wait_s))

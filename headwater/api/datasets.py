@@ -223,7 +223,7 @@ async def applied(
     version: VersionQuery = None,
     wait: WaitQuery = 0,
 ) -> Applied:
-    """Returns whether every worker whose scripts use the dataset has read a version of its entries.
+    """Returns whether every worker that uses the dataset has read a version of its entries.
     When `applied` is true, every batch of records that a worker starts after this response sees the write that returned
     `version`. `workers` has the workers of all your pipelines that have looked the dataset up.
     """

@@ -172,7 +172,10 @@ def _series_by_transform(
     *,
     aggregated: bool,
 ) -> TransformSeries:
-    """Return the series of each transform. Raises InvalidInput, also when a summary is requested."""
+    """Return the series of each transform.
+
+    Raises InvalidInput, also when a summary is requested.
+    """
     if aggregated:
         detail = "must be false with by=transform: there is no summary of single transforms"
         raise InvalidInput("The request was refused.", [Fault("/aggregated", detail)])

@@ -18,7 +18,10 @@ ReadProgress = Callable[[Collection[str]], Mapping[str, DeploymentProgress]]
 
 
 class DeploymentWatcher(SharedPoll[str, DeploymentProgress]):
-    """Waits until the controller has acted on deployments, which it polls by the id of the configuration."""
+    """Waits until the controller has acted on deployments.
+
+    It polls their progress by the id of the configuration.
+    """
 
     def __init__(self, read_progress: ReadProgress) -> None:
         super().__init__("watching deployments", read_progress, _state_unreadable, POLL_S)

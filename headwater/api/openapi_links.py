@@ -52,6 +52,7 @@ _TRANSFORM_OPERATIONS = (
     "listFilterValues",
     "checkFilterValue",
     "countFilterValues",
+    "getAppliedFilterVersion",
 )
 _STREAM_OPERATIONS = ("getStreamRecords", "tailStream")
 _DATASET_OPERATIONS = (
@@ -60,6 +61,7 @@ _DATASET_OPERATIONS = (
     "removeDatasetEntries",
     "listDatasetEntries",
     "checkDatasetEntry",
+    "getAppliedDatasetVersion",
     "deleteDataset",
 )
 

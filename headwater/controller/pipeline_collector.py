@@ -149,7 +149,10 @@ def _transform_counter(name: TransformCountType, snapshots: Sequence[WorkerSnaps
 
 
 def _transform_times(snapshots: Sequence[WorkerSnapshot]) -> Metric:
-    """Return the sum of the times and the number of records. A histogram for each transform would be too large."""
+    """Return the sum of the times and the number of records of each transform.
+
+    A histogram for each transform would be too large.
+    """
     family = SummaryMetricFamily(
         f"{PREFIX}transform_processing_latency_seconds",
         "From the start of a transform with a batch until its result, for each record of the batch.",

@@ -13,7 +13,10 @@ PositionPredicate = Callable[[int, int], bool]
 
 
 class RecordPositions(NamedTuple):
-    """The positions of records, as columns. The columns are shared with the batch of the records."""
+    """The positions of records, as columns.
+
+    The columns are shared with the batch of the records.
+    """
 
     partitions: Int64Column
     offsets: Int64Column

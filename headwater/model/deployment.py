@@ -236,7 +236,10 @@ class DeploymentProgress:
 
 @dataclass(frozen=True, slots=True)
 class ReportedWorkers:
-    """The workers of an active deployment as the controller has reported them last, without the configuration."""
+    """The workers of an active deployment, without its configuration.
+
+    The controller has reported them last.
+    """
 
     config_id: str
     owner: str

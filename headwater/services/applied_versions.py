@@ -102,7 +102,10 @@ class AppliedVersions:
         return self._versions.versions([watched.set_id])[0].number
 
     def read(self, watched: Collection[WatchedSet]) -> Mapping[WatchedSet, AppliedState]:
-        """Return the state of each set. Filters of configurations that are not deployed are left out."""
+        """Return the state of each set.
+
+        Filters of configurations that are not deployed are left out.
+        """
         config_ids = {item.config_id for item in watched if item.config_id}
         owners = {item.owner for item in watched if not item.config_id}
         reports = self._deployments.reported_workers(config_ids, owners)
@@ -122,7 +125,10 @@ class AppliedVersions:
         return self._state(set_id, report.workers, is_awaited=is_starting)
 
     def _state(self, set_id: SetId, workers: Sequence[ObservedWorker], *, is_awaited: bool = False) -> AppliedState:
-        """Compare the reports with the set's history, which is read after the reports: it contains what they saw."""
+        """Compare the reports of workers with the history of a set.
+
+        The history is read after the reports, so it contains the versions that the workers have read.
+        """
         reported = [None if w.set_versions is None else w.set_versions.get(set_id.name) for w in workers]
         history = self._versions.history(set_id, {version.number for version in reported if version is not None})
         numbers = [_number(version, history) for version in reported]

@@ -131,7 +131,7 @@ class DeploymentMetrics:
         }
 
     def _read(self, deployment: Deployment, time_range: TimeRange) -> tuple[Sequence[int], Mapping[int, Interval]]:
-        """Return the starts of the intervals since the first measurement, and the intervals with measurements."""
+        """Return the starts since the first measurement, and the intervals with measurements."""
         now_s = self._now().timestamp()
         intervals = self._store.read(deployment.id, time_range, now_s)
         return [start for start in time_range.starts(now_s) if intervals and start >= min(intervals)], intervals

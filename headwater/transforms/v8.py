@@ -157,7 +157,10 @@ def _batch_with_single_outputs(script_batch: ScriptBatch) -> RecordBatch:
 
 
 def _batch_with_multiple_outputs(script_batch: ScriptBatch) -> tuple[RecordBatch, RowIndexes]:
-    """Return the outputs as a batch, and the row of the source record of each, when a record may have several."""
+    """Return the outputs as a batch, when a record may have more than one output.
+
+    Also returns the row of the source record of each output.
+    """
     lines = cast("Iterable[bytes]", script_batch.outputs)
     outputs = [line.split(OUTPUT_SEPARATOR) if line else [] for line in lines]
     rows = RowIndexes("i", [row for row, values in enumerate(outputs) for _ in values])

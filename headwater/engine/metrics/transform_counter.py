@@ -1,4 +1,4 @@
-"""Counts the records that each transform received, passed on, dropped and could not process."""
+"""Counts what each transform did with its records."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence

@@ -83,7 +83,10 @@ class DeploymentStore(Protocol):
         """
 
     def reported_workers(self, config_ids: Collection[str], owners: Collection[str]) -> Sequence[ReportedWorkers]:
-        """Return the workers of the active deployments of these configurations, and of all that these owners have."""
+        """Return the workers of active deployments.
+
+        These are the deployments of the given configurations, and all deployments of the given owners.
+        """
 
     def list_active(self, deployment_ids: Collection[str] | None = None) -> Sequence[Deployment]:
         """Return the active deployments: all of them, or only those with the given ids."""

@@ -9,7 +9,10 @@ from headwater.stores.redis.sets.layout import SetKeys
 
 
 class RedisSetVersions:
-    """SetVersions on one server, replica group or cluster, from the servers that lookups use. Thread-safe."""
+    """SetVersions on one server, replica group or cluster. Thread-safe.
+
+    The versions come from the servers that lookups use.
+    """
 
     def __init__(self, client: Client) -> None:
         self._client = client
