@@ -1,4 +1,4 @@
-"""What a transform has done with one batch, for its metrics."""
+"""The work of a transform on one batch, for its metrics."""
 
 from collections.abc import Callable, Sequence
 from itertools import compress

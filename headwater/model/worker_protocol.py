@@ -31,7 +31,7 @@ class WorkerLogLine(BaseModel):
 
 
 class TransformTotals(BaseModel):
-    """What a transform has done with the committed records since the start of the worker.
+    """The counts of a transform for the committed records since the start of the worker.
 
     Attributes:
         received: How many records it received.

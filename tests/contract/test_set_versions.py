@@ -1,4 +1,4 @@
-"""The contract of SetVersions: what a worker has read, and whether that is still a part of a set's history."""
+"""The contract of SetVersions: versions that a worker has read, and the history of a set."""
 
 from collections.abc import Callable, Iterator
 from contextlib import closing

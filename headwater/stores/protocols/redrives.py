@@ -73,7 +73,7 @@ class RedriveOutcomeStore(Protocol):
         """Set whether a redrive must yield to the pipeline."""
 
     def drop(self, deployment_id: str) -> None:
-        """Remove the outcomes of the letters of a deployment. The caller must ensure that no redrive of it runs.
+        """Remove the outcomes of the letters of a deployment.
 
-        The counts of its redrives stay for some weeks.
+        The caller must ensure that no redrive of it runs. The counts of its redrives stay for some weeks.
         """

@@ -118,7 +118,10 @@ class MemorySetStore:
             return SetHistory(found.current(), {n: found.stamps[n] for n in numbers if n in found.stamps})
 
     def lose_writes(self, set_id: SetId, count: int) -> None:
-        """Forget the last versions of a set, like a replica that becomes the primary. The values stay."""
+        """Forget the last versions of a set, like a replica that becomes the primary.
+
+        The values stay.
+        """
         with self._lock:
             found = self._sets[set_id]
             for number in range(found.version - count + 1, found.version + 1):

@@ -1,4 +1,4 @@
-"""Whether every worker has read a version, from the reports of workers and the history of a set."""
+"""Workers report the versions of sets that they have read."""
 
 import itertools
 from collections.abc import Collection, Sequence
@@ -90,7 +90,7 @@ class TestFilters:
 
     @pytest.mark.parametrize("versions", [None, {}])
     def test_a_worker_without_a_report_has_applied_nothing(self, scene: Scene, versions: Versions) -> None:
-        """Such a worker starts, has died, has the filter in no transform, or is of an older version of Headwater."""
+        """Such a worker starts, has died, does not use the filter, or is of an older version."""
         scene.report(worker("w0", scene.version()), worker("w1", versions))
         state = scene.state()
         assert not state.has_applied(0)
