@@ -30,6 +30,9 @@ NEED_A_DEPLOYMENT = (
     "redriveDeadLetters",
     "getRedrive",
     "rotateCredentials",
+    "pausePipeline",
+    "resumePipeline",
+    "rewindPipeline",
     "getDeploymentRecords",
     "getAppliedFilterVersion",
 )
