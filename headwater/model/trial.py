@@ -25,7 +25,7 @@ MAX_STREAM_SAMPLES = 10_000
 MAX_STREAM_SAMPLE_BYTES = 16_000_000
 """The maximum size of the records that a trial reads from the stream."""
 MAX_REVISION = 2**31 - 1
-_POSITION = re.compile(r"(\d{1,9})/(\d{1,18})", re.ASCII)
+_POSITION = re.compile(r"([0-9]{1,9})/([0-9]{1,18})")
 """The partition fits into 32 bits, and the offset into 64 bits."""
 
 Outcome = Literal["sent", "dropped", "error", "unfinished"]
@@ -55,10 +55,23 @@ PositionText = Annotated[
 SampleCount = Annotated[int, Field(ge=1, le=MAX_STREAM_SAMPLES)]
 
 
+def _sample_schema(**types: str) -> dict[str, Any]:
+    """Return the JSON schema of a sample that has exactly these members, each of the given type."""
+    members = {name: {"type": types.get(name, "null")} for name in ("last", "from", "count", "positions")}
+    return {"required": [*types], "properties": members}
+
+
+_SAMPLE_SCHEMAS = [
+    _sample_schema(last="integer"),
+    _sample_schema(**{"from": "string", "count": "integer"}),
+    _sample_schema(positions="array"),
+]
+
+
 class StreamSample(RequestModel):
     """A sample of the configuration's own stream."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, json_schema_extra={"anyOf": _SAMPLE_SCHEMAS})
 
     last: SampleCount | None = Field(
         default=None, description="The newest records of all partitions, by the time of the broker."
