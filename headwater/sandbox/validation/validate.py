@@ -13,7 +13,7 @@ from headwater.sandbox.validation import example_run, lint, loader
 
 MAX_CONCURRENT_VALIDATIONS = 4
 """The most validations at once; each needs a process of about 60 MB."""
-TRIAL_NICENESS = 10
+TRIAL_NICENESS = 15
 """The niceness of the child of a trial, which may run for most of a minute beside the API."""
 _EXAMPLE_TIME_MS = 1_767_323_045_678
 """The timestamp of the example record."""
