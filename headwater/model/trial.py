@@ -71,7 +71,7 @@ _SAMPLE_SCHEMAS = [
 class StreamSample(RequestModel):
     """A sample of the configuration's own stream."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, json_schema_extra={"anyOf": _SAMPLE_SCHEMAS})
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, json_schema_extra={"anyOf": [*_SAMPLE_SCHEMAS]})
 
     last: SampleCount | None = Field(
         default=None, description="The newest records of all partitions, by the time of the broker."
