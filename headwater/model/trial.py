@@ -56,7 +56,7 @@ SampleCount = Annotated[int, Field(ge=1, le=MAX_STREAM_SAMPLES)]
 
 
 def _sample_schema(**types: str) -> dict[str, Any]:
-    """Return the JSON schema of a sample that has exactly these members, each of the given type."""
+    """Return the JSON schema of a sample that has exactly these members."""
     members = {name: {"type": types.get(name, "null")} for name in ("last", "from", "count", "positions")}
     return {"required": [*types], "properties": members}
 
