@@ -110,6 +110,7 @@ def controller_of(database: Database, clock: Clock) -> Controller:
             now=lambda: NOW,
         ),
         clock=clock,
+        now=lambda: NOW,
     )
 
 

@@ -19,7 +19,9 @@ from headwater.api import (
     deployments,
     filter_values,
     health,
+    me,
     openapi,
+    overview,
     pause_and_rewind,
     prices,
     problems,
@@ -72,6 +74,8 @@ ROUTERS = (
     tails.router,
     datasets.router,
     quota_limits.router,
+    me.router,
+    overview.router,
     configurations.router,
     validate.router,
     revisions.router,
@@ -164,6 +168,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     live_tails.end_all()
     await to_thread.run_sync(live_tails.stop)
     app.state.services.deployment_metrics.close()
+    app.state.services.overview.close()
     app.state.probes.close()
 
 

@@ -23,6 +23,7 @@ from headwater.services.filters import Filters
 from headwater.services.flows import Flows, IfMatch
 from headwater.services.idempotency import IdempotencyService
 from headwater.services.keys import Keys
+from headwater.services.overview import Overview
 from headwater.services.prices import Prices
 from headwater.services.quotas import QuotaStores
 from headwater.services.rate_limits import RateLimits
@@ -61,6 +62,7 @@ class Services:
     revisions: Revisions
     trials: Trials
     deployments: Deployments
+    overview: Overview
     deployment_metrics: DeploymentMetrics
     dead_letters: DeadLetters
     redrives: Redrives

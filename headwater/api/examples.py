@@ -314,7 +314,37 @@ PRICES: dict[str, Any] = {
     "statuses": [{**TOKENS[0], "status": "ok"}, {**TOKENS[1], "status": "unknown_token"}],
 }
 
+OVERVIEW: dict[str, Any] = {
+    "items": [
+        {
+            "id": CONFIG_ID,
+            "name": "transfers",
+            "external_id": None,
+            "tags": ["example"],
+            "state": "deployed",
+            "condition": "Stable",
+            "revision": 2,
+            "messages_received": [1200, 1180],
+            "messages_sent": [12, 9],
+            "errors": [0, 1],
+            "avg_data_age_ms": 2140.5,
+            "lag": 12,
+        }
+    ],
+    "cursor": None,
+    "first_minute": "2026-01-02T03:05:00.000Z",
+}
+
+ME: dict[str, Any] = {
+    "owner": "ann",
+    "key_id": "8Zk2mQ0vXcRt",
+    "scopes": ["flow:read", "flow:write", "flow:deploy"],
+    "expires_at": None,
+}
+
 BY_SCHEMA: dict[str, Any] = {
+    "OverviewBody": OVERVIEW,
+    "KeyBody": ME,
     "TrialBody": TRIAL_RESULT,
     "PriceStats": PRICES,
     "FlowConfig": FLOW_CONFIG,

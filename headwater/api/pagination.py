@@ -13,7 +13,8 @@ from headwater.api.query_parameters import NULL_TO_NONE, STRICT_INTEGER
 from headwater.model.pagination import CURSOR_PATTERN, MAX_LIST_LIMIT, ListPosition, parse_cursor
 
 
-def _require_valid(cursor: str | None) -> str | None:
+def require_valid_cursor(cursor: str | None) -> str | None:
+    """Raise ValueError when a cursor has not the form of a ListPosition's cursor."""
     if cursor is not None:
         parse_cursor(cursor)
     return cursor
@@ -32,7 +33,7 @@ Cursor = Annotated[
         description="The cursor from the `Link` header of the previous page.",
         json_schema_extra={"pattern": CURSOR_PATTERN},
     ),
-    AfterValidator(_require_valid),
+    AfterValidator(require_valid_cursor),
     NULL_TO_NONE,
 ]
 LINK_RESPONSES: dict[int | str, dict[str, Any]] = {

@@ -278,7 +278,7 @@ class WorkerEntry(BaseModel):
     )
 
 
-_NOT_SHOWN = {"spec_hash", "deaths", "waits", "set_versions"}
+_NOT_SHOWN = {"spec_hash", "deaths", "waits", "set_versions", "not_ready_since"}
 """The attributes of ObservedWorker that are not part of a response."""
 
 

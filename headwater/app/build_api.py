@@ -43,6 +43,8 @@ from headwater.services.flows import Flows, FlowStores
 from headwater.services.idempotency import IdempotencyService
 from headwater.services.ids import new_id, utc_now
 from headwater.services.keys import Keys
+from headwater.services.known_lags import KnownLags
+from headwater.services.overview import Overview
 from headwater.services.pipeline_checker import PipelineChecker
 from headwater.services.prices import Prices
 from headwater.services.quotas import QuotaEnforcingSets, QuotaStores
@@ -175,6 +177,17 @@ def _services(endpoints: Endpoints, database: Database, client: Client) -> Servi
             bindings=bindings,
             read_lag=lambda access, group: admins[access].lag([group]).get(group),
             read_ends=lambda access, topic: admins[access].topic_offsets(topic, "latest"),
+            now=utc_now,
+        ),
+        overview=Overview(
+            store=database.overview,
+            metrics=metrics,
+            bindings=bindings,
+            lags=KnownLags(
+                lambda access, groups: admins[access].lag(groups),
+                lambda access, topic: admins[access].topic_offsets(topic, "latest"),
+                list(admins),
+            ),
             now=utc_now,
         ),
         dead_letters=DeadLetters(histories[None], metrics, outcomes),

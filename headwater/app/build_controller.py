@@ -140,6 +140,7 @@ def run(settings: Settings) -> None:
                     purger=purger,
                     redrives=redrives,
                     clock=time.monotonic,
+                    now=utc_now,
                 ).run(stop)
         finally:
             orchestrator.close()

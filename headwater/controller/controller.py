@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Protocol, TypeVar
 
 import structlog
@@ -19,6 +20,7 @@ from headwater.controller.purger import Purger
 from headwater.controller.reconciler import Reconciler
 from headwater.controller.redrives import Redrives
 from headwater.controller.sweeper import Sweeper
+from headwater.controller.worker_readiness import with_not_ready_since
 from headwater.errors import LeaseLost, OrchestratorUnavailable, Unavailable
 from headwater.loop_health import LoopHealth, current_errors
 from headwater.model.deployment import (
@@ -108,6 +110,7 @@ class Controller:
 
     Args:
         clock: Returns monotonic seconds.
+        now: Returns the present time.
     """
 
     def __init__(
@@ -121,6 +124,7 @@ class Controller:
         purger: Purger,
         redrives: Redrives,
         clock: Callable[[], float],
+        now: Callable[[], datetime],
     ) -> None:
         self._leadership = leadership
         self._flows = stores.flows
@@ -132,6 +136,7 @@ class Controller:
         self._purger = purger
         self._redrives = redrives
         self._clock = clock
+        self._now = now
         self._pool = ThreadPoolExecutor(MAX_CONCURRENT_RECONCILES, thread_name_prefix="reconcile")
         self._managed: dict[str, _ManagedDeployment] = {}
         self._versions: dict[str, DeploymentVersion] = {}
@@ -399,13 +404,15 @@ class Controller:
 
     def _report_workers(self) -> None:
         """Store the states of workers that have changed, and new log lines of workers."""
-        states = {}
+        states: dict[str, Sequence[ObservedWorker]] = {}
         for deployment_id in self._managed:
             try:
-                states[deployment_id] = self._orchestrator.status(deployment_id)
+                workers = self._orchestrator.status(deployment_id)
             except OrchestratorUnavailable as error:
                 log.warning("worker states can't be read", reason=error.detail)
                 return
+            previous = self._reported_states.get(deployment_id, ())
+            states[deployment_id] = with_not_ready_since(workers, previous, self._now())
         changed = {id_: workers for id_, workers in states.items() if self._reported_states.get(id_) != workers}
         if changed:
             self._deployments.report_workers(changed)

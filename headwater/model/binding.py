@@ -105,6 +105,11 @@ class Bindings:
             if topic := self.installation_topic(chain, entity, zerolag=zerolag):
                 yield name, topic
 
+    def all(self) -> Mapping[str, Binding]:
+        """Return the bindings of all bound streams of the catalog, by stream name."""
+        bindings = {name: self.find(chain, entity, zerolag=zerolag) for name, chain, entity, zerolag in _all_streams()}
+        return {name: binding for name, binding in bindings.items() if binding is not None}
+
     def pubsub_accesses(self) -> frozenset[PubSubAccess]:
         """Return how to reach each Pub/Sub project of the bindings."""
         bindings = self.by_stream.values()

@@ -57,8 +57,8 @@ class Status(StrEnum):
 class ObservedWorker(BaseModel):
     """A worker as its orchestrator observes it.
 
-    `deploy/stats` shows it, and the database stores it as JSON. `spec_hash`, `deaths`, `waits` and `set_versions` are
-    not part of the response.
+    `deploy/stats` shows it, and the database stores it as JSON. `spec_hash`, `deaths`, `waits`, `set_versions` and
+    `not_ready_since` are not part of the response.
 
     Attributes:
         spec_hash: The hash of the spec that the worker should run. While a previous process of the worker ends, that
@@ -66,6 +66,7 @@ class ObservedWorker(BaseModel):
         deaths: How often the worker has ended unexpectedly with this spec.
         waits: Whether the worker waits for an unavailable store or broker.
         set_versions: The versions of sets in the worker's last heartbeat, see Heartbeat; None without a heartbeat.
+        not_ready_since: Since when the controller has seen that the worker is not ready; None while it is ready.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -82,6 +83,7 @@ class ObservedWorker(BaseModel):
     deaths: int = 0
     waits: bool = False
     set_versions: dict[str, SetVersion] | None = None
+    not_ready_since: datetime | None = None
 
 
 class LogLine(BaseModel):

@@ -1,9 +1,12 @@
 """Positions in lists that begin with the newest object, and their cursors."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import TypeVar
+
+T = TypeVar("T")
 
 MAX_LIST_LIMIT = 1_000
 CURSOR_PATTERN = r"^[0-9]{1,17}-[0-9a-z]{1,64}$"
@@ -43,21 +46,28 @@ def parse_cursor(cursor: str) -> ListPosition:
     Raises ValueError when the text is not a cursor.
     """
     if not re.fullmatch(CURSOR_PATTERN, cursor):
-        raise ValueError("must be a cursor from the Link header of the previous page")
+        raise ValueError("must be a cursor of the previous page")
     microseconds, _, object_id = cursor.partition("-")
     return ListPosition(_EPOCH + timedelta(microseconds=int(microseconds)), object_id)
 
 
-def split_by_size(positions: Sequence[ListPosition]) -> Iterator[Sequence[ListPosition]]:
-    """Split positions into parts whose objects have at most PART_BYTES.
+def split_by_size(items: Sequence[T], size_of: Callable[[T], int]) -> Iterator[Sequence[T]]:
+    """Split items into parts whose objects have at most PART_BYTES.
 
     A larger object is a part of its own.
+
+    Args:
+        items: The items, such as positions in a list.
+        size_of: Returns the size of an item's object in bytes.
     """
-    part: list[ListPosition] = []
-    for position in positions:
-        if part and sum(earlier.size for earlier in part) + position.size > PART_BYTES:
+    part: list[T] = []
+    part_bytes = 0
+    for item in items:
+        size = size_of(item)
+        if part and part_bytes + size > PART_BYTES:
             yield part
-            part = []
-        part.append(position)
+            part, part_bytes = [], 0
+        part.append(item)
+        part_bytes += size
     if part:
         yield part

@@ -24,8 +24,8 @@ from headwater.model.metric import (
     parse_transform_metric_name,
     transform_metric_name,
 )
-from headwater.model.positions import GroupPositions
 from headwater.services.ids import Clock
+from headwater.services.known_lags import stored_lag
 from headwater.services.optional_reads import OptionalReads
 from headwater.stores.protocols.metrics import MetricStore
 
@@ -161,18 +161,10 @@ class DeploymentMetrics:
             return unknown_lag
         stored = deployment.positions.groups.get(revision.source_epoch)
         if stored is not None:
-            return self._lags[binding.access].submit(group, lambda: self._stored_lag(binding, stored))
+            return self._lags[binding.access].submit(
+                group, lambda: stored_lag(binding.topic, stored, self._read_ends(binding.access, binding.topic))
+            )
         return self._lags[binding.access].submit(group, lambda: self._read_lag(binding.access, group))
-
-    def _stored_lag(self, binding: KafkaTopic, stored: GroupPositions) -> int | None:
-        """Return how many offsets of a topic are after the stored positions.
-
-        Returns None when the positions belong to another topic.
-        """
-        ends = self._read_ends(binding.access, binding.topic)
-        if ends is None or (stored.topic, stored.topic_id) != (binding.topic, ends.topic_id):
-            return None
-        return sum(max(0, end - stored.offsets.get(partition, 0)) for partition, end in ends.offsets.items())
 
     def last_progress(self, deployment: Deployment) -> "Future[datetime | None]":
         """Read the time of the last commit of offsets; None when it is unknown. Does not block."""

@@ -308,7 +308,8 @@ class Flows:
             after = positions[-1]
 
     def _read(self, owner: str, positions: Sequence[ListPosition]) -> Iterator[Sequence[Flow]]:
-        return (self._store.get_many(owner, [position.id for position in part]) for part in split_by_size(positions))
+        parts = split_by_size(positions, lambda position: position.size)
+        return (self._store.get_many(owner, [position.id for position in part]) for part in parts)
 
     def with_external_id(self, owner: str, external_id: str) -> Sequence[Flow]:
         """Return the owner's configurations with this external_id: one or none."""

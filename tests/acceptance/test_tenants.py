@@ -18,12 +18,14 @@ UNKNOWN = "01aaaaaaaaaaaaaaaaaaaaaaaa"
 OF_STREAMS = {"chain", "entity"}
 """Path parameters of streams, which belong to no owner."""
 PER_REQUEST = ("request_id", "instance")
+NO_IDS = {"chain": "base", "entity": "erc20_token_transfer", "revision": "1"}
+"""Parameters of paths that name nothing of an owner, with a value."""
 BAD_BODIES: tuple[Any, ...] = ({}, [], {"values": [""]}, {"values": []}, "text", None)
 
 
 @dataclass
 class Operation:
-    """An operation of the OpenAPI description whose path has an id."""
+    """An operation of the OpenAPI description whose path has an id of an owner's resource."""
 
     method: str
     path: str
@@ -33,7 +35,7 @@ class Operation:
 
     def send(self, http: httpx2.Client, ids: dict[str, str], body: Any) -> httpx2.Response:
         options = {} if body is None else {"json": body}
-        return http.request(self.method, self.path.format(**ids), params=self.query, **options)
+        return http.request(self.method, self.path.format(**NO_IDS, **ids), params=self.query, **options)
 
 
 def operations(http: httpx2.Client) -> Iterator[Operation]:
@@ -41,7 +43,7 @@ def operations(http: httpx2.Client) -> Iterator[Operation]:
     for path, methods in json(http.get("/openapi.json"))["paths"].items():
         for method, operation in methods.items():
             parameters = operation.get("parameters", [])
-            names = [parameter["name"] for parameter in parameters if parameter["in"] == "path"]
+            names = [p["name"] for p in parameters if p["in"] == "path" and p["name"] not in NO_IDS]
             query = {p["name"]: p["schema"]["examples"][0] for p in parameters if p["in"] == "query" and p["required"]}
             content = operation.get("requestBody", {}).get("content", {}).get("application/json", {})
             bodies = [example["value"] for example in content.get("examples", {}).values()]
@@ -84,8 +86,13 @@ def ids(alice: Owner) -> dict[str, str]:
     """
     flow = alice.create(transforms=[{**FILTER, "set_values": ["a"]}, SCRIPT])
     json(alice.http.post(f"{FLOW}/{flow['id']}/deploy"))
-    uid = flow["pipeline_config"]["transforms"][0]["uid"]
-    return {"config_id": flow["id"], "transform_uid": uid, "dataset_id": alice.dataset("a")["id"]}
+    redrive = json(alice.http.post(f"{FLOW}/{flow['id']}/dead-letters/redrive", json={"all": True}), 202)
+    return {
+        "config_id": flow["id"],
+        "transform_uid": flow["pipeline_config"]["transforms"][0]["uid"],
+        "dataset_id": alice.dataset("a")["id"],
+        "redrive_id": redrive["id"],
+    }
 
 
 def snapshot(alice: Owner, ids: dict[str, str]) -> list[Any]:
@@ -94,6 +101,7 @@ def snapshot(alice: Owner, ids: dict[str, str]) -> list[Any]:
     return [json(alice.http.get(path)) for path in (FLOW, config, f"{config}/deploy", values, entries)]
 
 
+@pytest.mark.proves("11/owners")
 class TestForeignIds:
     def test_foreign_ids_are_answered_like_unknown_ids(self, alice: Owner, bob: Owner, ids: dict[str, str]) -> None:
         own = bob.create()
@@ -130,6 +138,28 @@ class TestForeignIds:
             assert set(refused) == {pointer}
             assert set(faults(bob.http.put(f"{path}/transforms", json=transforms))) == {"/0/uid"}
             assert uid not in str(refused)
+
+    def test_a_foreign_configuration_in_a_tail(self, bob: Owner, ids: dict[str, str]) -> None:
+        for sink in ("out", "dlq"):
+            answers = [
+                bob.http.get(f"{FLOW}/tail", params={"of": f"{config_id}/{sink}"})
+                for config_id in (ids["config_id"], UNKNOWN)
+            ]
+            found = [seen(answer, {"id": ids["config_id"], "unknown": UNKNOWN}) for answer in answers]
+            assert found[0] == found[1]
+            assert found[0][0] == 404
+
+    def test_a_foreign_configuration_in_a_trial(self, bob: Owner, ids: dict[str, str]) -> None:
+        found = []
+        for config_id in (ids["config_id"], UNKNOWN):
+            body = {**pipeline(), "id": config_id, "against": "deployed", "records": [{}]}
+            found.append(seen(bob.http.post(f"{FLOW}/validate", json=body), {"id": config_id}))
+        assert found[0] == found[1]
+        assert found[0][0] == 404
+
+    def test_the_overview_has_no_foreign_configuration(self, bob: Owner, ids: dict[str, str]) -> None:
+        for query in ({}, {"q": ids["config_id"]}, {"state": "deployed"}):
+            assert ids["config_id"] not in bob.http.get(f"{FLOW}/overview", params=query).text
 
     def test_lists_have_no_foreign_resources(self, alice: Owner, bob: Owner, ids: dict[str, str]) -> None:
         for path in (FLOW, f"{FLOW}/datasets"):

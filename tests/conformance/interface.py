@@ -1,20 +1,24 @@
-"""Splits docs/reference/interface.md into rows.
+"""Splits docs/reference/interface.md and docs/reference/living.md into rows.
 
 A row is a table row, list entry or sentence that can be proven.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-INTERFACE = Path(__file__).parents[2] / "docs" / "reference" / "interface.md"
+REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
+INTERFACE, LIVING = REFERENCE / "interface.md", REFERENCE / "living.md"
+PAGES = (INTERFACE, LIVING)
 
 WORDS_OF_AN_ID = 6
 NOTHING_TO_PROVE = ("not shown.", "see source table.", "see sink table.")
 """Endings of sentences that specify nothing, or only refer to another line."""
 
 _HEADING = re.compile(r"#+ (\d+(?:\.\d+)?)\.? ")
+_CONTINUATION = re.compile(r"\n {2,}(?=\S)")
+"""The line break in a list entry of several lines."""
 _ENTRY = re.compile(r"(?:-|\d+\.) ")
 _SENTENCE = re.compile(r"(?<!e\.g\.)(?<=[.:])\s+(?=[A-Z])")
 _FIELDS = re.compile(r"([A-Z][a-z ]+): ((?:\w+ \([^)]*\),? ?)+)\.?")
@@ -36,12 +40,14 @@ class _Context:
     header: tuple[str, ...] = ()
 
 
-def rows(text: str | None = None) -> list[Row]:
-    """Return all rows of the interface, in order.
+def rows_of(pages: Iterable[Path] = PAGES) -> list[Row]:
+    """Return all rows of these pages, in order. Raise ValueError if two rows have the same id."""
+    return rows("\n# \n".join(page.read_text("utf-8") for page in pages))
 
-    Raise ValueError if two rows have the same id.
-    """
-    parsed = list(_rows(INTERFACE.read_text("utf-8") if text is None else text))
+
+def rows(text: str) -> list[Row]:
+    """Return all rows of a text, in order. Raise ValueError if two rows have the same id."""
+    parsed = list(_rows(text))
     ids = [row.id for row in parsed]
     if repeated := sorted({id_ for id_ in ids if ids.count(id_) > 1}):
         raise ValueError(f"several rows have the same id: {', '.join(repeated)}")
@@ -50,9 +56,10 @@ def rows(text: str | None = None) -> list[Row]:
 
 def _rows(text: str) -> Iterator[Row]:
     context = _Context()
-    for line in text.splitlines():
-        if heading := _HEADING.match(line):
-            context = _Context(heading[1])
+    for line in _CONTINUATION.sub(" ", text).splitlines():
+        if line.startswith("#"):
+            heading = _HEADING.match(line)
+            context = _Context(heading[1] if heading else "")
         elif not context.section or not line.strip():
             context.header = ()
         elif line.startswith("|"):

@@ -1,4 +1,4 @@
-"""The rows of the interface that no test proves yet, with the reason.
+"""The rows of the interface and its additions that no test proves yet, with the reason.
 
 A key may end with `*`, which is a wildcard.
 """

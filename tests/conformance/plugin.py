@@ -24,7 +24,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", f"{MARKER}(*rows): the rows of docs/reference/interface.md that the test proves")
+    config.addinivalue_line("markers", f"{MARKER}(*rows): the rows of interface.md and living.md that the test proves")
     if config.getoption("--write-conformance") and not hasattr(config, "workerinput"):
         config.pluginmanager.register(Writer(page.PAGE), "conformance-writer")
 

@@ -267,3 +267,33 @@ class TestRestartCounting:
         assert store.acquire_partitions(ID, GROUP, "b", [0]) == {0: 100}
         store.write(ID, GROUP, "b", measured({0: received(101, 1)}))
         assert total(store) == 11
+
+
+class TestRecent:
+    def test_nothing(self, store: MetricStore) -> None:
+        assert store.recent([], NOW) == []
+        (recent,) = store.recent([ID], NOW)
+        assert (list(recent.received), list(recent.sent), list(recent.errors)) == ([0] * 60, [0] * 60, [0] * 60)
+        assert recent.data_age_ms is None
+
+    def test_the_counts_of_each_minute_and_the_mean_age(self, store: MetricStore) -> None:
+        first = MINUTE - 59 * 60
+        for minute, end in ((first - 60, 1), (first, 2), (MINUTE, 3)):
+            counts = span(end, messages_received=10 * end, messages_sent=end, processor_error=1, output_error=2)
+            store.write(ID, GROUP, "a", measured({0: counts}, minute, data_age=[100.0 * end], total_latency=[5.0]))
+        store.write("d2", GROUP, "a", measured({0: received(1, 7)}))
+        one, other = store.recent([ID, "d2"], NOW)
+        assert list(one.received) == [20, *[0] * 58, 30]
+        assert list(one.sent) == [2, *[0] * 58, 3]
+        assert list(one.errors) == [3, *[0] * 58, 3]
+        assert one.data_age_ms == pytest.approx(250, rel=0.03)
+        assert (sum(other.received), other.data_age_ms) == (7, None)
+
+    def test_the_mean_age_is_no_named_metric(self, store: MetricStore) -> None:
+        store.write(ID, GROUP, "a", measured({0: received(1, 7)}, data_age=[5.0]))
+        assert not store.read(ID, HOUR, NOW)[MINUTE].named
+
+    def test_a_dropped_deployment(self, store: MetricStore) -> None:
+        store.write(ID, GROUP, "a", measured({0: received(1, 7)}))
+        store.drop(ID)
+        assert not any(store.recent([ID], NOW)[0].received)

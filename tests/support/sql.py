@@ -20,6 +20,7 @@ from headwater.stores.protocols.deployments import ChangeCounter, DeploymentStor
 from headwater.stores.protocols.idempotency import IdempotencyStore
 from headwater.stores.protocols.keys import KeyStore
 from headwater.stores.protocols.leases import Leases
+from headwater.stores.protocols.overview import OverviewStore
 from headwater.stores.protocols.quotas import QuotaStore
 from headwater.stores.protocols.redrives import RedriveStore
 from headwater.stores.sql.connections import Connections, make_engine
@@ -37,6 +38,9 @@ class SqlStores(Protocol):
 
     @property
     def flows(self) -> FlowStore: ...
+
+    @property
+    def overview(self) -> OverviewStore: ...
 
     @property
     def revisions(self) -> RevisionStore: ...

@@ -1,9 +1,10 @@
 """The protocol of the store of metrics."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
 from headwater.model.metric import Interval, MetricsDelta, TimeRange, Total
+from headwater.model.recent_metrics import RecentMetrics
 
 
 class MetricStore(Protocol):
@@ -42,6 +43,12 @@ class MetricStore(Protocol):
         """Return the metrics of a time range, by the start of each interval.
 
         Empty intervals are left out.
+        """
+
+    def recent(self, deployment_ids: Sequence[str], now_s: float) -> Sequence[RecentMetrics]:
+        """Return the metrics of the last hour of each deployment, in one round trip.
+
+        Data ages that were written by a version without this method do not count.
         """
 
     def totals(self, deployment_id: str) -> Mapping[str, Total]:

@@ -7,7 +7,8 @@ All keys of a deployment share one hash tag, so that one script can write all of
                              offset last advanced
 {dm:ID}:RES:START    hash    one interval of RES seconds: the count of each metric `NAME`, and for each histogram of
                              times the count of each bin `NAME:BIN`. A name with a slash is one of the named metrics
-                             (model/metric.py), any other name is a metric type
+                             (model/metric.py), any other name is a metric type. `data_age/count` and `data_age/sum`
+                             are the number and the sum (in ms) of the data ages, for lists, which don't read bins
 {dm:ID}:totals       hash    the totals since the deployment began: the count of each `NAME`
 {dm:ID}:total-times  hash    when a total was raised first and last, in ms: `NAME:first` and `NAME:last`
 
@@ -34,6 +35,7 @@ from headwater.model.metric import (
     TimeType,
     Total,
 )
+from headwater.model.recent_metrics import LAST_HOUR, RecentMetrics
 from headwater.stores.redis.client import Client, Script
 from headwater.stores.redis.connection import Argument
 
@@ -41,6 +43,8 @@ SLACK_S = 600
 """How much longer than needed keys are kept, because clocks differ."""
 _TTL_MS = [1000 * (time_range.seconds + time_range.resolution_s + SLACK_S) for time_range in TIME_RANGES]
 _OWNERSHIP_TTL_MS = max(_TTL_MS)
+_AGE_COUNT, _AGE_SUM = "data_age/count", "data_age/sum"
+_RECENT_FIELDS = ("messages_received", "messages_sent", "processor_error", "output_error", _AGE_COUNT, _AGE_SUM)
 _ACQUIRE, _WRITE = Script.load("acquire_metric_partitions"), Script.load("write_metrics")
 _RESTART = Script.load("restart_metric_partitions")
 
@@ -67,7 +71,7 @@ class RedisMetrics:
         args: list[Argument] = [writer, _OWNERSHIP_TTL_MS, *_TTL_MS, MAX_TOTALS, len(delta.partitions)]
         for partition, counts in delta.partitions.items():
             args += _count_arguments(f"{group}/{partition}", counts)
-        args += [*_time_arguments(delta.times), *_time_arguments(delta.named_times)]
+        args += [*_time_arguments(delta.times), *_mean_arguments(delta.times), *_time_arguments(delta.named_times)]
         keys = [_ownership_key(deployment_id), *interval_keys, *_totals_keys(deployment_id)]
         rejected: list[bytes] = self._client.run(_WRITE, keys, args)
         return frozenset(int(field.rpartition(b"/")[2]) for field in rejected)
@@ -85,6 +89,15 @@ class RedisMetrics:
         commands = [("HGETALL", _interval_key(deployment_id, time_range, start)) for start in starts]
         replies = self._client.pipeline(commands)
         return {start: _interval(reply) for start, reply in zip(starts, replies, strict=True) if reply}
+
+    def recent(self, deployment_ids: Sequence[str], now_s: float) -> Sequence[RecentMetrics]:
+        """See MetricStore."""
+        starts = LAST_HOUR.starts(now_s)
+        groups = [
+            [("HMGET", _interval_key(deployment_id, LAST_HOUR, start), *_RECENT_FIELDS) for start in starts]
+            for deployment_id in deployment_ids
+        ]
+        return [_recent(replies) for replies in self._client.pipelines(groups)] if groups else []
 
     def totals(self, deployment_id: str) -> Mapping[str, Total]:
         """See MetricStore."""
@@ -161,11 +174,29 @@ def _time_arguments(times: Times | NamedTimes) -> list[Argument]:
     return arguments
 
 
+def _mean_arguments(times: Times) -> list[Argument]:
+    """Return the fields from which the mean of the data ages is computed without their bins."""
+    ages = times.get("data_age")
+    if not ages:
+        return []
+    return [_AGE_COUNT, ages.total(), _AGE_SUM, round(ages.total() * (ages.mean() or 0.0))]
+
+
+def _recent(replies: Sequence[Sequence[bytes | None]]) -> RecentMetrics:
+    """Return the metrics in the reply to HMGET of _RECENT_FIELDS of each minute."""
+    rows = [[int(count or 0) for count in reply] for reply in replies]
+    received, sent, processor_errors, output_errors, ages, age_sums = zip(*rows, strict=True)
+    errors = [sum(both) for both in zip(processor_errors, output_errors, strict=True)]
+    return RecentMetrics(received, sent, errors, sum(age_sums) / sum(ages) if any(ages) else None)
+
+
 def _interval(reply: Sequence[bytes]) -> Interval:
     """Return the interval in the reply to HGETALL."""
     interval = Interval()
     for field, count in zip(reply[::2], reply[1::2], strict=True):
         name, _, bin_ = field.decode().partition(":")
+        if name in (_AGE_COUNT, _AGE_SUM):
+            continue
         if bin_ and "/" in name:
             interval.named_times.setdefault(name, Histogram())[int(bin_)] = int(count)
         elif bin_:

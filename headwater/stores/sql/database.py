@@ -20,6 +20,7 @@ from headwater.stores.sql.idempotency import SqlIdempotencyStore
 from headwater.stores.sql.keys import SqlKeys
 from headwater.stores.sql.leases import SqlLeases
 from headwater.stores.sql.migrate import migrate
+from headwater.stores.sql.overview import SqlOverview
 from headwater.stores.sql.quotas import QuotaChecker, SqlQuotas
 from headwater.stores.sql.redrives import SqlRedrives
 from headwater.stores.sql.revisions import SqlRevisions
@@ -37,6 +38,7 @@ class Database:
         self._connections = connections
         self._deployment_mapper = deployment_mapper
         self.flows = SqlFlows(connections, deployment_mapper, quota_checker)
+        self.overview = SqlOverview(connections, deployment_mapper.credentials)
         self.revisions = SqlRevisions(connections, FlowMapper(deployment_mapper.credentials))
         self.deployments = SqlDeployments(connections, deployment_mapper, quota_checker)
         self.redrives = SqlRedrives(connections, deployment_mapper)

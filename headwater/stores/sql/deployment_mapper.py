@@ -128,7 +128,7 @@ class DeploymentMapper:
         """Return the progress of the active deployments of these configurations."""
         columns = [deployments.c[field.name] for field in fields(DeploymentProgress)]
         rows = connection.execute(select(*columns).where(ACTIVE, deployments.c.config_id.in_(config_ids)))
-        return [DeploymentProgress(**_attributes(row) | _read_states(row)[0]) for row in rows]
+        return [DeploymentProgress(**_attributes(row) | read_states(row)[0]) for row in rows]
 
     def reported_workers(self, connection: Connection, where: ColumnElement[bool]) -> list[ReportedWorkers]:
         """Return the reported workers of the active deployments for which a condition holds."""
@@ -138,7 +138,7 @@ class DeploymentMapper:
             .where(ACTIVE, where)
         )
         return [
-            ReportedWorkers(row[0], row.owner, _read_states(row)[0]["phase"], read_workers(row.workers) or ())
+            ReportedWorkers(row[0], row.owner, read_states(row)[0]["phase"], read_workers(row.workers) or ())
             for row in connection.execute(query)
         ]
 
@@ -252,7 +252,7 @@ class DeploymentMapper:
         connection.execute(insert(deployment_revisions).values(**values))
 
     def _deployment(self, row: Row[Any]) -> Deployment:
-        states, state_error = _read_states(row)
+        states, state_error = read_states(row)
         positions, positions_error = read_positions(row)
         values = _attributes(row) | states | positions
         values.pop("ended_at")
@@ -304,7 +304,7 @@ def _retire_all_but_desired(deployment: Deployment) -> Update:
     return update(table).where(is_other).values(retired=True)
 
 
-def _read_states(row: Any) -> tuple[dict[str, Any], str]:
+def read_states(row: Any) -> tuple[dict[str, Any], str]:
     """Return the states in a row by column, and the error message for an unknown state.
 
     This version does not know the state. Such a state is replaced by the one in _REPLACEMENT_STATES. The message is

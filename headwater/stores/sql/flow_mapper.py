@@ -5,6 +5,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Row, Select, case, false, select
 
 from headwater.model.flow import Flow
+from headwater.model.pagination import ListPosition
 from headwater.model.stored_config import read_pipeline_config
 from headwater.stores.sql import credential_rows, store_errors
 from headwater.stores.sql.credential_rows import CredentialRows
@@ -16,6 +17,20 @@ _SELECT_NEWEST_REVISIONS = (
     .join(flow_revisions, (flow_revisions.c.config_id == flows.c.id) & (flow_revisions.c.revision == flows.c.revision))
     .join(deployments, (deployments.c.config_id == flows.c.id) & ACTIVE, isouter=True)
 )
+
+
+def is_behind(after: ListPosition | None) -> tuple[ColumnElement[bool], ...]:
+    """Return the condition for a configuration to be behind a position in a list that begins with the newest."""
+    if after is None:
+        return ()
+    same_time = (flows.c.created_at == after.created_at) & (flows.c.id < after.id)
+    return ((flows.c.created_at < after.created_at) | same_time,)
+
+
+def read_tags(row: Row[Any]) -> tuple[str, ...] | None:
+    """Return the tags in a row of flows; None when they can't be read."""
+    has_tags = isinstance(row.tags, list) and all(isinstance(tag, str) for tag in row.tags)
+    return tuple(row.tags) if has_tags else None
 
 
 class FlowMapper:
@@ -68,19 +83,19 @@ class FlowMapper:
 
 
 def _flow(row: Row[Any], decryption_error: str = "") -> Flow:
-    has_tags = isinstance(row.tags, list) and all(isinstance(tag, str) for tag in row.tags)
+    tags = read_tags(row)
     return Flow(
         id=row.id,
         owner=row.owner,
         name=row.name,
         description=row.description,
-        tags=tuple(row.tags) if has_tags else (),
+        tags=tags or (),
         pipeline_config=read_pipeline_config(row.config),
         revision=row.revision,
         created_at=row.created_at,
         updated_at=row.updated_at,
         external_id=row.external_id,
-        tags_error="" if has_tags else store_errors.UNREADABLE_TAGS,
+        tags_error="" if tags is not None else store_errors.UNREADABLE_TAGS,
         decryption_error=decryption_error,
     )
 

@@ -22,7 +22,7 @@ from headwater.stores.sql.audit import record
 from headwater.stores.sql.change_counter import increment
 from headwater.stores.sql.connections import Connections
 from headwater.stores.sql.deployment_mapper import DeploymentMapper
-from headwater.stores.sql.flow_mapper import NEWEST_FIRST, FlowMapper
+from headwater.stores.sql.flow_mapper import NEWEST_FIRST, FlowMapper, is_behind
 from headwater.stores.sql.id_chunks import id_chunks
 from headwater.stores.sql.quotas import QuotaChecker
 from headwater.stores.sql.tables import ACTIVE, deployments, flow_revisions, flows
@@ -95,11 +95,8 @@ class SqlFlows:
         return self._select(flows.c.owner == owner, flows.c.deleted == false())
 
     def list_positions(self, owner: str, after: ListPosition | None, limit: int) -> Sequence[ListPosition]:
-        conditions = [flows.c.owner == owner, flows.c.deleted == false()]
-        if after is not None:
-            same_time = (flows.c.created_at == after.created_at) & (flows.c.id < after.id)
-            conditions.append((flows.c.created_at < after.created_at) | same_time)
-        page = _SELECT_POSITIONS.where(*conditions).order_by(*NEWEST_FIRST).limit(limit)
+        conditions = (flows.c.owner == owner, flows.c.deleted == false())
+        page = _SELECT_POSITIONS.where(*conditions, *is_behind(after)).order_by(*NEWEST_FIRST).limit(limit)
         with self._connections.reading() as connection:
             return [ListPosition(row.created_at, row.id, size=row.stored_bytes) for row in connection.execute(page)]
 

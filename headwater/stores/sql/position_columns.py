@@ -30,6 +30,14 @@ def position_columns(deployment: Deployment) -> dict[str, str | None]:
     }
 
 
+def read_stored_positions(stored: str | None) -> StoredPositions:
+    """Return the positions in the column `positions`; no positions when they can't be read."""
+    try:
+        return StoredPositions() if stored is None else StoredPositions.model_validate_json(stored)
+    except ValidationError:
+        return StoredPositions()
+
+
 def read_positions(row: Row[Any]) -> tuple[dict[str, Any], str]:
     """Return the attributes of a deployment from these columns, and why one can't be read.
 

@@ -110,6 +110,8 @@ flows = Table(
     Column("updated_at", UtcDateTime, nullable=False),
     Column("external_id", Text),
     Index("uq_flows_external_id", "owner", "external_id", unique=True),
+    # The order of lists, so that a page reads only its own rows.
+    Index("ix_flows_owner_created_at_id", "owner", "created_at", "id"),
 )
 
 flow_revisions = Table(

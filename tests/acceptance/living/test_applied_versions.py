@@ -84,6 +84,7 @@ class Scene:
 
 
 @pytest.mark.parametrize(("groups", "count"), SIZES)
+@pytest.mark.proves("11/GET /{config_id}/transforms/{transform_uid}/filter-values/applied")
 def test_values_of_a_filter(installation: Installation, client: httpx2.Client, groups: int, count: int) -> None:
     filter_ = {"type": "redis_set_filter", "filter_expr": "root = this.token_address"}
     script = {"type": "v8", "script": "function process(record) { return record; }"}
@@ -99,6 +100,7 @@ def test_values_of_a_filter(installation: Installation, client: httpx2.Client, g
 
 
 @pytest.mark.parametrize(("groups", "count"), SIZES)
+@pytest.mark.proves("11/GET /datasets/{dataset_id}/entries/applied")
 def test_entries_of_a_dataset(installation: Installation, client: httpx2.Client, groups: int, count: int) -> None:
     name = f"applied {groups}"
     created = client.post("/api/v1/flow/datasets", json={"name": name})
@@ -116,6 +118,7 @@ def test_entries_of_a_dataset(installation: Installation, client: httpx2.Client,
     assert client.delete(f"/api/v1/flow/datasets/{created.json()['id']}").status_code == 204
 
 
+@pytest.mark.proves("11/GET /datasets/{dataset_id}/entries/applied")
 def test_a_worker_that_has_looked_a_dataset_up_is_named(installation: Installation, client: httpx2.Client) -> None:
     created = client.post("/api/v1/flow/datasets", json={"name": "named"}).json()
     path = f"/api/v1/flow/datasets/{created['id']}/entries"
@@ -138,6 +141,7 @@ def test_a_worker_that_has_looked_a_dataset_up_is_named(installation: Installati
     assert client.delete(f"/api/v1/flow/datasets/{created['id']}").status_code == 204
 
 
+@pytest.mark.proves("11/a-configuration-that-is-not-deployed")
 def test_a_configuration_that_is_not_deployed(client: httpx2.Client) -> None:
     filter_ = {"type": "redis_set_filter", "filter_expr": "root = this.token_address"}
     flow = client.post("/api/v1/flow", json=pipeline(transforms=[filter_])).json()

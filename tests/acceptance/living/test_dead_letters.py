@@ -66,6 +66,12 @@ def records(count: int) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("delivery", ["at_least_once", "exactly_once"])
+@pytest.mark.proves(
+    "11/GET /{config_id}/dead-letters",
+    "11/GET /{config_id}/dead-letters/summary",
+    "11/POST /{config_id}/dead-letters/redrive",
+    "11/GET /{config_id}/redrives/{redrive_id}",
+)
 def test_letters_are_listed_counted_and_redriven(
     installation: Installation, http: httpx2.Client, delivery: str
 ) -> None:
@@ -122,6 +128,7 @@ def test_letters_are_listed_counted_and_redriven(
         assert sum(point["value"] for point in metrics["metrics"][0]["points"]) == 200
 
 
+@pytest.mark.proves("11/a-configuration-that-is-not-deployed")
 def test_states_that_allow_no_redrive(http: httpx2.Client) -> None:
     created = http.post("/api/v1/flow", json=pipeline("log", "base", name="draft")).json()
     path = f"/api/v1/flow/{created['id']}"
@@ -148,6 +155,7 @@ def test_letters_of_a_paused_pipeline(installation: Installation, http: httpx2.C
         assert redrive(http, flow, all=True)["failed"] == 4
 
 
+@pytest.mark.proves("11/GET /{config_id}/redrives/{redrive_id}")
 def test_a_teardown_stops_a_redrive(installation: Installation, http: httpx2.Client) -> None:
     slow = "function process(record) { if (!record.fixed) throw new Error('x'); return record; }"
     with deployed(http, pipeline("log", "base", transforms=script(slow), name="stopped")) as flow:

@@ -101,6 +101,7 @@ def numbers(items: list[dict[str, Any]]) -> list[int]:
     return sorted(item["record"]["n"] for item in items)
 
 
+@pytest.mark.proves("11/GET /streams/{chain}/{entity}/records", "11/GET /{config_id}/deploy/records")
 def test_the_newest_records_of_a_stream_and_its_outputs(
     installation: Installation, client: httpx2.Client, running: Deployed
 ) -> None:
@@ -128,6 +129,7 @@ def test_the_newest_records_of_a_stream_and_its_outputs(
     assert source in later
 
 
+@pytest.mark.proves("11/GET /{config_id}/deploy/records", "11/GET /{config_id}/deploy/records/tail")
 def test_dead_letters(installation: Installation, client: httpx2.Client, running: Deployed) -> None:
     path = f"/api/v1/flow/{running.id}/deploy/records"
     with tailing(installation, f"{path}/tail", sink="dlq") as tail:
@@ -137,6 +139,7 @@ def test_dead_letters(installation: Installation, client: httpx2.Client, running
     assert numbers(shown(client, path, sink="dlq")) == [0, 1, 2]
 
 
+@pytest.mark.proves("11/GET /streams/{chain}/{entity}/records/tail", "11/a-tail")
 def test_a_tail_shows_what_is_appended_after_its_headers(installation: Installation, running: Deployed) -> None:
     installation.feed(CHAIN, ENTITY, records(0, 10))
     with tailing(installation, f"{STREAM}/tail") as stream:
@@ -145,6 +148,7 @@ def test_a_tail_shows_what_is_appended_after_its_headers(installation: Installat
     assert numbers(stream.items) == list(range(10, 15))
 
 
+@pytest.mark.proves("11/GET /{config_id}/deploy/records/tail")
 def test_a_tail_survives_a_redeploy(installation: Installation, client: httpx2.Client, running: Deployed) -> None:
     with tailing(installation, f"/api/v1/flow/{running.id}/deploy/records/tail") as tail:
         installation.feed(CHAIN, ENTITY, records(0, 3))
@@ -177,6 +181,7 @@ def test_a_paused_pipeline_can_be_looked_at(
     assert numbers(tail.items) == [0, 1, 2, 3, 4]
 
 
+@pytest.mark.proves("11/GET /tail")
 def test_several_tails_in_one_connection(installation: Installation, running: Deployed) -> None:
     names = [f"{CHAIN}/{ENTITY}", f"{running.id}/out", f"{running.id}/dlq"]
     with tailing(installation, "/api/v1/flow/tail", of=names) as tail:
@@ -186,6 +191,7 @@ def test_several_tails_in_one_connection(installation: Installation, running: De
     assert by_name == {names[0]: [0, 1, 2, 3, 4, 5], names[1]: [0, 1, 2, 3], names[2]: [4, 5]}
 
 
+@pytest.mark.proves("11/a-tail")
 def test_a_fast_stream_is_shown_in_part_and_counted(installation: Installation, running: Deployed) -> None:
     with tailing(installation, f"{STREAM}/tail") as tail:
         installation.feed(CHAIN, ENTITY, records(0, 3000))
@@ -194,6 +200,7 @@ def test_a_fast_stream_is_shown_in_part_and_counted(installation: Installation, 
     assert tail.skipped > 0
 
 
+@pytest.mark.proves("11/a-tail")
 def test_a_tail_ends_with_its_deployment_and_with_its_key(installation: Installation) -> None:
     with owner(installation, "looker") as looker:
         with (
@@ -211,6 +218,7 @@ def test_a_tail_ends_with_its_deployment_and_with_its_key(installation: Installa
             assert tail.ended["reason"] == "key_ended"
 
 
+@pytest.mark.proves("11/the-number-of-tails")
 def test_the_tails_of_an_owner_are_counted_in_all_processes(installation: Installation) -> None:
     with owner(installation, "counter") as counter, contextlib.ExitStack() as stack:
         for _ in range(10):
@@ -227,6 +235,7 @@ def _opens(installation: Installation, key: str) -> bool:
         return response.status_code == 200
 
 
+@pytest.mark.proves("11/owners")
 def test_others_can_not_look(installation: Installation, running: Deployed) -> None:
     with owner(installation, "stranger") as stranger:
         for path in ("deploy/records", "deploy/records/tail"):

@@ -87,6 +87,7 @@ def numbers(reader: Reader) -> Counter[int]:
 
 @pytest.mark.long
 @pytest.mark.parametrize("delivery", MODES)
+@pytest.mark.proves("11/POST /{config_id}/pause", "11/POST /{config_id}/resume", "11/while-a-pipeline-is-paused")
 def test_nothing_is_lost_or_repeated(installation: Installation, client: httpx2.Client, delivery: str) -> None:
     with (
         deployed(client, pipeline(ENTITY, transforms=[marks("0")], delivery=delivery, parallelism=2)) as deployment,
@@ -116,6 +117,7 @@ def test_nothing_is_lost_or_repeated(installation: Installation, client: httpx2.
 
 
 @pytest.mark.long
+@pytest.mark.proves("11/POST /{config_id}/pause")
 def test_an_installation_that_is_killed_while_paused(own_installation: Installation) -> None:
     own_installation.start()
     with own_installation.client() as client, deployed(client, pipeline(ENTITY)) as deployment:
@@ -134,6 +136,7 @@ def test_an_installation_that_is_killed_while_paused(own_installation: Installat
             assert numbers(reader) == Counter(range(200))
 
 
+@pytest.mark.proves("11/POST /{config_id}/resume")
 def test_records_that_retention_removed_are_named(installation: Installation, client: httpx2.Client) -> None:
     with deployed(client, pipeline(ENTITY)) as deployment, reading(deployment.sink) as reader:
         pause(client, deployment)
@@ -155,6 +158,7 @@ def test_records_that_retention_removed_are_named(installation: Installation, cl
         reader.read(1000 - 10 * len(removed))
 
 
+@pytest.mark.proves("11/a-state-that-does-not-allow")
 def test_a_paused_pipeline_is_torn_down(installation: Installation, client: httpx2.Client) -> None:
     with deployed(client, pipeline(ENTITY)) as deployment:
         pause(client, deployment)
@@ -168,6 +172,7 @@ def test_a_paused_pipeline_is_torn_down(installation: Installation, client: http
 
 class TestRewind:
     @pytest.mark.parametrize("delivery", MODES)
+    @pytest.mark.proves("11/POST /{config_id}/rewind")
     def test_outputs_are_repeated_with_the_same_header(
         self, installation: Installation, client: httpx2.Client, delivery: str
     ) -> None:
@@ -192,6 +197,7 @@ class TestRewind:
             assert all(first.get(each.source, each.json()) == each.json() for each in reader.records)
             until(lambda: received(client, deployment) == 1100 + repeated, what="counts of repeated records")
 
+    @pytest.mark.proves("11/POST /{config_id}/rewind")
     def test_a_paused_pipeline_stays_paused(self, installation: Installation, client: httpx2.Client) -> None:
         with deployed(client, pipeline(ENTITY)) as deployment:
             pause(client, deployment)

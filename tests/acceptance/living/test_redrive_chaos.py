@@ -46,6 +46,7 @@ def state(client: httpx2.Client, path: str) -> dict[str, Any]:
 
 @pytest.mark.slow
 @pytest.mark.timeout(1_500)
+@pytest.mark.proves("11/a-redrive-that-was-killed")
 def test_a_redrive_under_kills(own_installation: Installation) -> None:
     own_installation.start()
     body = pipeline("log", "base", transforms=[{"type": "v8", "script": FAILS}], name="redriven")

@@ -77,6 +77,7 @@ def expected(deployment: Deployed, fed: int) -> dict[tuple[str, str], int]:
 
 
 @pytest.mark.parametrize("kills", [0, pytest.param(5, marks=[pytest.mark.slow, pytest.mark.timeout(900)])])
+@pytest.mark.proves("11/GET /{config_id}/deploy/metrics (by=transform)")
 def test_counts_are_exact_after_kills_at_random_times(
     installation: Installation, client: httpx2.Client, kills: int
 ) -> None:

@@ -63,6 +63,7 @@ def validate(client: httpx2.Client, sent: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.usefixtures("stream")
 class TestSample:
+    @pytest.mark.proves("11/POST /validate")
     def test_the_newest_records(self, client: httpx2.Client) -> None:
         sent = body(FILTER | {"set_values": [KEPT]}, v8("return {n: record.n, big: record.big + 1n};"))
         answer = validate(client, sent | {"sample": {"last": COUNT}})
@@ -82,6 +83,7 @@ class TestSample:
             n = record["input"]["record"]["n"]
             assert record["outputs"] == ([] if n % 2 else [{"n": n, "big": BIG + 1}])
 
+    @pytest.mark.proves("11/POST /validate")
     def test_records_of_the_sample_are_those_of_the_stream(self, client: httpx2.Client) -> None:
         items = ok(client.get(f"{FLOW}/streams/{CHAIN}/{ENTITY}/records", params={"limit": 50}))["items"]
         newest = validate(client, body() | {"sample": {"last": 50}})["records"]
@@ -99,6 +101,7 @@ class TestSample:
         for record in validate(client, body(script) | {"sample": {"last": 5}})["records"]:
             assert record["outputs"] == [{"time": record["input"]["timestamp"]}]
 
+    @pytest.mark.proves("11/POST /validate")
     def test_nothing_is_saved(self, client: httpx2.Client) -> None:
         before = client.get(FLOW).json()
         validate(client, body(v8("return record;")) | {"sample": {"last": 5}, "detail": "summary"})
@@ -106,6 +109,7 @@ class TestSample:
 
 
 class TestAgainst:
+    @pytest.mark.proves("11/POST /validate (against)")
     def test_a_change_of_a_deployed_configuration(self, stream: Installation, client: httpx2.Client) -> None:
         with deployed(client, body(FILTER | {"set_values": [KEPT]}, v8("return record;"))) as running:
             uid = running.uid()

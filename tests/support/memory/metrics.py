@@ -2,10 +2,11 @@
 
 import threading
 from collections import defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from headwater.model.metric import MAX_TOTALS, TIME_RANGES, Interval, MetricsDelta, NamedCounts, TimeRange, Total
+from headwater.model.recent_metrics import LAST_HOUR, RecentMetrics
 
 
 @dataclass(slots=True)
@@ -97,6 +98,22 @@ class MemoryMetrics:
                 for start in time_range.starts(now_s)
                 if (resolution_s, start) in intervals
             }
+
+    def recent(self, deployment_ids: Sequence[str], now_s: float) -> Sequence[RecentMetrics]:
+        """See MetricStore."""
+        return [self._recent(deployment_id, now_s) for deployment_id in deployment_ids]
+
+    def _recent(self, deployment_id: str, now_s: float) -> RecentMetrics:
+        stored, total = self.read(deployment_id, LAST_HOUR, now_s), Interval()
+        for interval in stored.values():
+            total.add(interval.counts, interval.times)
+        counts = [stored.get(start, Interval()).counts for start in LAST_HOUR.starts(now_s)]
+        return RecentMetrics(
+            received=[count["messages_received"] for count in counts],
+            sent=[count["messages_sent"] for count in counts],
+            errors=[count["processor_error"] + count["output_error"] for count in counts],
+            data_age_ms=total.times["data_age"].mean() if "data_age" in total.times else None,
+        )
 
     def totals(self, deployment_id: str) -> Mapping[str, Total]:
         """See MetricStore."""

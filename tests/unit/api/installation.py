@@ -36,6 +36,8 @@ from headwater.services.flows import Flows, FlowStores
 from headwater.services.idempotency import IdempotencyService
 from headwater.services.ids import new_id
 from headwater.services.keys import Keys
+from headwater.services.known_lags import KnownLags
+from headwater.services.overview import Overview
 from headwater.services.pipeline_checker import PipelineChecker
 from headwater.services.prices import Prices
 from headwater.services.quotas import QuotaEnforcingSets, QuotaStores
@@ -361,6 +363,17 @@ class Installation:
                 bindings=self.bindings,
                 read_lag=lambda _, group: self.broker.lag([group]).get(group),
                 read_ends=lambda _, topic: self.broker.topic_offsets(topic, "latest"),
+                now=self.clock,
+            ),
+            overview=Overview(
+                store=self.database.overview,
+                metrics=self.metrics,
+                bindings=self.bindings,
+                lags=KnownLags(
+                    lambda _, groups: self.broker.lag(groups),
+                    lambda _, topic: self.broker.topic_offsets(topic, "latest"),
+                    [None, *self.bindings.kafka_accesses()],
+                ),
                 now=self.clock,
             ),
             dead_letters=DeadLetters(self.history, self.metrics, self.outcomes),

@@ -21,6 +21,7 @@ from tests.unit.api.installation import FLOW, Installation, User
 from tests.unit.api.test_openapi import operations, sent_examples
 
 NEED_A_DEPLOYMENT = (
+    "getOverview",
     "getDeployment",
     "getDeploymentStats",
     "getDeploymentMetrics",
@@ -68,6 +69,7 @@ class World:
             "dataset_id": self.create(f"{FLOW}/datasets")["id"],
             "chain": "base",
             "entity": "log",
+            "revision": "1",
         }
 
     def _trade(self, headwater: Installation) -> None:

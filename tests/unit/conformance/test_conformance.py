@@ -6,7 +6,7 @@ from typing import Literal
 import pytest
 
 from tests.conformance import page
-from tests.conformance.interface import rows
+from tests.conformance.interface import rows, rows_of
 from tests.conformance.markers import proofs
 from tests.conformance.open_rows import OPEN, reason
 from tests.conformance.plugin import PROPERTY, Writer
@@ -16,14 +16,14 @@ HINT = "run `make conformance` and commit what it writes"
 
 class TestTable:
     def test_every_id_of_a_marker_is_a_row(self) -> None:
-        assert not set(proofs()) - {row.id for row in rows()}
+        assert not set(proofs()) - {row.id for row in rows_of()}
 
     def test_every_row_is_proven_or_open(self) -> None:
         proven = set(proofs())
-        assert not [row.id for row in rows() if row.id not in proven and reason(row.id) is None]
+        assert not [row.id for row in rows_of() if row.id not in proven and reason(row.id) is None]
 
     def test_every_open_row_is_a_row(self) -> None:
-        ids = [row.id for row in rows()]
+        ids = [row.id for row in rows_of()]
         assert not [key for key in OPEN if not any(id_.startswith(key.removesuffix("*")) for id_ in ids)]
 
     def test_the_page_is_current(self) -> None:
@@ -58,6 +58,13 @@ class TestRows:
             ("5/entry.name", "string"),
             ("5/entry.status", "string, e.g. Running"),
         ]
+
+    def test_an_entry_of_several_lines(self) -> None:
+        (row,) = rows("## 11. A\n- First: a\n  b.\n")
+        assert (row.id, row.text) == ("11/first", "First: a b.")
+
+    def test_a_heading_without_a_number_ends_the_rows(self) -> None:
+        assert rows("## 11. A\n\n## More\nAll is well.\n") == []
 
     def test_ids_are_unique(self) -> None:
         with pytest.raises(ValueError, match="5/all-is-well"):

@@ -142,6 +142,7 @@ class World:
             purger=purger,
             redrives=redrives,
             clock=lambda: self.now,
+            now=lambda: NOW,
         )
 
     def deploy(self) -> Deployment:

@@ -27,7 +27,7 @@ def test_invalid_cursors_are_rejected(text: str) -> None:
 @given(st.lists(st.integers(0, 2 * PART_BYTES)))
 def test_parts_keep_the_order_and_are_small(sizes: list[int]) -> None:
     positions = [ListPosition(datetime(2026, 1, 1, tzinfo=UTC), str(number), size) for number, size in enumerate(sizes)]
-    parts = list(split_by_size(positions))
+    parts = list(split_by_size(positions, lambda position: position.size))
     assert [position for part in parts for position in part] == positions
     assert all(len(part) == 1 or sum(position.size for position in part) <= PART_BYTES for part in parts)
     assert all(parts)

@@ -47,6 +47,7 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("id", name="pk_redrives"),
     )
     op.create_index("ix_redrives_deployment_id", "redrives", ["deployment_id"])
+    op.create_index("ix_flows_owner_created_at_id", "flows", ["owner", "created_at", "id"])
 
 
 def _add_history() -> None:
@@ -92,6 +93,7 @@ def _fill_rollouts() -> None:
 def downgrade() -> None:
     """Undo this revision. Positions of paused pipelines are lost, and so is the history of the members."""
     # A batch would replace the tables, and SQLite would delete the rows that refer to them.
+    op.drop_index("ix_flows_owner_created_at_id", "flows")
     op.drop_table("redrives")
     op.drop_index("ix_flow_revisions_listed", "flow_revisions")
     dropped = {

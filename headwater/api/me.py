@@ -1,0 +1,31 @@
+"""Route that describes the API key of the request."""
+
+from pydantic import BaseModel, Field
+
+from headwater.api.dependencies import ApiKeyDep
+from headwater.api.guarded_routes import guarded_router, required_scopes
+from headwater.api.openapi import problem_responses
+from headwater.api.schemas import Timestamp
+
+router = guarded_router("/api/v1/flow/me", "Configurations")
+
+
+class KeyBody(BaseModel):
+    """An API key, without its secret."""
+
+    owner: str = Field(description="The owner of the key. All keys of an owner see the same resources.")
+    key_id: str = Field(description="The id of the key: the 12 characters after `hw_live_`.")
+    scopes: list[str]
+    expires_at: Timestamp | None = Field(description="When the key expires; null when it does not.")
+
+
+@router.get(
+    "",
+    operation_id="getMe",
+    summary="Read your API key",
+    responses=problem_responses(),
+    openapi_extra=required_scopes("flow:read"),
+)
+async def read(api_key: ApiKeyDep) -> KeyBody:
+    """Returns the owner, and the id, the scopes and the expiry of the API key."""
+    return KeyBody(owner=api_key.owner, key_id=api_key.id, scopes=list(api_key.scopes), expires_at=api_key.expires_at)

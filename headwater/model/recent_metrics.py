@@ -1,0 +1,27 @@
+"""The metrics of a deployment in the last hour, in the short form of lists."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from headwater.model.metric import TIME_RANGES, TimeRange
+
+LAST_HOUR: TimeRange = TIME_RANGES[0]
+
+
+@dataclass(frozen=True, slots=True)
+class RecentMetrics:
+    """The counts of each minute of LAST_HOUR, and the mean age of the data.
+
+    The oldest minute comes first.
+
+    Attributes:
+        received: The number of received messages.
+        sent: The number of sent messages.
+        errors: The number of errors of processors and outputs.
+        data_age_ms: The mean age of the data over all minutes; None when nothing was measured.
+    """
+
+    received: Sequence[int]
+    sent: Sequence[int]
+    errors: Sequence[int]
+    data_age_ms: float | None

@@ -1,0 +1,143 @@
+"""Lists configurations with their states, rates and lags."""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from headwater.model.binding import Bindings, KafkaTopic
+from headwater.model.deployment import worker_group
+from headwater.model.pagination import ListPosition
+from headwater.model.pipeline_state import ConfigurationQuery, ConfigurationSummary, DeploymentSummary, PipelineState
+from headwater.model.recent_metrics import LAST_HOUR, RecentMetrics
+from headwater.services.ids import Clock
+from headwater.services.known_lags import KnownLags, LagSource
+from headwater.services.optional_reads import OptionalReads
+from headwater.services.readable_revisions import ReadableRevisions
+from headwater.stores.protocols.metrics import MetricStore
+from headwater.stores.protocols.overview import OverviewStore, RevisionId
+
+SUMMARIES_PER_READ = 500
+"""How many configurations are read at once when some of them may not match."""
+
+MetricsById = Mapping[str, RecentMetrics]
+"""Recent metrics by the id of a deployment."""
+
+
+@dataclass(frozen=True, slots=True)
+class OverviewPage:
+    """A page of configurations with their states.
+
+    Attributes:
+        next_position: The position behind which the next page begins; None on the last page.
+    """
+
+    items: Sequence[tuple[ConfigurationSummary, PipelineState]]
+    next_position: ListPosition | None
+
+    @property
+    def deployments(self) -> Sequence[DeploymentSummary]:
+        """The deployments of the configurations on the page."""
+        return [summary.deployment for summary, _ in self.items if summary.deployment is not None]
+
+
+class Overview:
+    """Lists configurations with their states, rates and lags.
+
+    The page comes from the database alone. Its rates and lags can be missing, so that Valkey, Redis or Kafka never
+    delay a list for long.
+
+    Args:
+        store: Lists configurations.
+        metrics: Has the rates.
+        bindings: Where this installation reads each stream.
+        lags: Reads lags in the background.
+        now: Returns the present time.
+    """
+
+    def __init__(
+        self, *, store: OverviewStore, metrics: MetricStore, bindings: Bindings, lags: KnownLags, now: Clock
+    ) -> None:
+        self._store = store
+        self._metrics = metrics
+        self._lags = lags
+        self._now = now
+        self._readable = ReadableRevisions(store)
+        self._reads = OptionalReads[MetricsById]("rates")
+        self._bindings = bindings.all()
+
+    def page(self, owner: str, query: ConfigurationQuery, after: ListPosition | None, limit: int) -> OverviewPage:
+        """Return the next configurations of an owner that match, newest first.
+
+        May block, and raises DatabaseUnavailable.
+        """
+        matching: list[tuple[ConfigurationSummary, PipelineState]] = []
+        for part in self._parts(owner, query, after, limit):
+            matching += self._matching(query, part)
+            if len(matching) > limit:
+                return OverviewPage(matching[:limit], matching[limit - 1][0].position)
+        return OverviewPage(matching, None)
+
+    def _parts(
+        self, owner: str, query: ConfigurationQuery, after: ListPosition | None, limit: int
+    ) -> Iterator[Sequence[ConfigurationSummary]]:
+        """Yield the configurations that may match in parts."""
+        size = limit + 1 if query == ConfigurationQuery() else max(limit + 1, SUMMARIES_PER_READ)
+        while True:
+            part = self._store.summaries(owner, query, after, size)
+            yield part
+            if len(part) < size:
+                return
+            after = part[-1].position
+
+    def _matching(
+        self, query: ConfigurationQuery, part: Sequence[ConfigurationSummary]
+    ) -> Iterator[tuple[ConfigurationSummary, PipelineState]]:
+        selected = [summary for summary in part if query.matches(summary)]
+        readable = self._readable.readable([_revision_id(summary) for summary in selected])
+        now = self._now()
+        for summary in selected:
+            state = summary.state(now, is_pipeline_readable=_revision_id(summary) in readable)
+            if query.state in (None, state):
+                yield summary, state
+
+    @property
+    def first_minute(self) -> datetime:
+        """The first of the minutes whose counts `metrics` reads now."""
+        return datetime.fromtimestamp(LAST_HOUR.starts(self._now().timestamp())[0], UTC)
+
+    def metrics(
+        self, deployments: Collection[DeploymentSummary], first_minute: datetime
+    ) -> "Future[MetricsById | None]":
+        """Read the metrics of the hour that begins with `first_minute`. Does not block.
+
+        The result is None when the metrics can't be read.
+        """
+        ids = sorted(deployment.id for deployment in deployments)
+        last_minute_s = first_minute.timestamp() + LAST_HOUR.seconds - LAST_HOUR.resolution_s
+        return self._reads.submit(
+            f"{last_minute_s} {' '.join(ids)}",
+            lambda: dict(zip(ids, self._metrics.recent(ids, last_minute_s), strict=True)),
+        )
+
+    def lags(self, deployments: Collection[DeploymentSummary]) -> Mapping[str, int]:
+        """Return the known lags by the id of a deployment. Does not block."""
+        sources = {deployment.id: self._lag_source(deployment) for deployment in deployments}
+        return self._lags.get({id_: source for id_, source in sources.items() if source is not None})
+
+    def _lag_source(self, deployment: DeploymentSummary) -> LagSource | None:
+        """Return what the lag is read from; None for a source outside of Kafka."""
+        binding = self._bindings.get(deployment.stream)
+        if not isinstance(binding, KafkaTopic):
+            return None
+        group = worker_group(deployment.id, deployment.source_epoch)
+        return LagSource(binding.access, binding.topic, group, deployment.positions)
+
+    def close(self) -> None:
+        """End the threads of the reads in the background."""
+        self._reads.close()
+        self._lags.close()
+
+
+def _revision_id(summary: ConfigurationSummary) -> RevisionId:
+    return RevisionId(summary.id, summary.revision)

@@ -1,0 +1,39 @@
+"""The protocol of the store that lists configurations with their deployments."""
+
+from collections.abc import Collection, Sequence
+from typing import NamedTuple, Protocol
+
+from headwater.model.pagination import ListPosition
+from headwater.model.pipeline_state import ConfigurationQuery, ConfigurationSummary
+
+
+class RevisionId(NamedTuple):
+    """A revision of a configuration. What is stored for it never changes."""
+
+    config_id: str
+    revision: int
+
+
+class OverviewStore(Protocol):
+    """Lists configurations with their deployments, without reading pipelines."""
+
+    def summaries(
+        self, owner: str, query: ConfigurationQuery, after: ListPosition | None, limit: int
+    ) -> Sequence[ConfigurationSummary]:
+        """Return the next configurations of an owner that may match, newest first.
+
+        Configurations that don't match are left out as far as the database can tell. So the caller compares the text,
+        the tag and the state again. Fewer than `limit` configurations mean that there are no more.
+
+        Args:
+            owner: The owner.
+            query: The configurations to select.
+            after: The position behind which the list starts; None starts it at the newest configuration.
+            limit: The number of configurations.
+        """
+
+    def unreadable_among(self, revisions: Collection[RevisionId]) -> Collection[RevisionId]:
+        """Return the given revisions whose pipeline this version can't read.
+
+        The texts of the pipelines are read in parts.
+        """
