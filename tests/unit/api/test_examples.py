@@ -22,6 +22,7 @@ from tests.unit.api.test_openapi import operations, sent_examples
 
 NEED_A_DEPLOYMENT = (
     "getOverview",
+    "rollBack",
     "getDeployment",
     "getDeploymentStats",
     "getDeploymentMetrics",
@@ -120,6 +121,9 @@ class World:
             self._fail()
         if operation["operationId"] == "getStreamRecords":
             self._append("stream.base.log")
+        if operation["operationId"] in ("listRevisions", "rollBack"):
+            for name in ("second", "third"):
+                self.user.put(f"{FLOW}/{self.ids['config_id']}", {**examples.CREATE, "name": name})
         if operation["operationId"] == "createDataset":
             self.user.delete(f"{FLOW}/datasets/{self.ids['dataset_id']}")
         required = [p for p in operation.get("parameters", []) if p["in"] == "query" and p["required"]]
