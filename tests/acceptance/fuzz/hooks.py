@@ -57,13 +57,9 @@ def before_call(context: HookContext, case: Case[Any], kwargs: dict[str, Any]) -
 
 
 def _tame_waits(case: Case[Any]) -> None:
-    """Let no request wait: a tail must not open, and an applied version is not awaited."""
-    if case.operation.path.endswith("/tail"):
-        for name in case.path_parameters or {}:
-            case.path_parameters[name] = "unknown"
+    """Let no request wait for an applied version. Keep invalid waits."""
     if case.query and case.meta is not None and not case.meta.is_negative_at(ParameterLocation.QUERY):
-        unknown = {"of": ["unknown/out"], "wait": 0}
-        case.query.update({name: value for name, value in unknown.items() if name in case.query})
+        case.query.update({"wait": 0} if "wait" in case.query else {})
 
 
 def _tame_headers(headers: Any) -> None:
