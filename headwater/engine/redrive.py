@@ -141,6 +141,7 @@ class LetterTotals:
         self.acquire_partitions = store.acquire_partitions
         self.restart_counting = store.restart_counting
         self.read = store.read
+        self.recent = store.recent
         self.totals = store.totals
         self.last_progress = store.last_progress
         self.drop = store.drop
