@@ -56,7 +56,7 @@ from headwater.services.redrives import Redrives
 from headwater.services.revisions import Revisions
 from headwater.services.samples import Samples
 from headwater.services.tails import TailLimits, Tails
-from headwater.services.trials import Trials, TrialStores, revisions_in_use
+from headwater.services.trials import Trials, TrialStores
 from headwater.settings import Settings
 from headwater.stores.protocols.leases import Leases
 from headwater.stores.redis.client import Client, connect
@@ -161,9 +161,7 @@ def _services(endpoints: Endpoints, database: Database, client: Client) -> Servi
         ),
         revisions=Revisions(database.revisions),
         trials=Trials(
-            stores=TrialStores(
-                database.flows, database.deployments, revisions_in_use(database.flows, database.deployments)
-            ),
+            stores=TrialStores(database.flows, database.deployments, database.revisions.get),
             samples=Samples(bindings, histories, time.monotonic),
             checker=checker,
             transform_types=TRANSFORMS,

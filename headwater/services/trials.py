@@ -61,22 +61,6 @@ class TrialStores:
     get_revision: GetRevision
 
 
-def revisions_in_use(flows: FlowStore, deployments: DeploymentStore) -> GetRevision:
-    """Return a function that finds the newest and the deployed revisions."""
-
-    def get(owner: str, config_id: str, number: int) -> Flow:
-        flow = flows.get(owner, config_id)
-        deployment = deployments.active(config_id)
-        revision = deployment.revision(number) if deployment else None
-        if number == flow.revision:
-            return flow
-        if revision is None:
-            raise NotFound(f"Revision {number} is neither the newest revision nor one that is deployed.")
-        return replace(flow, pipeline_config=revision.config, revision=number)
-
-    return get
-
-
 class Trials:
     """Runs trials of configurations.
 

@@ -15,7 +15,7 @@ from headwater.sandbox import trial_sandbox
 from headwater.services.ids import new_id
 from headwater.services.pipeline_checker import PipelineChecker
 from headwater.services.samples import Samples
-from headwater.services.trials import Trials, TrialStores, revisions_in_use
+from headwater.services.trials import Trials, TrialStores
 from headwater.transforms import TRANSFORMS
 from headwater.transforms.base import TransformContext
 from tests.support.memory.sets import MemoryDatasetNames, MemorySetStore
@@ -41,9 +41,7 @@ def tried(transforms: list[dict[str, Any]], *samples: bytes) -> list[TrialRecord
     )
     database = fresh_database()
     trials = Trials(
-        stores=TrialStores(
-            database.flows, database.deployments, revisions_in_use(database.flows, database.deployments)
-        ),
+        stores=TrialStores(database.flows, database.deployments, database.revisions.get),
         samples=Samples(Bindings(), {}, monotonic),
         checker=checker,
         transform_types=TRANSFORMS,

@@ -20,7 +20,7 @@ from headwater.services.flows import Flows, FlowStores
 from headwater.services.ids import new_id
 from headwater.services.pipeline_checker import PipelineChecker
 from headwater.services.samples import Samples
-from headwater.services.trials import Trials, TrialStores, revisions_in_use
+from headwater.services.trials import Trials, TrialStores
 from headwater.stores.sql.database import Database
 from headwater.transforms import TRANSFORMS
 from headwater.transforms.base import TransformContext
@@ -76,9 +76,7 @@ def run(database: Database, sent: NewTrial, count: int) -> Trial:
     for n in range(count):
         stream.append(TOPIC, 0, 1000 + n, b'{"n":%d}' % (10**18 + n))
     trials = Trials(
-        stores=TrialStores(
-            database.flows, database.deployments, revisions_in_use(database.flows, database.deployments)
-        ),
+        stores=TrialStores(database.flows, database.deployments, database.revisions.get),
         samples=Samples(Bindings(), {None: stream}, monotonic),
         checker=checker(),
         transform_types=TRANSFORMS,

@@ -47,7 +47,7 @@ from headwater.services.redrives import Redrives
 from headwater.services.revisions import Revisions
 from headwater.services.samples import Samples
 from headwater.services.tails import TailLimits, Tails
-from headwater.services.trials import Trials, TrialStores, revisions_in_use
+from headwater.services.trials import Trials, TrialStores
 from headwater.stores.protocols.deployments import DeploymentStore
 from headwater.stores.protocols.sets import SetLookup
 from headwater.stores.sql.database import Database
@@ -349,7 +349,7 @@ class Installation:
             ),
             revisions=Revisions(self.database.revisions),
             trials=Trials(
-                stores=TrialStores(flows, self.controller, revisions_in_use(flows, self.controller)),
+                stores=TrialStores(flows, self.controller, self.database.revisions.get),
                 samples=Samples(self.bindings, {None: self.history}, self.clock.monotonic),
                 checker=checker,
                 transform_types=TRANSFORMS if self.open_sandbox else TRANSFORMS | {"v8": TransformType(Script)},

@@ -17,7 +17,7 @@ from headwater.services.ids import new_id
 from headwater.services.pipeline_checker import PipelineChecker
 from headwater.services.samples import Samples
 from headwater.services.trial_results import MAX_RESPONSE_BYTES
-from headwater.services.trials import LONG_TIME_LIMIT_S, TIME_LIMIT_S, Trials, TrialStores, revisions_in_use
+from headwater.services.trials import LONG_TIME_LIMIT_S, TIME_LIMIT_S, Trials, TrialStores
 from headwater.transforms import TRANSFORMS
 from headwater.transforms.base import DeferredBatch, PendingBatch, TransformContext
 from headwater.transforms.transform_type import TransformType
@@ -81,9 +81,7 @@ def run(
         new_id=new_id,
     )
     trials = Trials(
-        stores=TrialStores(
-            database.flows, database.deployments, revisions_in_use(database.flows, database.deployments)
-        ),
+        stores=TrialStores(database.flows, database.deployments, database.revisions.get),
         samples=Samples(Bindings(), {None: stream or MemoryTopicHistory()}, lambda: 0.0),
         checker=checker,
         transform_types=TRANSFORMS | {"v8": TransformType(GrowingScript)},
