@@ -130,7 +130,8 @@ class Sources:
     def seek(self, deployment: Deployment, target: Revision, position: str) -> None:
         """Move the Pub/Sub subscription of a revision to "earliest", "latest" or an RFC 3339 time.
 
-        Raises DeployFailed when messages from before the position are not kept.
+        Raises DeployFailed when messages from before the position are not kept, and when another deployment reads the
+        subscription: it would lose its messages.
         """
         binding = self.binding(target.config.source)
         match binding:
@@ -140,6 +141,7 @@ class Sources:
                 project.ensure(group, binding.topic, "latest")
                 project.seek(project.path(group), position)
             case PubSubSubscription():
+                self._require_sole_reader(deployment, binding)
                 self.projects[binding.access].seek(binding.subscription, position)
 
     def lag(self, access: KafkaAccess | None, groups: Collection[str]) -> Mapping[str, int]:

@@ -171,6 +171,23 @@ class TestSubscription:
         assert "Another pipeline reads the subscription" in refused.reason
         assert active(world).phase is Phase.RUNNING
 
+    @pytest.mark.parametrize("is_paused", [False, True])
+    def test_a_refused_pipeline_moves_no_subscription(self, is_paused: bool) -> None:
+        world = world_with(PubSubSubscription(MINE, ACCESS))
+        world.deploy()
+        world.run()
+        refused = self.second(world, OTHER)
+        if is_paused:
+            world.database.deployments.request_pause(refused.owner, refused.config_id)
+            world.run()
+        world.database.deployments.request_rewind(refused.owner, refused.config_id, "latest")
+        world.run()
+        rewound = world.database.deployments.active(refused.config_id)
+        assert rewound is not None
+        assert rewound.rewind is not None
+        assert "Another pipeline reads the subscription" in rewound.rewind.error
+        assert world.project.seeks == {}
+
     def test_the_older_of_two_deployments_gets_the_subscription(self) -> None:
         world = world_with(PubSubSubscription(MINE, ACCESS))
         world.deploy()
