@@ -74,8 +74,8 @@ def deploy(database: Database, config_id: str) -> str:
 def write_metrics(metrics: RedisMetrics, deployment_ids: list[str]) -> None:
     """Write an hour of metrics of each deployment."""
     ages = Histogram()
-    for number in range(150):
-        ages.add(1.05**number)
+    for number in range(30):
+        ages.add(1.2**number)
     now = int(time.time()) // 60 * 60
     for deployment_id in deployment_ids:
         for minute in range(now - 60 * (MINUTES - 1), now + 1, 60):
@@ -129,7 +129,7 @@ def report(name: str, times: list[float]) -> None:
     typer.echo(f"{name}: p50 {statistics.median(times):.1f} ms, p99 {p99:.1f} ms, maximum {max(times):.1f} ms")
 
 
-def main(configurations: int = 1000, revisions: int = 5, script_bytes: int = 5_000, rounds: int = 20) -> None:
+def main(configurations: int = 1000, revisions: int = 3, script_bytes: int = 5_000, rounds: int = 20) -> None:
     """Fill the stores, and measure pages."""
     with tempfile.TemporaryDirectory() as folder:
         data_dir = Path(folder)
