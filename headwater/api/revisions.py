@@ -99,7 +99,10 @@ class RevisionList(BaseModel):
 
 
 class RevisionComparison(BaseModel):
-    """The differences between two revisions, as unified diffs; `-` marks the lines of `against`."""
+    """The differences between two revisions, as unified diffs.
+
+    `-` marks the lines of `against`.
+    """
 
     diff: str = Field(
         description="The diff of the members that you write, as JSON; each script is replaced by its SHA-256. Empty "
@@ -137,8 +140,8 @@ class RolledBackDeployment(DeploymentBody):
 def list_all(
     config_id: str, api_key: ApiKeyDep, services: ServicesDep, limit: Limit = DEFAULT_LIMIT, cursor: Cursor = None
 ) -> RevisionList:
-    """Lists the stored revisions, newest first: who saved them, what they changed, and how their rollout ended.
-    The newest 100 revisions are stored, and all revisions that a deployment runs or may roll back to. The operator can
+    """Lists the stored revisions, newest first.
+    Each has who saved it, what it changed, and how its rollout ended. The newest 100 revisions are stored, and all revisions that a deployment runs or may roll back to. The operator can
     change the number.
     """
     before = None if cursor is None else int(cursor)
@@ -153,7 +156,9 @@ def list_all(
     openapi_extra=required_scopes("flow:read"),
 )
 def read(config_id: str, revision: RevisionNumber, api_key: ApiKeyDep, services: ServicesDep) -> FlowConfig:
-    """Returns the configuration as it was at this revision; `updated_at` is the time of that save."""
+    """Returns the configuration as it was at this revision.
+    `updated_at` is the time of that save.
+    """
     return FlowConfig.of(services.revisions.get(api_key.owner, config_id, revision))
 
 

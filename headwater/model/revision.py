@@ -1,4 +1,4 @@
-"""Revisions of a configuration: their history, and the members in which two revisions differ."""
+"""The history of a configuration, and the members in which two revisions differ."""
 
 from dataclasses import dataclass
 from datetime import datetime

@@ -21,7 +21,7 @@ def summaries(stores: SqlStores, query: ConfigurationQuery = ALL, limit: int = 1
 
 
 def ids(stores: SqlStores, query: ConfigurationQuery) -> list[str]:
-    """Return the ids of the configurations that match, after the comparison that the caller makes."""
+    """Return the ids of the configurations that match, as the caller compares them."""
     return [summary.id for summary in summaries(stores, query) if query.matches(summary)]
 
 

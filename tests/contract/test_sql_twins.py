@@ -189,7 +189,7 @@ class Twins(RuleBasedStateMachine):
 
 
 def _history(stores: SqlStores, config_id: str) -> list[Any]:
-    """Return the history of a configuration, without the times of deploys, in which the stores differ."""
+    """Return the history of a configuration without the times of deploys."""
     try:
         items = stores.revisions.list(OWNER, config_id, None, 100)
     except NotFound:

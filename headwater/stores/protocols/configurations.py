@@ -88,7 +88,9 @@ stored revision contains it, so that a rollback to this revision knows that the 
 
 @dataclass(frozen=True, slots=True)
 class RemovedFilter:
-    """A filter of an earlier revision that is neither in the newest revision nor in a revision of a deployment.
+    """A filter of an earlier revision that is not used any more.
+
+    It is neither in the newest revision nor in a revision of a deployment.
 
     Attributes:
         state: The state of the filter's values.
@@ -111,9 +113,9 @@ class RevisionStore(Protocol):
         """
 
     def get(self, owner: str, config_id: str, revision: int) -> Flow:
-        """Return a configuration as it was at a revision; its `updated_at` is the time of that save.
+        """Return a configuration as it was at a revision.
 
-        Raises NotFound when there is no such configuration, or when the revision is not stored.
+        Its `updated_at` is the time of that save. Raises NotFound when there is no such configuration, or when the revision is not stored.
         """
 
     def filters(self, config_id: str) -> Mapping[int, frozenset[str]]:

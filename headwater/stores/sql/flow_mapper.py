@@ -20,7 +20,10 @@ _SELECT_NEWEST_REVISIONS = (
 
 
 def is_behind(after: ListPosition | None) -> tuple[ColumnElement[bool], ...]:
-    """Return the condition for a configuration to be behind a position in a list that begins with the newest."""
+    """Return the condition for a configuration to be behind a position.
+
+    The list begins with the newest configuration.
+    """
     if after is None:
         return ()
     same_time = (flows.c.created_at == after.created_at) & (flows.c.id < after.id)

@@ -52,7 +52,7 @@ def restore(connection: Connection, config_id: str, uids: Collection[str]) -> fr
 
 
 def find_unrecorded(connection: Connection) -> Mapping[str, frozenset[str]]:
-    """Return by configuration the filters of stored revisions that are not live, and that have no row."""
+    """Return by configuration the filters of stored revisions that must be recorded."""
     recorded = defaultdict[str, set[str]](set)
     for row in select_rows(connection):
         recorded[row.config_id].add(row.uid)
@@ -78,14 +78,14 @@ def record(connection: Connection, config_id: str, uids: Collection[str], now: d
 
 
 def delete_without_revision(connection: Connection, config_id: str) -> None:
-    """Delete the rows of filters whose values have been dropped and that no stored revision contains."""
+    """Delete the rows of dropped filters that no stored revision contains."""
     stored = frozenset[str]().union(*stored_filters(connection, config_id).values())
     rows = select_rows(connection, config_id)
     _delete(connection, config_id, [row.uid for row in rows if row.state == "dropped" and row.uid not in stored])
 
 
 def begin_drop(connection: Connection, config_id: str, before: datetime) -> frozenset[str]:
-    """Change the state of filters of a configuration that were removed before a time to `dropping`.
+    """Change the state of filters that were removed before a time to `dropping`.
 
     Return all filters in this state. The row of a filter that is live is deleted instead.
     """
@@ -122,7 +122,7 @@ _SELECT_OTHER_FILTERS = (
 
 
 def _live_filters(connection: Connection, config_id: str) -> frozenset[str]:
-    """Return the uids of the filters in the newest revision, and in the revisions of the active deployment."""
+    """Return the uids of the filters that are saved or deployed now."""
     newest = select(flows.c.revision).where(flows.c.id == config_id)
     deployed = (
         select(deployment_revisions.c.revision)

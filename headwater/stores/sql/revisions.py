@@ -1,4 +1,4 @@
-"""The store of revisions: their history, the revisions that can be removed, and removed filters."""
+"""The store of revisions and of removed filters."""
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence

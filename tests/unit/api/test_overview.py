@@ -1,4 +1,4 @@
-"""The list of configurations with their states, rates and lags, and the description of the key."""
+"""The overview of configurations, and the description of the key."""
 
 import json
 from dataclasses import replace

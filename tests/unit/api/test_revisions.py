@@ -18,7 +18,7 @@ FILTER = {"type": "redis_set_filter", "filter_expr": "root = this.token_address"
 
 
 class History:
-    """A configuration whose revision 1 has a filter with a value, and whose revision 2 has another script only."""
+    """A configuration with a filter in revision 1, and with another script in revision 2."""
 
     def __init__(self, headwater: Installation, user: User) -> None:
         self.headwater, self.user = headwater, user

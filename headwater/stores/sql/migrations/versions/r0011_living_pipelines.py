@@ -65,7 +65,10 @@ def _add_history() -> None:
 
 
 def _fill_members() -> None:
-    """Give each stored revision the members of its configuration, which older versions do not store by revision."""
+    """Give each stored revision the members of its configuration.
+
+    Older versions do not store them by revision.
+    """
     flows = sa.table("flows", sa.column("id"), *(sa.column(name) for name in _MEMBERS))
     revisions = sa.table("flow_revisions", sa.column("flow_id"), *(sa.column(name) for name in _MEMBERS))
     newest = {
@@ -75,9 +78,9 @@ def _fill_members() -> None:
 
 
 def _fill_rollouts() -> None:
-    """Estimate when the revisions of deployments were deployed: when they were saved, or else with the deployment.
+    """Estimate when the revisions of deployments were deployed.
 
-    Older versions store only the condition of the revision that was requested last.
+    The estimate is the time of the save, or of the deployment if that is later. Older versions store only the condition of the revision that was requested last.
     """
     op.execute(
         "UPDATE deployment_revisions SET deployed_at = (SELECT CASE WHEN r.saved_at > d.created_at THEN r.saved_at"
@@ -91,7 +94,10 @@ def _fill_rollouts() -> None:
 
 
 def downgrade() -> None:
-    """Undo this revision. Positions of paused pipelines are lost, and so is the history of the members."""
+    """Undo this revision.
+
+    Positions of paused pipelines are lost, and so is the history of the members.
+    """
     # A batch would replace the tables, and SQLite would delete the rows that refer to them.
     op.drop_index("ix_flows_owner_created_at_id", "flows")
     op.drop_table("redrives")
