@@ -141,8 +141,8 @@ def list_all(
     config_id: str, api_key: ApiKeyDep, services: ServicesDep, limit: Limit = DEFAULT_LIMIT, cursor: Cursor = None
 ) -> RevisionList:
     """Lists the stored revisions, newest first.
-    Each has who saved it, what it changed, and how its rollout ended. The newest 100 revisions are stored, and all revisions that a deployment runs or may roll back to. The operator can
-    change the number.
+    Each has who saved it, what it changed, and how its rollout ended. The newest 100 revisions are stored, and all
+    revisions that a deployment runs or may roll back to. The operator can change the number.
     """
     before = None if cursor is None else int(cursor)
     return RevisionList.of(services.revisions.list(api_key.owner, config_id, before, limit))

@@ -25,7 +25,8 @@ def purge_configuration(config_id: str, flows: FlowStore, revisions: RevisionSto
 def remove_superseded(revisions: RevisionStore, before: datetime, kept: int, now: datetime) -> None:
     """Remove the revisions that were superseded before `before`, except the newest ones.
 
-    Filters that are no longer used are recorded as removed. The values of removed filters are kept until `remove_expired_filters`.
+    Filters that are no longer used are recorded as removed. The values of removed filters are kept until
+    `remove_expired_filters`.
 
     Args:
         kept: The number of newest revisions of each configuration that are kept.

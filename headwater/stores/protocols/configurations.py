@@ -115,7 +115,8 @@ class RevisionStore(Protocol):
     def get(self, owner: str, config_id: str, revision: int) -> Flow:
         """Return a configuration as it was at a revision.
 
-        Its `updated_at` is the time of that save. Raises NotFound when there is no such configuration, or when the revision is not stored.
+        Its `updated_at` is the time of that save. Raises NotFound when there is no such configuration, or when the
+        revision is not stored.
         """
 
     def filters(self, config_id: str) -> Mapping[int, frozenset[str]]:

@@ -80,7 +80,8 @@ def _fill_members() -> None:
 def _fill_rollouts() -> None:
     """Estimate when the revisions of deployments were deployed.
 
-    The estimate is the time of the save, or of the deployment if that is later. Older versions store only the condition of the revision that was requested last.
+    The estimate is the time of the save, or of the deployment if that is later. Older versions store only the condition
+    of the revision that was requested last.
     """
     op.execute(
         "UPDATE deployment_revisions SET deployed_at = (SELECT CASE WHEN r.saved_at > d.created_at THEN r.saved_at"
