@@ -13,7 +13,7 @@ from fastapi.responses import JSONResponse
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from headwater.api import examples
-from headwater.api.dependencies import ApiKeyDep, CountLimiterDep, ServicesDep
+from headwater.api.dependencies import ApiKeyDep, CountLimiterDep, LookLimiterDep, ServicesDep
 from headwater.api.guarded_routes import guarded_router, required_scopes
 from headwater.api.openapi import body_problem_responses, problem_responses
 from headwater.api.query_parameters import NULL_TO_NONE, STRICT_INTEGER
@@ -28,7 +28,7 @@ from headwater.model.dead_letter import (
     parse_cursor,
 )
 from headwater.model.value_sets import MAX_REPORTED_FAULTS
-from headwater.services.dead_letters import LetterFilter, LetterPage
+from headwater.services.dead_letters import LetterFilter, LetterPage, LetterSummary
 from headwater.services.redrives import LetterQuery
 
 router = guarded_router("/api/v1/flow/{config_id}/dead-letters", "Dead letters")
@@ -89,10 +89,11 @@ class DeadLettersBody(BaseModel):
     responses=problem_responses(404, 422),
     openapi_extra=required_scopes("flow:read"),
 )
-def list_letters(
+async def list_letters(
     config_id: str,
     api_key: ApiKeyDep,
     services: ServicesDep,
+    limiter: LookLimiterDep,
     limit: Annotated[
         int, Query(ge=1, le=MAX_LETTERS_PER_PAGE, description="The number of letters on a page."), STRICT_INTEGER
     ] = DEFAULT_LETTERS,
@@ -112,9 +113,13 @@ def list_letters(
     letters at most: with `error` or `transform` it may have fewer than `limit` letters, or none, although its cursor is
     not null. The list ends where the cursor is null.
     """
-    deployment = services.deployments.get(api_key.owner, config_id)
-    page = services.dead_letters.page(deployment, LetterFilter(error, transform), cursor, limit)
-    return Response(msgspec.json.encode(_page_body(page)), media_type="application/json")
+
+    def read() -> bytes:
+        deployment = services.deployments.get(api_key.owner, config_id)
+        page = services.dead_letters.page(deployment, LetterFilter(error, transform), cursor, limit)
+        return msgspec.json.encode(_page_body(page))
+
+    return Response(await limiter.run(api_key.owner, read), media_type="application/json")
 
 
 class LetterSummaryBody(BaseModel):
@@ -144,13 +149,18 @@ class DeadLetterSummaryBody(BaseModel):
     responses=problem_responses(404),
     openapi_extra=required_scopes("flow:read"),
 )
-def summarize(config_id: str, api_key: ApiKeyDep, services: ServicesDep) -> DeadLetterSummaryBody:
+async def summarize(
+    config_id: str, api_key: ApiKeyDep, services: ServicesDep, limiter: LookLimiterDep
+) -> DeadLetterSummaryBody:
     """Counts the letters by class of error, transform and line.
     The letters are counted when they are written, each once, from the deploy until the teardown: letters that Kafka's
     retention has removed stay in the counts. From 1,000 combinations on, further ones are counted together, with the
     `error` `other` and an empty `transform_uid`.
     """
-    deployment = services.deployments.get(api_key.owner, config_id)
+
+    def count() -> Sequence[LetterSummary]:
+        return services.dead_letters.summary(services.deployments.get(api_key.owner, config_id))
+
     return DeadLetterSummaryBody(
         items=[
             LetterSummaryBody(
@@ -160,7 +170,7 @@ def summarize(config_id: str, api_key: ApiKeyDep, services: ServicesDep) -> Dead
                 last=each.last,
                 example=None if each.example is None else str(each.example),
             )
-            for each in services.dead_letters.summary(deployment)
+            for each in await limiter.run(api_key.owner, count)
         ]
     )
 

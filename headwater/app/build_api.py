@@ -188,7 +188,7 @@ def _services(endpoints: Endpoints, database: Database, client: Client) -> Servi
             ),
             now=utc_now,
         ),
-        dead_letters=DeadLetters(histories[None], metrics, outcomes),
+        dead_letters=DeadLetters(histories[None], metrics, outcomes, time.monotonic),
         redrives=Redrives(
             deployments=database.deployments,
             store=database.redrives,

@@ -1,5 +1,6 @@
 """Lists and summarizes the dead letters of a deployment."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
@@ -23,6 +24,7 @@ from headwater.model.deployment import Deployment, dead_letter_topic
 from headwater.model.outputs import CONFIG_HEADER, SOURCE_HEADER
 from headwater.model.redrive import LetterOutcome
 from headwater.services.newest_first import NewestFirst
+from headwater.services.timed_history import TimedHistory
 from headwater.stores.protocols.metrics import MetricStore
 from headwater.stores.protocols.redrives import RedriveOutcomeStore
 
@@ -34,6 +36,8 @@ MAX_EXAMPLES_SCANNED = 5_000
 """How many of the newest letters a summary looks at to find examples."""
 MAX_PAGE_BYTES = 8 << 20
 """A page ends before its records exceed this size. It has at least one letter."""
+TIMEOUT_S = 10.0
+"""After this time, a request reads no further letters from Kafka, and fails."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,12 +98,20 @@ class DeadLetters:
         history: Reads the dead-letter topics.
         metrics: Has the counts of letters, which workers write.
         outcomes: Has the outcomes of redriven letters.
+        clock: Returns monotonic seconds.
     """
 
-    def __init__(self, history: TopicHistory, metrics: MetricStore, outcomes: RedriveOutcomeStore) -> None:
+    def __init__(
+        self,
+        history: TopicHistory,
+        metrics: MetricStore,
+        outcomes: RedriveOutcomeStore,
+        clock: Callable[[], float],
+    ) -> None:
         self._history = history
         self._metrics = metrics
         self._outcomes = outcomes
+        self._clock = clock
 
     def page(self, deployment: Deployment, selected: LetterFilter, cursor: str | None, limit: int) -> LetterPage:
         """Return letters, the newest first.
@@ -108,9 +120,10 @@ class DeadLetters:
         leads to further ones.
         """
         topic = dead_letter_topic(deployment.config_id)
-        ranges = self._history.ranges(topic)
+        history = self._timed_history()
+        ranges = history.ranges(topic)
         ends = {number: each.end for number, each in ranges.items()} if cursor is None else parse_cursor(cursor)
-        records = NewestFirst(self._history, topic, ends, ranges)
+        records = NewestFirst(history, topic, ends, ranges)
         found = _select(records, selected, limit)
         has_more = records.peek() is not None
         next_cursor = encode_cursor(records.positions()) if has_more else None
@@ -133,13 +146,17 @@ class DeadLetters:
         examples: dict[LetterKind, LetterId] = {}
         if not kinds:
             return examples
-        ranges = self._history.ranges(topic)
-        records = NewestFirst(self._history, topic, {number: each.end for number, each in ranges.items()}, ranges)
+        history = self._timed_history()
+        ranges = history.ranges(topic)
+        records = NewestFirst(history, topic, {number: each.end for number, each in ranges.items()}, ranges)
         for record in islice(records, MAX_EXAMPLES_SCANNED):
             examples.setdefault(LetterHeaders(record.headers).kind, letter_id(record))
             if examples.keys() >= kinds:
                 break
         return examples
+
+    def _timed_history(self) -> TimedHistory:
+        return TimedHistory(self._history, self._clock, TIMEOUT_S)
 
 
 def _utc(epoch_s: float) -> datetime:

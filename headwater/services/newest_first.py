@@ -11,6 +11,13 @@ MAX_CHUNK = 4_096
 """How large a chunk becomes, except where offsets have no records, so that a long gap is passed in few reads."""
 MAX_CHUNK_BYTES = 4 << 20
 """How many bytes of a partition are kept in memory."""
+MAX_READ_BYTES = 32 << 20
+"""How many bytes of all partitions are kept in memory."""
+
+
+def max_chunk_bytes(partitions: int) -> int:
+    """Return how many bytes of each partition may be kept in memory when so many are read."""
+    return min(MAX_CHUNK_BYTES, MAX_READ_BYTES // max(1, partitions))
 
 
 class _Partition:
@@ -78,6 +85,7 @@ class NewestFirst:
     ) -> None:
         self._history = history
         self._topic = topic
+        self._max_bytes = max_chunk_bytes(len(ranges))
         self._partitions = {
             number: _Partition(
                 offsets.start,
@@ -117,7 +125,7 @@ class NewestFirst:
     def _read_chunks(self) -> None:
         """Read a chunk of each partition whose newest record is not known."""
         wanted = {number: self._partitions[number].next_range() for number in self._unknown}
-        for number, chunk in self._history.read(self._topic, wanted, MAX_CHUNK_BYTES).items():
+        for number, chunk in self._history.read(self._topic, wanted, self._max_bytes).items():
             partition = self._partitions[number]
             partition.add(chunk.start, list(chunk.records))
             if (newest := partition.newest) is not None:

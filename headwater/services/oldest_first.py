@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 
 from headwater.brokers.topic_history import LogRecord, OffsetRange, TopicHistory
-from headwater.services.newest_first import MAX_CHUNK_BYTES
+from headwater.services.newest_first import max_chunk_bytes
 
 MAX_CHUNK = 1_024
 """How many offsets of a partition are read at once, unless they have no records."""
@@ -63,6 +63,7 @@ class OldestFirst:
     def __init__(self, history: TopicHistory, topic: str, ranges: Mapping[int, OffsetRange], first_chunk: int) -> None:
         self._history = history
         self._topic = topic
+        self._max_bytes = max_chunk_bytes(len(ranges))
         self._partitions = {number: _Partition(offsets, first_chunk) for number, offsets in ranges.items()}
 
     def __iter__(self) -> Iterator[LogRecord]:
@@ -70,7 +71,7 @@ class OldestFirst:
 
     def __next__(self) -> LogRecord:
         while wanted := {n: each.next_range() for n, each in self._partitions.items() if each.needs_chunk()}:
-            for number, chunk in self._history.read(self._topic, wanted, MAX_CHUNK_BYTES).items():
+            for number, chunk in self._history.read(self._topic, wanted, self._max_bytes).items():
                 self._partitions[number].add(chunk.start, list(chunk.records))
         candidates = ((each.oldest, each) for each in self._partitions.values())
         known = [(record.timestamp, record.partition, each) for record, each in candidates if record is not None]

@@ -13,7 +13,7 @@ from headwater.model.read_record import Position, ReadRecord
 from headwater.model.stream import stream_name
 from headwater.model.timestamps import ceil_epoch_ms
 from headwater.model.trial import MAX_STREAM_SAMPLE_BYTES, Sample, StreamSample, parse_position
-from headwater.services.newest_first import MAX_CHUNK, MAX_CHUNK_BYTES, NewestFirst
+from headwater.services.newest_first import MAX_CHUNK, NewestFirst, max_chunk_bytes
 from headwater.services.oldest_first import OldestFirst
 from headwater.services.records import MIN_CHUNK, read_record
 from headwater.services.timed_history import TimedHistory
@@ -124,7 +124,7 @@ def _read_positions(
     size = 0
     while unread and size <= MAX_STREAM_SAMPLE_BYTES and not history.is_over():
         current = {number: ranges.popleft() for number, ranges in unread.items()}
-        for number, chunk in history.read(topic, current, MAX_CHUNK_BYTES, with_headers=False).items():
+        for number, chunk in history.read(topic, current, max_chunk_bytes(len(current)), with_headers=False).items():
             if chunk.start > current[number].start:  # the records of the range are too large for one read
                 unread[number].appendleft(OffsetRange(current[number].start, chunk.start))
             for record in chunk.records:

@@ -12,6 +12,7 @@ from headwater.brokers.kafka_topic_history import KafkaTopicHistory
 from headwater.model.binding import Bindings, KafkaTopic
 from headwater.model.flow import Source
 from headwater.model.trial import Sample, StreamSample
+from headwater.services import newest_first
 from headwater.services import samples as samples_module
 from headwater.services.samples import Samples
 from tests.support.kafka import WAIT_S, KafkaServer
@@ -132,7 +133,7 @@ def test_positions_without_records_are_named(stream: Stream) -> None:
 
 def test_large_records_are_left_out(stream: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(samples_module, "MAX_STREAM_SAMPLE_BYTES", 1_500)
-    monkeypatch.setattr(samples_module, "MAX_CHUNK_BYTES", 700)
+    monkeypatch.setattr(newest_first, "MAX_CHUNK_BYTES", 700)
     stream.write(0, [b"%d" % n * 300 for n in range(10)])
     newest = read(stream, last=10)
     assert ([record.offset for record in newest.records], "16 MB" in newest.reason) == ([5, 6, 7, 8, 9], True)

@@ -376,7 +376,7 @@ class Installation:
                 ),
                 now=self.clock,
             ),
-            dead_letters=DeadLetters(self.history, self.metrics, self.outcomes),
+            dead_letters=DeadLetters(self.history, self.metrics, self.outcomes, self.clock.monotonic),
             redrives=Redrives(
                 deployments=self.controller,
                 store=self.database.redrives,

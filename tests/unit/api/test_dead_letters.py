@@ -1,10 +1,12 @@
 """Dead letters: GET /api/v1/flow/{config_id}/dead-letters."""
 
 import base64
+from threading import Event, Semaphore
 from typing import Any
 
 import pytest
 
+from headwater.api.owner_limiter import MAX_CONCURRENT_LOOKS_PER_OWNER
 from headwater.model.audit import AuditQuery
 from headwater.model.dead_letter import (
     ATTEMPTS_HEADER,
@@ -181,6 +183,45 @@ class TestList:
     def test_kafka_is_away(self, scene: Scene) -> None:
         scene.history.away = True
         scene.user.problem(scene.user.get(f"{FLOW}/{scene.id}/dead-letters"), 503, "broker-unavailable")
+
+    def test_slow_kafka(self, scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+        read = scene.history.read
+
+        def slow(*args: Any, **options: Any) -> Any:
+            scene.headwater.clock.forward(dead_letters.TIMEOUT_S + 1)
+            return read(*args, **options)
+
+        for _ in range(200):
+            scene.fail()
+        monkeypatch.setattr(scene.history, "read", slow)
+        response = scene.user.get(f"{FLOW}/{scene.id}/dead-letters", params={"error": "none"})
+        scene.user.problem(response, 503, "broker-unavailable")
+
+    @pytest.mark.parametrize("path", ["dead-letters", "dead-letters/summary"])
+    def test_requests_of_one_owner_do_not_delay_others(
+        self, scene: Scene, bob: User, monkeypatch: pytest.MonkeyPatch, path: str
+    ) -> None:
+        begun, may_go_on = Semaphore(0), Event()
+        ranges, total = scene.history.ranges, letter_total_name(LetterKind("TypeError", "script", 3))
+        deployment = scene.headwater.database.deployments.active(scene.id)
+        assert deployment is not None
+        counted = MetricsDelta(1, {0: PartitionCounts(1, {}, {}, {total: 1})}, {})
+        scene.headwater.metrics.write(deployment.id, "g", "a", counted)
+
+        def stalled(topic: str) -> Any:
+            begun.release()
+            may_go_on.wait()
+            return ranges(topic)
+
+        monkeypatch.setattr(scene.history, "ranges", stalled)
+        sent = [scene.user.start("GET", f"{FLOW}/{scene.id}/{path}") for _ in range(45)]
+        for _ in range(MAX_CONCURRENT_LOOKS_PER_OWNER):
+            begun.acquire()
+        assert bob.get(FLOW).status_code == 200
+        is_limited = not begun.acquire(blocking=False)
+        may_go_on.set()
+        assert {answer.result().status_code for answer in sent} == {200}
+        assert is_limited
 
 
 class TestSummary:

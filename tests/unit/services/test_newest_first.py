@@ -1,11 +1,11 @@
 """Records of a topic are read from the newest to the oldest."""
 
 import random
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 import pytest
 
-from headwater.brokers.topic_history import LogRecord
+from headwater.brokers.topic_history import LogChunk, LogRecord, OffsetRange
 from headwater.services import newest_first
 from headwater.services.newest_first import NewestFirst
 from tests.support.memory.topic_history import MemoryTopicHistory
@@ -87,6 +87,22 @@ def test_large_records_are_read_again(history: MemoryTopicHistory, monkeypatch: 
     for number in range(9):
         history.append(TOPIC, number % 2, number, b"%d..." % number)
     assert values(iterate(history)) == [b"%d..." % number for number in reversed(range(9))]
+
+
+def test_many_partitions_share_the_memory(history: MemoryTopicHistory, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(newest_first, "MAX_READ_BYTES", 15)
+    limits: list[int] = []
+    read = history.read
+
+    def record_limit(topic: str, ranges: Mapping[int, OffsetRange], max_bytes: int) -> Mapping[int, LogChunk]:
+        limits.append(max_bytes)
+        return read(topic, ranges, max_bytes)
+
+    monkeypatch.setattr(history, "read", record_limit)
+    for number in range(9):
+        history.append(TOPIC, number % 3, number, b"%d..." % number)
+    assert values(iterate(history)) == [b"%d..." % number for number in reversed(range(9))]
+    assert set(limits) == {5}
 
 
 @pytest.mark.parametrize("seed", range(20))

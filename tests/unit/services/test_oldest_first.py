@@ -6,7 +6,7 @@ from itertools import islice
 import pytest
 
 from headwater.brokers.topic_history import LogRecord, OffsetRange
-from headwater.services import oldest_first
+from headwater.services import newest_first
 from headwater.services.oldest_first import OldestFirst
 from tests.support.memory.topic_history import MemoryTopicHistory
 
@@ -58,7 +58,7 @@ def test_offsets_without_records_are_skipped(history: MemoryTopicHistory) -> Non
 def test_large_records_are_read_in_small_parts(
     history: MemoryTopicHistory, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
-    monkeypatch.setattr(oldest_first, "MAX_CHUNK_BYTES", 1_000)
+    monkeypatch.setattr(newest_first, "MAX_CHUNK_BYTES", 1_000)
     draw = random.Random(seed)
     for time in range(200):
         history.append(TOPIC, draw.randrange(3), time, b"%3d" % time + b"." * draw.choice([0, 10, 300, 2_000]))
