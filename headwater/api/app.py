@@ -48,6 +48,8 @@ from headwater.api.owner_limiter import (
     MAX_CONCURRENT_COMPILES_PER_OWNER,
     MAX_CONCURRENT_COUNTS,
     MAX_CONCURRENT_COUNTS_PER_OWNER,
+    MAX_CONCURRENT_DIFFS,
+    MAX_CONCURRENT_DIFFS_PER_OWNER,
     MAX_CONCURRENT_LOOKS,
     MAX_CONCURRENT_LOOKS_PER_OWNER,
     MAX_CONCURRENT_TRIALS,
@@ -124,6 +126,7 @@ def create_api(services: Services) -> FastAPI:
     app.state.look_limiter = OwnerLimiter(MAX_CONCURRENT_LOOKS, MAX_CONCURRENT_LOOKS_PER_OWNER)
     app.state.tail_limiter = anyio.CapacityLimiter(MAX_CONCURRENT_OPENINGS)
     app.state.count_limiter = OwnerLimiter(MAX_CONCURRENT_COUNTS, MAX_CONCURRENT_COUNTS_PER_OWNER)
+    app.state.diff_limiter = OwnerLimiter(MAX_CONCURRENT_DIFFS, MAX_CONCURRENT_DIFFS_PER_OWNER)
     problems.install(app)
     openapi.add_description(app, ROUTES)
     return app

@@ -124,6 +124,10 @@ async def _count_limiter(request: Request) -> OwnerLimiter:
     return cast("OwnerLimiter", request.app.state.count_limiter)
 
 
+async def _diff_limiter(request: Request) -> OwnerLimiter:
+    return cast("OwnerLimiter", request.app.state.diff_limiter)
+
+
 async def _if_match(
     lines: Annotated[
         list[str],
@@ -163,6 +167,9 @@ TailLimiterDep = Annotated[anyio.CapacityLimiter, Depends(_tail_limiter)]
 
 CountLimiterDep = Annotated[OwnerLimiter, Depends(_count_limiter)]
 """The limiter of requests that count dead letters."""
+
+DiffLimiterDep = Annotated[OwnerLimiter, Depends(_diff_limiter)]
+"""The limiter of requests that compare revisions."""
 
 IfMatchDep = Annotated[IfMatch, Depends(_if_match)]
 """The revisions that the If-Match header allows to change."""

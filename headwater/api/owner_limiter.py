@@ -14,6 +14,9 @@ MAX_CONCURRENT_COMPILES_PER_OWNER = 2
 MAX_CONCURRENT_COUNTS = 2
 """A request that counts dead letters reads their topic, for seconds when there are millions."""
 MAX_CONCURRENT_COUNTS_PER_OWNER = 1
+MAX_CONCURRENT_DIFFS = 2
+"""A comparison of large scripts computes for seconds, and takes that time from the event loop."""
+MAX_CONCURRENT_DIFFS_PER_OWNER = 1
 MAX_CONCURRENT_UPLOADS = 32
 MAX_CONCURRENT_UPLOADS_PER_OWNER = 8
 """The documentation recommends five concurrent uploads. Slow clients must not block other owners."""

@@ -11,7 +11,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from headwater import errors
 from headwater.api import examples
 from headwater.api.configurations import PATH, set_etag
-from headwater.api.dependencies import ApiKeyDep, CompileLimiterDep, IfMatchDep, ServicesDep, WatcherDep
+from headwater.api.dependencies import ApiKeyDep, CompileLimiterDep, DiffLimiterDep, IfMatchDep, ServicesDep, WatcherDep
 from headwater.api.deployments import deployment_body
 from headwater.api.guarded_routes import guarded_router, require_prices_scope, required_scopes
 from headwater.api.openapi import body_problem_responses, etag_responses, problem_responses
@@ -169,13 +169,19 @@ def read(config_id: str, revision: RevisionNumber, api_key: ApiKeyDep, services:
     responses=problem_responses(404),
     openapi_extra=required_scopes("flow:read"),
 )
-def diff(
-    config_id: str, revision: RevisionNumber, api_key: ApiKeyDep, services: ServicesDep, against: Against = None
+async def diff(
+    config_id: str,
+    revision: RevisionNumber,
+    api_key: ApiKeyDep,
+    services: ServicesDep,
+    limiter: DiffLimiterDep,
+    against: Against = None,
 ) -> RevisionComparison:
     """Returns unified diffs of the configuration and of each script that differs.
     Lines of `against` begin with `-`, lines of this revision with `+`. Revision 1 is by default compared with nothing.
     """
-    found = services.revisions.diff(api_key.owner, config_id, revision, against)
+    compare = partial(services.revisions.diff, api_key.owner, config_id, revision, against)
+    found = await limiter.run(api_key.owner, compare)
     return RevisionComparison(diff=found.diff, scripts=dict(found.scripts))
 
 

@@ -1,14 +1,17 @@
 """Routes of the history of a configuration: list, read, compare, roll back."""
 
 from datetime import timedelta
+from threading import Event, Semaphore
 from typing import Any
 
 import pytest
 
+from headwater.api.owner_limiter import MAX_CONCURRENT_DIFFS_PER_OWNER
 from headwater.model.audit import AuditQuery
 from headwater.model.key import DEFAULT_SCOPES
 from headwater.model.stored_config import read_pipeline_config
 from headwater.model.value_sets import filter_set_id
+from headwater.services.revisions import Revisions
 from headwater.stores import cleanup
 from tests.support.sql import next_revision
 from tests.unit.api.installation import FLOW, TOKEN, Installation, User, flow_body
@@ -167,6 +170,27 @@ class TestDiff:
 
     def test_values_are_never_shown(self, history: History) -> None:
         assert TOKEN not in str(self.diff(history, "1/diff"))
+
+    def test_comparisons_of_one_owner_do_not_delay_others(
+        self, history: History, bob: User, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        begun, may_go_on = Semaphore(0), Event()
+        compare = Revisions.diff
+
+        def stalled(*args: Any) -> Any:
+            begun.release()
+            may_go_on.wait()
+            return compare(*args)
+
+        monkeypatch.setattr(Revisions, "diff", stalled)
+        sent = [history.user.start("GET", f"{history.path}/revisions/2/diff") for _ in range(45)]
+        for _ in range(MAX_CONCURRENT_DIFFS_PER_OWNER):
+            begun.acquire()
+        assert bob.get(FLOW).status_code == 200
+        is_limited = not begun.acquire(blocking=False)
+        may_go_on.set()
+        assert {answer.result().status_code for answer in sent} == {200}
+        assert is_limited
 
 
 class TestRollback:
