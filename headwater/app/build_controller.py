@@ -106,6 +106,7 @@ def run(settings: Settings) -> None:
             broker=broker,
             sources=sources,
             orchestrator=orchestrator,
+            flow_locks=flow_locks,
             settings=worker_settings,
             clock=time.monotonic,
             now=utc_now,

@@ -81,20 +81,21 @@ class Executor:
                     gaps = self.positions.restore(deployment, target)
                     return replace(observation, positions=StoredPositions(), gaps=gaps)
                 case StopWorkers(must_have_ended):
-                    if not self._stop_workers(deployment.id) and must_have_ended:
+                    if not self._stop_workers(deployment) and must_have_ended:
                         return None
                 case _:
                     self._carry_out(deployment, action)
         return None
 
-    def _stop_workers(self, deployment_id: str) -> bool:
+    def _stop_workers(self, deployment: Deployment) -> bool:
         """Stop the workers of a deployment and of its redrives.
 
         Returns whether all of them have ended.
         """
-        running = self.orchestrator.running_deployments()
-        redrives = [each for each in running if is_redrive(each) and deployment_of(each) == deployment_id]
-        have_ended = [self.orchestrator.stop_workers(each) for each in (deployment_id, *redrives)]
+        with self.flow_locks.lock_of(deployment.config_id):
+            running = self.orchestrator.running_deployments()
+            redrives = [each for each in running if is_redrive(each) and deployment_of(each) == deployment.id]
+            have_ended = [self.orchestrator.stop_workers(each) for each in (deployment.id, *redrives)]
         return all(have_ended)
 
     def _carry_out(self, deployment: Deployment, action: Action) -> None:

@@ -1,6 +1,7 @@
-"""One lock per configuration for creating and removing topics.
+"""One lock per configuration for its topics and the workers of its redrives.
 
-A deploy holds it while it creates topics, a sweep while it removes them.
+A deploy holds it while it creates topics, a sweep while it removes them. A redrive holds it while it starts its worker,
+and a pause or teardown while it stops the workers.
 """
 
 import threading

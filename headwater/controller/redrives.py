@@ -19,6 +19,7 @@ from headwater.controller.deployment_resources import (
     redrive_worker_set,
     worker_set,
 )
+from headwater.controller.flow_locks import FlowLocks
 from headwater.controller.sources import Sources
 from headwater.errors import DeployFailed, Unavailable
 from headwater.model.binding import KafkaTopic
@@ -98,6 +99,7 @@ class Redrives:
     broker: ClusterAdmin
     sources: Sources
     orchestrator: Orchestrator
+    flow_locks: FlowLocks
     settings: WorkerSettings
     clock: Callable[[], float]
     now: Callable[[], datetime]
@@ -147,7 +149,8 @@ class Redrives:
             return set()
         owners[deployment.owner] += 1
         try:
-            self._ensure_worker(deployment, plan.running)
+            if not self._ensure_worker(deployment, plan.running):
+                return set()
             self._let_yield(deployment, plan.running)
         except (DeployFailed, Unavailable) as error:
             log.warning("a redrive waits", redrive=plan.running.id, reason=error.detail)
@@ -162,13 +165,31 @@ class Redrives:
             self.store.finish(redrive.id, state, self._progress(redrive).counts, self.now())
             log.info("a redrive has ended", redrive=redrive.id, state=state)
 
-    def _ensure_worker(self, deployment: Deployment, redrive: Redrive) -> None:
+    def _ensure_worker(self, deployment: Deployment, redrive: Redrive) -> bool:
+        """Ensure the worker of a redrive, unless the deployment was changed meanwhile. Return whether it may run.
+
+        The reconciliation stops the workers of a paused deployment on another thread, and the worker of a redrive must
+        not start afterwards.
+        """
         if redrive.id not in self._prepared:
             self.broker.ensure(DeploymentResources((), (), tuple(redrive_rules(deployment)), ()))
             group = redrive_group(deployment.id, redrive.number)
             self.broker.commit_start_offsets(group, dead_letter_topic(deployment.config_id), "earliest")
             self._prepared.add(redrive.id)
-        self.orchestrator.ensure(self._worker_set(deployment, redrive))
+        wanted = self._worker_set(deployment, redrive)
+        with self.flow_locks.lock_of(deployment.config_id):  # the workers are stopped before this, or afterwards
+            if not self._is_current(deployment):
+                return False
+            self.orchestrator.ensure(wanted)
+        return True
+
+    def _is_current(self, deployment: Deployment) -> bool:
+        """Whether no other state of the deployment has been requested meanwhile."""
+        current = next(iter(self.deployments.list_active([deployment.id])), None)
+        return current is not None and (current.desired, current.generation) == (
+            deployment.desired,
+            deployment.generation,
+        )
 
     def _worker_set(self, deployment: Deployment, redrive: Redrive) -> WorkerSet:
         """Return the worker set.

@@ -8,7 +8,7 @@ from headwater.errors import Conflict, NotFound
 from headwater.model.audit import AuditQuery
 from headwater.model.deployment import Phase
 from headwater.model.redrive import MAX_OPEN_REDRIVES, LetterRange, Redrive, RedriveCounts, RedriveSelection
-from tests.support.deployments import deploy, observed, running
+from tests.support.deployments import SOLANA, deploy, observed, running, save
 from tests.support.sql import OWNER, T0, SqlStores, a_flow
 
 SELECTION = RedriveSelection(
@@ -88,6 +88,15 @@ def test_configurations_without_a_deployment(stores: SqlStores) -> None:
     observed_end(stores)
     with pytest.raises(Conflict, match="draft"):
         stores.redrives.require_redrivable(OWNER, "f1")
+
+
+def test_a_failing_pipeline(stores: SqlStores) -> None:
+    observed(stores, Phase.FAILED)
+    with pytest.raises(Conflict, match="failing"):
+        request(stores)
+    save(stores, SOLANA)
+    deploy(stores)
+    request(stores)
 
 
 def observed_end(stores: SqlStores) -> None:

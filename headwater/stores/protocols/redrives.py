@@ -34,7 +34,7 @@ class RedriveStore(Protocol):
         """Store a new redrive of the active deployment, with the next number, and audit it.
 
         A redrive without letters is done at once. Raises NotFound when the configuration does not exist, and Conflict
-        when it is not deployed, is paused, or has MAX_OPEN_REDRIVES open redrives.
+        when it is not deployed, is paused, has failed, or has MAX_OPEN_REDRIVES open redrives.
         """
 
     def get(self, config_id: str, redrive_id: str) -> Redrive | None:

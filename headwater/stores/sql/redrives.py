@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import Connection, Row, func, insert, select, update
 
 from headwater.errors import Conflict
-from headwater.model.deployment import Deployment, DesiredPhase
+from headwater.model.deployment import Deployment, DesiredPhase, Phase
 from headwater.model.redrive import (
     MAX_OPEN_REDRIVES,
     Redrive,
@@ -88,6 +88,11 @@ def _redrivable(deployment: Deployment | None) -> Deployment:
         raise Conflict("This configuration is being torn down, and its dead letters are removed.")
     if deployment.desired is DesiredPhase.PAUSED:
         raise Conflict("The pipeline is paused. Resume it with POST …/resume, and send the same request again.")
+    if deployment.is_reconciled and deployment.phase is Phase.FAILED:
+        raise Conflict(
+            "The pipeline is failing, and has no workers. Read the reason with GET …/deploy, deploy it again with POST "
+            "…/deploy, and send the same request again."
+        )
     return deployment
 
 

@@ -155,6 +155,24 @@ def test_a_pause_stops_a_redrive_and_a_resume_continues_it(scene: Scene) -> None
     assert scene.broker.commits[f"wrk-{scene.id}.redrive-1"]
 
 
+@pytest.mark.parametrize("is_torn_down", [False, True])
+def test_a_redrive_does_not_start_after_a_pause_or_teardown(scene: Scene, is_torn_down: bool) -> None:
+    scene.request()
+    deployments, prepare = scene.database.deployments, scene.broker.commit_start_offsets
+
+    def stopped_meanwhile(group: str, topic: str, start_at: str) -> dict[int, int]:
+        if is_torn_down:
+            deployments.request_teardown(FLOW)
+        else:
+            deployments.request_pause("owner", FLOW)
+        scene.orchestrator.stop_workers(scene.id)
+        return prepare(group, topic, start_at)
+
+    scene.broker.commit_start_offsets = stopped_meanwhile  # type: ignore[method-assign]
+    scene.controller._redrives.run()
+    assert scene.orchestrator.running_deployments() == frozenset()
+
+
 def test_a_teardown_stops_redrives(scene: Scene) -> None:
     first, second = scene.request(), scene.request()
     scene.run(3)

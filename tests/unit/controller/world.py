@@ -114,6 +114,7 @@ class World:
             broker=self.broker,
             sources=sources,
             orchestrator=self.orchestrator,
+            flow_locks=flow_locks,
             settings=settings,
             clock=lambda: self.now,
             now=lambda: NOW,
