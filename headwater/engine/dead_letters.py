@@ -16,7 +16,10 @@ from headwater.model.dead_letter import (
     ERROR_HEADER,
     LINE_HEADER,
     MESSAGE_HEADER,
+    REJECTED_REASON,
+    STUB_HEADER,
     TIMESTAMP_HEADER,
+    TOO_LARGE_REASON,
     TRANSFORM_HEADER,
     header_text,
 )
@@ -30,9 +33,6 @@ from headwater.sinks.outputs import (
     output_timestamps,
     size_error,
 )
-
-_TOO_LARGE = "record too large for the dead-letter topic"
-_REJECTED = "record rejected by Kafka for the dead-letter topic"
 
 
 class DeadLetters:
@@ -68,13 +68,17 @@ class DeadLetters:
         if not rejected and outputs.values.max_size + outputs.keys.max_size <= MAX_OUTPUT_BYTES:
             return outputs
         values, keys = [*outputs.values], [*outputs.keys]
+        reasons: list[bytes | None] = [None] * len(values)
         for row, (value, key) in enumerate(zip(values, keys, strict=True)):
-            headers = outputs.headers_of(row)
-            is_rejected = rejected.reason(self._topic, dict(headers)[SOURCE_HEADER]) is not None
-            if is_rejected or size_error(value, key, headers) is not None:
-                values[row] = stub = _stub(value or b"", key, _REJECTED if is_rejected else _TOO_LARGE)
-                keys[row] = None if is_rejected or size_error(stub, key, headers) is not None else key
-        return replace(outputs, values=BytesColumn.of(values), keys=BytesColumn.of(keys))
+            letter_headers = outputs.headers_of(row)
+            is_rejected = rejected.reason(self._topic, dict(letter_headers)[SOURCE_HEADER]) is not None
+            if is_rejected or size_error(value, key, letter_headers) is not None:
+                reason = REJECTED_REASON if is_rejected else TOO_LARGE_REASON
+                reasons[row] = reason.encode()
+                values[row] = stub = _stub(value or b"", key, reason)
+                keys[row] = None if is_rejected or size_error(stub, key, letter_headers) is not None else key
+        headers = [*outputs.headers, HeaderColumn(STUB_HEADER, BytesColumn.of(reasons))]
+        return replace(outputs, values=BytesColumn.of(values), keys=BytesColumn.of(keys), headers=headers)
 
 
 def _stub(value: bytes, key: bytes | None, reason: str) -> bytes:

@@ -27,6 +27,12 @@ class LetterSource(Protocol):
     def commit(self, positions: Positions, *, wait: bool) -> None:
         """See sources.base.Source."""
 
+    def repeats(self, positions: Positions) -> dict[LetterId, LetterId]:
+        """Return the letters before these positions whose source record is processed with another letter.
+
+        Each comes with that letter, which is an earlier one of the same partition.
+        """
+
     def forget(self, positions: Positions) -> None:
         """Forget the letters before these positions."""
 
@@ -89,9 +95,8 @@ class RedriveDelivery:
         failed_before, self._uncommitted = self._uncommitted, self._uncommitted | positions
         if not self._uncommitted:
             return self._inner.commit({})
-        self._source.yields = self._store.record(
-            self._deployment_id, self._redrive.number, self._outcomes, int(self._now())
-        )
+        outcomes = self._outcomes | self._outcomes_of_repeats()
+        self._source.yields = self._store.record(self._deployment_id, self._redrive.number, outcomes, int(self._now()))
         self._outcomes.clear()
         to_commit, self._uncommitted = self._uncommitted, {}
         pending = self._inner.commit(to_commit)
@@ -99,6 +104,14 @@ class RedriveDelivery:
             self._source.commit(to_commit, wait=False)
         self._source.forget(to_commit)
         return pending
+
+    def _outcomes_of_repeats(self) -> LetterOutcomes:
+        """Return the outcome of each repeat: the outcome of the letter with the same source record."""
+        repeats = self._source.repeats(self._uncommitted)
+        earlier = {first for first in repeats.values() if first not in self._outcomes}
+        stored = self._store.outcomes(self._deployment_id, earlier) if earlier else {}
+        known = {letter: each.outcome for letter, each in stored.items()} | self._outcomes
+        return {letter: known[first] for letter, first in repeats.items() if first in known}
 
     def recover(self) -> bool:
         """See Delivery. The letters since the last commit are read again."""

@@ -17,6 +17,12 @@ TIMESTAMP_HEADER = "headwater-timestamp"
 """The timestamp of the source record in ms since the epoch. Letters of older versions do not have it."""
 REDRIVEN_HEADER = "headwater-redriven"
 """The id of the redrive that made a record."""
+STUB_HEADER = "headwater-stub"
+"""Marks a letter whose value is a stub: why the topic could not take the source record."""
+
+TOO_LARGE_REASON = "record too large for the dead-letter topic"
+REJECTED_REASON = "record rejected by Kafka for the dead-letter topic"
+_STUB_STARTS = tuple(b'{"headwater": "%b", "sha256": "' % each.encode() for each in (TOO_LARGE_REASON, REJECTED_REASON))
 
 MAX_HEADER_BYTES = 1024
 """The maximum size of the value of a letter's header, such as `headwater-message`."""
@@ -126,12 +132,25 @@ class LetterHeaders:
         )
 
     @property
+    def is_stub(self) -> bool:
+        """Whether the letter has a stub in place of its source record.
+
+        Stubs of older versions do not have the header, see is_stub_value.
+        """
+        return STUB_HEADER in self._headers
+
+    @property
     def kind(self) -> LetterKind:
         """The class and the place of the error."""
         return LetterKind(self.text(ERROR_HEADER), self.text(TRANSFORM_HEADER), self.integer(LINE_HEADER))
 
 
 _TOTAL_PREFIX = "letters/"
+
+
+def is_stub_value(value: bytes | None) -> bool:
+    """Return whether the value of a letter is a stub, also that of a letter without STUB_HEADER."""
+    return value is not None and value.startswith(_STUB_STARTS)
 
 
 def header_text(text: str) -> str:

@@ -43,11 +43,6 @@ class RedriveSelection(BaseModel):
     error: str | None = None
     transform_uid: str | None = None
 
-    @property
-    def is_for_any_kind(self) -> bool:
-        """Whether letters with any kind of error are selected."""
-        return self.error is None and self.transform_uid is None
-
     def selects_kind(self, headers: LetterHeaders) -> bool:
         """Return whether letters with these headers are selected, if `ids` is None."""
         return headers.has_kind(self.error, self.transform_uid)

@@ -20,6 +20,8 @@ MAX_COUNT_S = 45.0
 CHUNK = 10_000
 """How many offsets of a partition are read at once."""
 _UNLIMITED = 1 << 40
+_MISSING = "is no dead letter of this pipeline; Kafka's retention may have removed it"
+_STUB_NAMED = "does not contain its record, which the dead-letter topic could not take; leave this id out"
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,8 +123,11 @@ class Redrives:
         """Return the offsets of the letters by partition that were not redriven yet."""
         found: dict[int, list[int]] = defaultdict(list)
         selection = RedriveSelection(ranges={}, error=query.error, transform_uid=query.transform_uid)
-        for records in self._read(topic, _chunks(ranges), with_headers=not selection.is_for_any_kind):
-            letters = [letter_id(each) for each in records if selection.selects_kind(LetterHeaders(each.headers))]
+        for records in self._read(topic, _chunks(ranges), with_headers=True):
+            with_headers = [(letter_id(each), LetterHeaders(each.headers)) for each in records]
+            letters = [
+                letter for letter, headers in with_headers if selection.selects_kind(headers) and not headers.is_stub
+            ]
             redriven = self._outcomes.outcomes(deployment.id, letters)
             for letter in letters:
                 if letter not in redriven:
@@ -134,19 +139,20 @@ class Redrives:
     ) -> dict[int, list[int]]:
         """Return the offsets of the letters by partition.
 
-        Raises InvalidInput for letters that do not exist.
+        Raises InvalidInput for letters that do not exist or are stubs.
         """
         wanted: set[tuple[int, int]] = set(ids)
-        existing = {
-            letter_id(record)
-            for records in self._read(topic, _chunks_with(ids, ranges), with_headers=False)
+        stubs = {
+            letter_id(record): LetterHeaders(record.headers).is_stub
+            for records in self._read(topic, _chunks_with(ids, ranges), with_headers=True)
             for record in records
-        } & wanted
-        missing = [number for number, letter in enumerate(ids) if letter not in existing]
-        if missing:
+            if letter_id(record) in wanted
+        }
+        unusable = [number for number, letter in enumerate(ids) if stubs.get(letter, True)]
+        if unusable:
             faults = [
-                Fault(f"/ids/{number}", "is no dead letter of this pipeline; Kafka's retention may have removed it")
-                for number in missing[:MAX_REPORTED_FAULTS]
+                Fault(f"/ids/{number}", _STUB_NAMED if ids[number] in stubs else _MISSING)
+                for number in unusable[:MAX_REPORTED_FAULTS]
             ]
             raise InvalidInput("No letter was redriven.", faults)
         found: dict[int, list[int]] = defaultdict(list)

@@ -10,12 +10,12 @@ import structlog
 from headwater.errors import RedisUnavailable
 from headwater.model.access import KafkaAccess
 from headwater.model.dead_letter import TIMESTAMP_HEADER, LetterHeaders, LetterId
-from headwater.model.outputs import SOURCE_HEADER
 from headwater.model.record import Int64Column, RecordBatch, RowIndexes, position_ids
-from headwater.model.redrive import LetterOutcome, LetterRange, RedriveSpec
+from headwater.model.redrive import LetterRange, RedriveSpec
 from headwater.native.librdkafka import FetchedColumns, PartitionOffset
 from headwater.sources.base import Positions
 from headwater.sources.kafka import KafkaSource
+from headwater.sources.letter_selector import LetterSelector, source_id
 from headwater.stores.protocols.redrives import RedriveOutcomeStore
 
 log = structlog.get_logger(__name__)
@@ -67,11 +67,10 @@ class DeadLetterSource(KafkaSource):
         self._deployment_id = deployment_id
         self._redrive = redrive
         self._store = store
-        self._skips_processed = skips_processed
-        self._selection = redrive.selection
-        self._unread = {number: each for number, each in self._selection.ranges.items() if each.start < each.end}
+        self._unread = {number: each for number, each in redrive.selection.ranges.items() if each.start < each.end}
         """The ranges that have letters."""
-        self._ids = None if self._selection.ids is None else frozenset(self._selection.ids)
+        self._selector = LetterSelector(deployment_id, redrive, store, skips_processed=skips_processed)
+        self.repeats = self._selector.repeats
         self._source_ids: dict[LetterId, bytes] = {}
         """By letter that is not committed yet: the id of its source record."""
         self._has_finished = False
@@ -113,9 +112,9 @@ class DeadLetterSource(KafkaSource):
         read = batch.last_offsets().keys() | batch.offsets_after_control_records.keys()
         ends = {number: self._positions[number] for number in read}
         letters = [LetterId(*position) for position in zip(batch.partitions, batch.offsets, strict=True)]
-        selected = self._selected_rows(letters, headers)
+        selected = self._selector.select(letters, headers, batch.values)
         for row in selected:
-            self._source_ids[letters[row]] = _source_id(headers[letters[row]])
+            self._source_ids[letters[row]] = source_id(headers[letters[row]])
         kept = batch.take(RowIndexes("i", selected))
         times = [
             headers[letters[row]].integer(TIMESTAMP_HEADER) or timestamp
@@ -125,42 +124,13 @@ class DeadLetterSource(KafkaSource):
         # Letters that are not selected are committed with the letters before them.
         return replace(kept, timestamps=Int64Column("q", times), offsets_after_control_records=ends)
 
-    def _selected_rows(self, letters: list[LetterId], headers: dict[LetterId, LetterHeaders]) -> list[int]:
-        in_range = [row for row, letter in enumerate(letters) if letter.offset in range(*self._range(letter.partition))]
-        named = [row for row in in_range if self._is_named(letters[row], headers)]
-        outcomes = self._outcomes([letters[row] for row in named])
-        return [row for row in named if self._is_unprocessed(outcomes.get(letters[row]))]
-
-    def _is_named(self, letter: LetterId, headers: dict[LetterId, LetterHeaders]) -> bool:
-        """Return whether the selection names a letter, which may be redriven already."""
-        return self._selection.selects_kind(headers[letter]) if self._ids is None else letter in self._ids
-
-    def _is_unprocessed(self, outcome: LetterOutcome | None) -> bool:
-        """Return whether a letter with this outcome must be redriven."""
-        if outcome is None:
-            return True
-        if outcome.number == self._redrive.number:
-            return not self._skips_processed
-        return self._ids is not None
-
-    def _outcomes(self, letters: list[LetterId]) -> dict[LetterId, LetterOutcome]:
-        """Return the outcomes of letters, however long the store takes to answer.
-
-        The letters are fetched already. A worker that waits here too long loses its partitions, and reads them again.
-        """
-        while True:
-            try:
-                return dict(self._store.outcomes(self._deployment_id, letters))
-            except RedisUnavailable as error:
-                log.warning("a redrive waits for the set store", reason=error.detail)
-                time.sleep(1.0)
-
     def source_ids(self, batch: RecordBatch) -> list[bytes]:
         letters = map(LetterId, batch.partitions, batch.offsets)
         return [self._source_ids.get(letter) or own for letter, own in zip(letters, position_ids(batch), strict=True)]
 
     def forget(self, positions: Positions) -> None:
-        """Forget the source ids of letters whose positions are committed now."""
+        """Forget the letters whose positions are committed now."""
+        self._selector.forget(positions)
         self._source_ids = {
             letter: source_id
             for letter, source_id in self._source_ids.items()
@@ -198,8 +168,3 @@ def _headers_by_letter(fetched: FetchedColumns) -> Iterator[tuple[LetterId, Lett
     for partition, offset, count in zip(fetched.partitions, fetched.offsets, counts, strict=True):
         headers = {(name or b"").decode(errors="replace"): value for name, value in (next(pairs) for _ in range(count))}
         yield LetterId(partition, offset), LetterHeaders(headers)
-
-
-def _source_id(headers: LetterHeaders) -> bytes:
-    """Return the id of the source record: the header without the index of the output."""
-    return headers.text(SOURCE_HEADER).rpartition("/")[0].encode()

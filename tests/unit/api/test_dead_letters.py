@@ -330,6 +330,13 @@ class TestRedrive:
         assert selection.ranges == {0: LetterRange(1, 3), 1: LetterRange(0, 1)}
         assert selection.ids == ((0, 1), (0, 2), (1, 0))
 
+    def test_stubs_are_left_out(self, scene: Scene) -> None:
+        scene.fail()
+        scene.fail(stub="record too large for the dead-letter topic")
+        assert self.redrive(scene, all=True, dry_run=True) == {"requested": 1}
+        response = scene.user.post(f"{FLOW}/{scene.id}/dead-letters/redrive", {"ids": ["0/0", "0/1"]})
+        assert "does not contain its record" in scene.user.faults(response)["/ids/1"]
+
     def test_a_dry_run_changes_nothing(self, scene: Scene) -> None:
         scene.fail()
         assert self.redrive(scene, all=True, dry_run=True) == {"requested": 1}

@@ -124,6 +124,7 @@ class TestDeadLetters:
         stub = json.loads(letter.value or b"")
         assert (stub["sha256"], stub["bytes"]) == (hashlib.sha256(value).hexdigest(), 1_100_000)
         assert letter.key == b"k"
+        assert dict(letter.headers)["headwater-stub"] == stub["headwater"].encode()
 
     def test_a_too_large_key_is_omitted(self) -> None:
         source = batch((b"v", b"k" * 1_100_000, 0, 0, 0))

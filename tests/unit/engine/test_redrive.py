@@ -67,6 +67,10 @@ class Source:
     def __init__(self) -> None:
         self.commits: list[Positions] = []
         self.forgotten: list[Positions] = []
+        self.first_of: dict[LetterId, LetterId] = {}
+
+    def repeats(self, positions: Positions) -> dict[LetterId, LetterId]:
+        return {each: first for each, first in self.first_of.items() if each.offset < positions.get(each.partition, 0)}
 
     def commit(self, positions: Positions, *, wait: bool) -> None:
         assert not wait
@@ -120,6 +124,15 @@ def test_a_commit_stores_the_outcomes_first(scene: Scene) -> None:
     assert scene.counts == RedriveCounts(1, 1, 1)
     assert scene.store.outcomes("d", [LetterId(0, 3)])[LetterId(0, 3)].time_s == 12
     assert (scene.inner.commits, scene.source.forgotten) == ([{0: 6}], [{0: 6}])
+
+
+def test_repeats_get_the_outcome_of_the_letter_that_was_processed(scene: Scene) -> None:
+    scene.source.first_of = {LetterId(0, 6): LetterId(0, 3), LetterId(0, 7): LetterId(0, 4)}
+    scene.deliver()
+    scene.delivery.commit({0: 7})
+    assert scene.counts == RedriveCounts(delivered=1, dropped=1, failed=2)
+    scene.delivery.commit({0: 8})
+    assert scene.counts == RedriveCounts(delivered=2, dropped=1, failed=2)
 
 
 def test_positions_of_letters_that_are_not_selected(scene: Scene) -> None:

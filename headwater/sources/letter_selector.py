@@ -1,0 +1,118 @@
+"""Selects the letters that a redrive processes."""
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+import structlog
+
+from headwater.errors import RedisUnavailable
+from headwater.model.dead_letter import LetterHeaders, LetterId, is_stub_value
+from headwater.model.outputs import SOURCE_HEADER
+from headwater.model.redrive import LetterOutcome, LetterRange, RedriveSpec
+from headwater.sources.base import Positions
+from headwater.stores.protocols.redrives import RedriveOutcomeStore
+
+log = structlog.get_logger(__name__)
+
+MAX_REMEMBERED_RECORDS: Final = 50_000
+"""How many source records the selector remembers, to recognize further letters of the same record."""
+
+_NOTHING: Final = LetterRange(0, 0)
+_SourceRecord = tuple[int, bytes]
+"""The partition of the letters of a source record, and the id of the record."""
+
+
+class LetterSelector:
+    """Selects the letters that a redrive processes, and knows which letters have the same source record.
+
+    A record has a letter for each of its outputs that failed, and each letter contains the whole record. So only the
+    first of them is selected. The others are its repeats, and get its outcome. A stub is never selected.
+
+    Args:
+        deployment_id: The deployment.
+        redrive: The redrive.
+        store: The outcomes of letters.
+        skips_processed: See DeadLetterSource.
+    """
+
+    def __init__(
+        self, deployment_id: str, redrive: RedriveSpec, store: RedriveOutcomeStore, *, skips_processed: bool
+    ) -> None:
+        self._deployment_id = deployment_id
+        self._redrive = redrive
+        self._store = store
+        self._skips_processed = skips_processed
+        self._selection = redrive.selection
+        self._ids = None if self._selection.ids is None else frozenset(self._selection.ids)
+        self._first_letters: dict[_SourceRecord, LetterId] = {}
+        """By source record, the letter with which this redrive processes it; the record seen last is at the end."""
+        self._first_of: dict[LetterId, LetterId] = {}
+        """By repeat that is not committed yet: the letter with which its source record is processed."""
+
+    def select(
+        self, letters: Sequence[LetterId], headers: Mapping[LetterId, LetterHeaders], values: Iterable[bytes | None]
+    ) -> list[int]:
+        """Return the rows of the letters to process, in order."""
+        named = [
+            row
+            for row, (letter, value) in enumerate(zip(letters, values, strict=True))
+            if self._is_named(letter, headers[letter]) and not (headers[letter].is_stub or is_stub_value(value))
+        ]
+        outcomes = self._outcomes([letters[row] for row in named])
+        return [row for row in named if self._is_to_process(letters[row], headers, outcomes.get(letters[row]))]
+
+    def repeats(self, positions: Positions) -> dict[LetterId, LetterId]:
+        """Return the repeats before these positions, each with the letter whose outcome it gets."""
+        return {each: first for each, first in self._first_of.items() if each.offset < positions.get(each.partition, 0)}
+
+    def forget(self, positions: Positions) -> None:
+        """Forget the repeats whose positions are committed now."""
+        for letter in self.repeats(positions):
+            del self._first_of[letter]
+
+    def _is_named(self, letter: LetterId, headers: LetterHeaders) -> bool:
+        """Return whether the selection names a letter, which may be redriven already."""
+        if letter.offset not in range(*self._selection.ranges.get(letter.partition, _NOTHING)):
+            return False
+        return self._selection.selects_kind(headers) if self._ids is None else letter in self._ids
+
+    def _is_to_process(
+        self, letter: LetterId, headers: Mapping[LetterId, LetterHeaders], outcome: LetterOutcome | None
+    ) -> bool:
+        """Return whether a letter with this outcome must be processed, and remember its source record."""
+        if outcome is not None and outcome.number != self._redrive.number and self._ids is None:
+            return False
+        first = self._first_letter(letter, headers[letter])
+        if first != letter:
+            self._first_of[letter] = first
+            return False
+        return not (self._skips_processed and outcome is not None and outcome.number == self._redrive.number)
+
+    def _first_letter(self, letter: LetterId, headers: LetterHeaders) -> LetterId:
+        """Return the letter with which this redrive processes the source record of a letter."""
+        record = letter.partition, source_id(headers)
+        if not record[1]:
+            return letter
+        first = min(letter, self._first_letters.pop(record, letter))
+        self._first_letters[record] = first
+        if len(self._first_letters) > MAX_REMEMBERED_RECORDS:
+            del self._first_letters[next(iter(self._first_letters))]
+        return first
+
+    def _outcomes(self, letters: list[LetterId]) -> dict[LetterId, LetterOutcome]:
+        """Return the outcomes of letters, however long the store takes to answer.
+
+        The letters are fetched already. A worker that waits here too long loses its partitions, and reads them again.
+        """
+        while True:
+            try:
+                return dict(self._store.outcomes(self._deployment_id, letters))
+            except RedisUnavailable as error:
+                log.warning("a redrive waits for the set store", reason=error.detail)
+                time.sleep(1.0)
+
+
+def source_id(headers: LetterHeaders) -> bytes:
+    """Return the id of the source record: the header without the index of the output."""
+    return headers.text(SOURCE_HEADER).rpartition("/")[0].encode()
