@@ -235,7 +235,9 @@ class Settings(BaseSettings):
         0, ge=0, description="Configurations that each owner may have; 0 means any number."
     )
     quota_stored_bytes: int = Field(
-        0, ge=0, description="Bytes of newest revisions that each owner may have; 0 means any number."
+        0,
+        ge=0,
+        description="Bytes of the largest stored revisions that each owner may have; 0 means any number.",
     )
     quota_script_bytes: int = Field(
         0, ge=0, description="Bytes of scripts that each owner may have; 0 means any number."
@@ -252,7 +254,9 @@ class Settings(BaseSettings):
         0, ge=0, description="Configurations that all owners may have together; 0 means any number."
     )
     quota_total_stored_bytes: int = Field(
-        0, ge=0, description="Bytes of newest revisions that all owners may have together; 0 means any number."
+        0,
+        ge=0,
+        description="Bytes of the largest stored revisions that all owners may have; 0 means any number.",
     )
     quota_total_script_bytes: int = Field(
         0, ge=0, description="Bytes of scripts that all owners may have together; 0 means any number."

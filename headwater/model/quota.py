@@ -15,7 +15,7 @@ QUOTA_NAMES: tuple[QuotaName, ...] = get_args(QuotaName)
 
 QUOTA_MEANINGS: Mapping[QuotaName, str] = {
     "configurations": "configurations that are not deleted",
-    "stored_bytes": "bytes of the newest revisions of configurations",
+    "stored_bytes": "bytes of the largest stored revision of each configuration",
     "script_bytes": "bytes of the scripts in the newest revisions of configurations",
     "deployments": "deployments, until their teardown has ended",
     "workers": "workers of deployments (`parallelism` of what is deployed)",

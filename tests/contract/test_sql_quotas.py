@@ -70,6 +70,15 @@ class TestUsage:
         expected = {"configurations": 2, "script_bytes": 110, "deployments": 1, "workers": 3, "datasets": 1}
         assert used == expected
 
+    def test_the_largest_stored_revision_counts_in_stored_bytes(self, stores: SqlStores) -> None:
+        stores.quotas.set_limits(OWNER, {"stored_bytes": 5_000}, [])
+        flow = sized(3_000)
+        stores.flows.create(flow)
+        stores.flows.save(next_revision(flow, pipeline_config=a_config(transforms=[script(10)])))
+        with pytest.raises(QuotaExceeded):
+            stores.flows.create(sized(3_000, "f2"))
+        stores.flows.create(sized(10, "f2"))
+
     def test_the_newest_revision_counts(self, stores: SqlStores) -> None:
         flow = sized(1_000)
         stores.flows.create(flow)
@@ -78,7 +87,7 @@ class TestUsage:
         stores.flows.save(small)
         used = stores.quotas.usage(OWNER)
         assert used["script_bytes"] == 10
-        assert used["stored_bytes"] == first["stored_bytes"] - 990
+        assert used["stored_bytes"] == first["stored_bytes"]
         for _ in range(3):
             small = next_revision(small)
             stores.flows.save(small)
@@ -181,7 +190,7 @@ class TestEnforced:
         assert stores.flows.get(OWNER, "f1") == flow
         stores.quotas.set_limits(OWNER, {"stored_bytes": 100}, [])
         with pytest.raises(QuotaExceeded):
-            stores.flows.save(next_revision(flow, pipeline_config=a_config(transforms=[script(2)])))
+            stores.flows.save(next_revision(flow, pipeline_config=a_config(transforms=[script(1_001)])))
         with pytest.raises(QuotaExceeded):
             stores.flows.create(sized(1, "f3"))
 

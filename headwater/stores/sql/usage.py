@@ -22,7 +22,14 @@ def _configurations(owner: str | None) -> Select[Any]:
 
 
 def _stored_bytes(owner: str | None) -> Select[Any]:
-    return _sum_of_newest("stored_bytes", owner)
+    """Return the query of the sum of the largest stored revision of each configuration.
+
+    The quota times the number of kept revisions then bounds the history too.
+    """
+    largest = func.max(flow_revisions.c.stored_bytes).label("largest")
+    of_owner = flows.join(flow_revisions, flow_revisions.c.config_id == flows.c.id)
+    sizes = select(largest).select_from(of_owner).where(belongs_to(flows.c.owner, owner)).group_by(flows.c.id)
+    return select(func.sum(sizes.subquery().c.largest))
 
 
 def _script_bytes(owner: str | None) -> Select[Any]:
