@@ -2,13 +2,14 @@
 
 A POST, PUT or PATCH with such a key is executed once. Only final responses are stored: not 5xx, not 429, and not the
 response to an invalid request, because the same request may succeed later. A response with credentials is not stored
-either: a repeat gets it from the route that reads the deployment. A route whose success responses may have credentials
+either: a repeat gets it from the route that reads the deployment. Only the members that this route does not return,
+such as the `gaps` of a resume, are stored and added to the repeat. A route whose success responses may have credentials
 sets an ETag on those that have none.
 """
 
 import hashlib
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from http import HTTPStatus
 from typing import get_args
 
@@ -47,6 +48,7 @@ NOT_STORED_TYPES = frozenset(
     for error in (MalformedRequest, TooLarge, UnsupportedMediaType, InvalidInput, RateLimited)
 )
 """URNs of the problem types whose responses are not stored, in addition to all 5xx responses."""
+_DEPLOYMENT_MEMBERS = frozenset(DeploymentBody.model_fields)
 
 log = structlog.get_logger(__name__)
 
@@ -164,13 +166,13 @@ class IdempotentRequest:
         if not (receive.has_ended and response.is_final):
             self._call_service(self._service.release)
             return
-        body = b"" if self._has_credentials(response) else response.body
+        has_credentials = self._has_credentials(response.status, response.stored_headers)
+        body = _own_members(response.body) if has_credentials else response.body
         stored = StoredResponse(receive.sha256, response.status, response.stored_headers, body)
         self._call_service(self._service.finish, stored)
 
-    def _has_credentials(self, response: "_BufferedResponse") -> bool:
-        is_success = response.status == HTTPStatus.OK
-        return self._read_route is not None and is_success and "etag" not in response.stored_headers
+    def _has_credentials(self, status: int, stored_headers: Mapping[str, str]) -> bool:
+        return self._read_route is not None and status == HTTPStatus.OK and "etag" not in stored_headers
 
     def _call_service(self, method: Callable[..., None], *arguments: StoredResponse) -> None:
         """Call a method of the service for this request, and ignore an unavailable database.
@@ -190,13 +192,22 @@ class IdempotentRequest:
             text = "was used with another body; choose a new key for a new request"
             raise InvalidInput("Nothing was changed.", [Fault(f"/{IDEMPOTENCY_KEY_HEADER}", text)])
         replayed = _ReplayedResponse(send)
-        if self._read_route is not None and not stored.body:
-            await self._app(_asgi_scope_of_get(self._read_route, scope), _receive_empty_body, replayed)
+        if self._read_route is not None and self._has_credentials(stored.status, stored.headers):
+            deployment = _BufferedResponse()
+            await self._app(_asgi_scope_of_get(self._read_route, scope), _receive_empty_body, deployment)
+            for message in deployment.with_members(stored.body):
+                await replayed(message)
             return
         headers = [(name.encode(), value.encode("latin-1")) for name, value in stored.headers.items()]
         headers.append((b"content-length", str(len(stored.body)).encode()))
         await replayed({"type": "http.response.start", "status": stored.status, "headers": headers})
         await replayed({"type": "http.response.body", "body": stored.body})
+
+
+def _own_members(body: bytes) -> bytes:
+    """Return the members of a response about a deployment that the route which reads the deployment does not return."""
+    members: dict[str, msgspec.Raw] = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
+    return msgspec.json.encode({name: value for name, value in members.items() if name not in _DEPLOYMENT_MEMBERS})
 
 
 def _asgi_scope_of_get(route: APIRoute, scope: Scope) -> Scope:
@@ -282,6 +293,19 @@ class _BufferedResponse:
     @property
     def body(self) -> bytes:
         return b"".join(message.get("body", b"") for message in self.messages)
+
+    def with_members(self, stored_body: bytes) -> list[Message]:
+        """Return the messages of this response, with the stored members added to a success response.
+
+        A row that an older version stored has no members: its body is empty.
+        """
+        if self.status != HTTPStatus.OK or not stored_body:
+            return self.messages
+        merged = [msgspec.json.decode(body, type=dict[str, msgspec.Raw]) for body in (self.body, stored_body)]
+        body = msgspec.json.encode(merged[0] | merged[1])
+        start = {**self.messages[0], "headers": list(self.messages[0]["headers"])}
+        MutableHeaders(scope=start)["content-length"] = str(len(body))
+        return [start, {"type": "http.response.body", "body": body}]
 
 
 class _ReplayedResponse:

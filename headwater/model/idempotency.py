@@ -19,8 +19,8 @@ KEY_PATTERN = f"^[!-~]{{1,{MAX_KEY_CHARS}}}$"
 class StoredResponse:
     """The stored response of a request, and the SHA-256 of the request body.
 
-    When a response contains credentials, only its status is stored, and a repeat of the request generates the response
-    again.
+    When a response contains credentials, only its status is stored and the members that the route which reads the
+    deployment does not return. A repeat of the request generates the rest of the response again.
     """
 
     body_sha256: str

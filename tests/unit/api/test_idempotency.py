@@ -15,6 +15,7 @@ from headwater.api.guarded_routes import GuardedRoute
 from headwater.api.idempotency import may_return_credentials
 from headwater.errors import DatabaseUnavailable
 from headwater.model.idempotency import CLAIM_TTL, RESPONSE_TTL
+from headwater.model.positions import OffsetGap
 from headwater.model.value_sets import Dataset
 from tests.unit.api.installation import FLOW, TOKEN, Installation, Unread, User, flow_body
 
@@ -289,6 +290,22 @@ class TestSecrets:
         assert (first.status_code, is_replay(first), is_replay(again)) == (200, False, True)
         assert first.json() == again.json() == alice.get(path).json()
         assert first.json()["sinks"][0]["password"] != before["sinks"][0]["password"]
+
+    def test_a_repeat_of_a_resume_has_the_gaps(self, headwater: Installation, send: Sender, alice: User) -> None:
+        path = f"{FLOW}/{alice.create()['id']}"
+        alice.post(f"{path}/deploy")
+        alice.post(f"{path}/pause")
+        headwater.controller.gaps = (OffsetGap(partition=3, start=5, end=9),)
+        first = send(f"{path}/resume")
+        alice.post(f"{path}/deploy/credentials")
+        again = send(f"{path}/resume")
+        assert (first.status_code, again.status_code, is_replay(again)) == (200, 200, True)
+        assert first.json()["gaps"] == [{"partition": 3, "from": 5, "to": 9}]
+        assert again.json() == alice.get(f"{path}/deploy").json() | {"gaps": first.json()["gaps"]}
+        alice.post(f"{path}/pause")
+        alice.post(f"{path}/resume")
+        assert send(f"{path}/resume").json()["gaps"] == first.json()["gaps"]
+        assert first.json()["sinks"][0]["password"] not in str(headwater.database.idempotency.__dict__)
 
     def test_a_repeat_of_a_deploy_after_its_teardown(self, send: Sender, alice: User) -> None:
         flow = alice.create()

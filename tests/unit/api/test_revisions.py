@@ -241,7 +241,9 @@ class TestRollback:
             history.deploy()
         history.sweep(days=8)
         assert history.values == 0
-        [warning] = history.roll_back().json()["warnings"]
+        first, again = (history.roll_back(headers={"Idempotency-Key": "k-1"}).json() for _ in range(2))
+        assert first == again
+        [warning] = first["warnings"]
         assert warning["pointer"] == "/pipeline_config/transforms/0"
         assert "It is empty" in warning["detail"]
         assert history.filter["uid"] in warning["detail"]
