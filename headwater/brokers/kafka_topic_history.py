@@ -14,7 +14,7 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 from headwater.brokers.client_errors import ClientErrors, broker_unavailable_error
 from headwater.brokers.client_settings import admin_settings, consumer_settings
 from headwater.brokers.offsets import EARLIEST, LATEST, list_offsets
-from headwater.brokers.topic_history import LogChunk, LogRecord, OffsetRange
+from headwater.brokers.topic_history import LogChunk, LogRecord, OffsetRange, record_bytes
 from headwater.brokers.topic_partitions import partition_numbers
 from headwater.errors import BrokerUnavailable, TopicMissing
 from headwater.model.access import KafkaAccess
@@ -26,6 +26,10 @@ MAX_CONSUMERS: Final = 4
 REQUEST_TIMEOUT_S: Final = 5.0
 NO_RECORD_TIMEOUT_S: Final = 10.0
 """How long a read waits for the next record."""
+READ_TIMEOUT_S: Final = 20.0
+"""How long a read may take."""
+CONSUMER_TIMEOUT_S: Final = 10.0
+"""How long a read waits for one of the consumers."""
 MAX_RECORDS_PER_POLL: Final = 2_000
 POLL_S: Final = 0.01
 """How long a poll waits for MAX_RECORDS_PER_POLL records: the time that a read may take longer than needed."""
@@ -116,8 +120,16 @@ class KafkaTopicHistory:
 
     @contextmanager
     def _consumer(self) -> Iterator[_PooledConsumer]:
-        """Take a consumer from the pool. After an error, the consumer is closed."""
-        with self._slots:
+        """Take a consumer from the pool. After an error, the consumer is closed.
+
+        Raises BrokerUnavailable when other reads use all consumers for CONSUMER_TIMEOUT_S seconds.
+        """
+        if not self._slots.acquire(timeout=CONSUMER_TIMEOUT_S):
+            raise BrokerUnavailable(
+                f"Other requests use all {MAX_CONSUMERS} readers of Kafka at {self._access.bootstrap_servers} since "
+                f"{CONSUMER_TIMEOUT_S:g} s. Send the same request again."
+            )
+        try:
             with self._lock:
                 consumer = self._idle.pop() if self._idle else None
             consumer = consumer or _PooledConsumer(self._access)
@@ -129,6 +141,8 @@ class KafkaTopicHistory:
                 raise
             with self._lock:
                 self._idle.append(consumer)
+        finally:
+            self._slots.release()
 
     def close(self) -> None:
         """Close the idle consumers, at the end of the process."""
@@ -152,9 +166,9 @@ class _PartitionRead:
         """Add a record, and remove the oldest ones when the records are too large."""
         record = _record(message, offset, with_value=self._with_values, with_headers=self._with_headers)
         self._records.append(record)
-        self._bytes += _size(record)
+        self._bytes += record_bytes(record)
         while self._bytes > self._max_bytes and len(self._records) > 1:
-            self._bytes -= _size(self._records.popleft())
+            self._bytes -= record_bytes(self._records.popleft())
             self._start = self._records[0].offset
 
     def chunk(self) -> LogChunk:
@@ -167,22 +181,27 @@ class _PartitionRead:
         return self._start
 
 
-def _size(record: LogRecord) -> int:
-    return len(record.value or b"") + len(record.key or b"")
-
-
 def _read_all(consumer: _PooledConsumer, access: KafkaAccess, topic: str, reads: Mapping[int, _PartitionRead]) -> None:
-    """Read until every partition has reached its end."""
+    """Read until every partition has reached its end.
+
+    Raises BrokerUnavailable after READ_TIMEOUT_S seconds, or when no record arrives for NO_RECORD_TIMEOUT_S seconds.
+    """
     unfinished, unread = set(reads), sum(read.end - read.start for read in reads.values())
     consumer.client.assign([TopicPartition(topic, number, read.start) for number, read in reads.items()])
-    deadline = time.monotonic() + NO_RECORD_TIMEOUT_S
+    begun = last_record = time.monotonic()
     while unfinished:
         messages = consumer.client.consume(max(1, min(unread, MAX_RECORDS_PER_POLL)), POLL_S)
         unread -= len(messages)
         consumer.errors.check()
+        now = time.monotonic()
+        if now - begun >= READ_TIMEOUT_S:
+            raise BrokerUnavailable(
+                f"Kafka at {access.bootstrap_servers} did not return the records of {topic} within "
+                f"{READ_TIMEOUT_S:g} s. Send the same request again."
+            )
         if messages:
-            deadline = time.monotonic() + NO_RECORD_TIMEOUT_S
-        elif time.monotonic() >= deadline:
+            last_record = now
+        elif now - last_record >= NO_RECORD_TIMEOUT_S:
             raise BrokerUnavailable(
                 f"Kafka at {access.bootstrap_servers} returned no records of {topic} for {NO_RECORD_TIMEOUT_S:g} s. "
                 "Send the same request again."

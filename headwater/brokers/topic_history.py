@@ -31,6 +31,12 @@ class LogRecord(NamedTuple):
     headers: Mapping[str, bytes | None]
 
 
+def record_bytes(record: LogRecord) -> int:
+    """Return the size of a record: of its key, its value and its headers."""
+    headers = sum(len(value or b"") for value in record.headers.values())
+    return len(record.value or b"") + len(record.key or b"") + headers
+
+
 class LogChunk(NamedTuple):
     """The committed records in a range of offsets of one partition.
 
@@ -81,7 +87,7 @@ class TopicHistory(Protocol):
         Args:
             topic: The topic.
             ranges: The range of each partition to read. The ends must not be behind those that `ranges` returned.
-            max_bytes: How many bytes the values and keys of a partition may have. Of more, the newest are returned, at
+            max_bytes: How many bytes the records of a partition may have. Of more, the newest are returned, at
                 least one.
             with_values: Whether the records have their values. Otherwise all values are None, and have no bytes.
             with_headers: Whether the records have their headers, which take time to read.

@@ -1,14 +1,16 @@
 """Reads the records of a topic from the newest to the oldest."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from heapq import heappop, heappush, heapreplace
 
-from headwater.brokers.topic_history import LogRecord, OffsetRange, TopicHistory
+from headwater.brokers.topic_history import LogRecord, OffsetRange, TopicHistory, record_bytes
 
-FIRST_CHUNK = 128
-"""How many offsets of a partition are read at first. Each further chunk is twice as large."""
+FIRST_CHUNK = 32
+"""How many offsets of a partition are read at first, at most. A first chunk of large records is fetched in vain."""
+GROWTH = 4
+"""How many times as large as a chunk the next one is, as far as their records are small enough."""
 MAX_CHUNK = 4_096
-"""How large a chunk becomes, except where offsets have no records, so that a long gap is passed in few reads."""
+"""How large a chunk becomes, except where offsets have no records."""
 MAX_CHUNK_BYTES = 4 << 20
 """How many bytes of a partition are kept in memory."""
 MAX_READ_BYTES = 32 << 20
@@ -18,6 +20,22 @@ MAX_READ_BYTES = 32 << 20
 def max_chunk_bytes(partitions: int) -> int:
     """Return how many bytes of each partition may be kept in memory when so many are read."""
     return min(MAX_CHUNK_BYTES, MAX_READ_BYTES // max(1, partitions))
+
+
+def next_chunk_size(size: int, offsets: int, records: Sequence[LogRecord], max_bytes: int, max_size: int) -> int:
+    """Return how many offsets of a partition are read next.
+
+    Args:
+        size: The size of the last chunk.
+        offsets: How many offsets of the last chunk were read; fewer than `size` when their records were too large.
+        records: The records at these offsets.
+        max_bytes: How many bytes the records of a chunk should have at most.
+        max_size: The maximum size, except where offsets have no records, so that a long gap is passed in few reads.
+    """
+    if not records:
+        return 2 * size
+    expected = offsets * max_bytes // max(1, sum(map(record_bytes, records)))
+    return max(1, min(GROWTH * size, max_size, expected))
 
 
 class _Partition:
@@ -43,10 +61,13 @@ class _Partition:
         """Return the offsets of the next chunk."""
         return OffsetRange(max(self._start, self.unread_end - self._chunk), self.unread_end)
 
-    def add(self, start: int, records: list[LogRecord]) -> None:
-        """Add the records of the chunk that begins at `start`."""
+    def add(self, start: int, records: list[LogRecord], max_bytes: int) -> None:
+        """Add the records of the chunk that begins at `start`.
+
+        The next chunk is so large that its records probably have `max_bytes`.
+        """
+        self._chunk = next_chunk_size(self._chunk, self.unread_end - start, records, max_bytes, MAX_CHUNK)
         self._records, self.unread_end = records, start
-        self._chunk = 2 * self._chunk if not records else min(2 * self._chunk, MAX_CHUNK)
         if not records:  # the offsets of the chunk belong to control records and aborted transactions
             self.position = start
 
@@ -127,7 +148,7 @@ class NewestFirst:
         wanted = {number: self._partitions[number].next_range() for number in self._unknown}
         for number, chunk in self._history.read(self._topic, wanted, self._max_bytes).items():
             partition = self._partitions[number]
-            partition.add(chunk.start, list(chunk.records))
+            partition.add(chunk.start, list(chunk.records), self._max_bytes)
             if (newest := partition.newest) is not None:
                 heappush(self._newest, (-newest.timestamp, number))
             if newest is not None or partition.is_exhausted():

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 
 from headwater.brokers.topic_history import LogRecord, OffsetRange, TopicHistory
-from headwater.services.newest_first import max_chunk_bytes
+from headwater.services.newest_first import max_chunk_bytes, next_chunk_size
 
 MAX_CHUNK = 1_024
 """How many offsets of a partition are read at once, unless they have no records."""
@@ -30,7 +30,7 @@ class _Partition:
         """Return the offsets of the next chunk."""
         return OffsetRange(self._unread, min(self._end, self._unread + self._chunk))
 
-    def add(self, start: int, records: list[LogRecord]) -> None:
+    def add(self, start: int, records: list[LogRecord], max_bytes: int) -> None:
         """Add the records of the chunk, which are complete from `start` on.
 
         The first records of a chunk are missing when its records are too large. It is then read again in smaller parts.
@@ -39,8 +39,9 @@ class _Partition:
         if start > offsets.start:
             self._chunk = max(1, (offsets.end - offsets.start) // 8)
             return
+        size = offsets.end - offsets.start
+        self._chunk = next_chunk_size(self._chunk, size, records, max_bytes, MAX_CHUNK)
         self._records, self._unread = records[::-1], offsets.end
-        self._chunk = 2 * self._chunk if not records else min(2 * self._chunk, MAX_CHUNK)
 
     def pop(self) -> LogRecord:
         """Return and remove the oldest record."""
@@ -72,7 +73,7 @@ class OldestFirst:
     def __next__(self) -> LogRecord:
         while wanted := {n: each.next_range() for n, each in self._partitions.items() if each.needs_chunk()}:
             for number, chunk in self._history.read(self._topic, wanted, self._max_bytes).items():
-                self._partitions[number].add(chunk.start, list(chunk.records))
+                self._partitions[number].add(chunk.start, list(chunk.records), self._max_bytes)
         candidates = ((each.oldest, each) for each in self._partitions.values())
         known = [(record.timestamp, record.partition, each) for record, each in candidates if record is not None]
         if not known:

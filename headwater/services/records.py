@@ -8,7 +8,7 @@ from headwater.brokers.topic_history import LogRecord, OffsetRange, TopicHistory
 from headwater.model.access import KafkaAccess
 from headwater.model.read_record import ReadRecord
 from headwater.model.timestamps import ceil_epoch_ms
-from headwater.services.newest_first import NewestFirst
+from headwater.services.newest_first import FIRST_CHUNK, NewestFirst
 from headwater.services.oldest_first import OldestFirst
 from headwater.services.readable_topics import ReadableTopic
 from headwater.services.timed_history import TimedHistory
@@ -20,7 +20,7 @@ MAX_BYTES = 8_000_000
 TIMEOUT_S = 5.0
 """After this time, a read reads no further chunk of records."""
 MIN_CHUNK = 16
-"""How many offsets of a partition are read at first, or more when more records are wanted."""
+"""How many offsets of a partition are read at first, or up to FIRST_CHUNK when more records are wanted."""
 
 
 class Records:
@@ -51,7 +51,7 @@ class Records:
         ranges = history.ranges(topic.topic)
         if not ranges:
             raise topic.missing_error()
-        first_chunk = max(MIN_CHUNK, 2 * count // len(ranges))
+        first_chunk = min(FIRST_CHUNK, max(MIN_CHUNK, 2 * count // len(ranges)))
         if since is None:
             ends = {number: offsets.end for number, offsets in ranges.items()}
             newest = NewestFirst(history, topic.topic, ends, ranges, first_chunk)

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from headwater.brokers.topic_history import LogChunk, LogRecord, OffsetRange
+from headwater.brokers.topic_history import LogChunk, LogRecord, OffsetRange, record_bytes
 from headwater.errors import BrokerUnavailable
 
 
@@ -104,7 +104,7 @@ def _newest(records: Sequence[LogRecord], max_bytes: int) -> Sequence[LogRecord]
     """Return the newest records that have at most `max_bytes` together, at least one."""
     kept, left = list[LogRecord](), max_bytes
     for record in reversed(records):
-        left -= len(record.value or b"") + len(record.key or b"")
+        left -= record_bytes(record)
         if left < 0 and kept:
             break
         kept.insert(0, record)

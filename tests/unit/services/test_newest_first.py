@@ -89,6 +89,28 @@ def test_large_records_are_read_again(history: MemoryTopicHistory, monkeypatch: 
     assert values(iterate(history)) == [b"%d..." % number for number in reversed(range(9))]
 
 
+@pytest.mark.parametrize("size", [1, 100, 10_000])
+def test_large_records_make_small_chunks(
+    history: MemoryTopicHistory, monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    monkeypatch.setattr(newest_first, "FIRST_CHUNK", 4)
+    monkeypatch.setattr(newest_first, "MAX_CHUNK", 1_000)
+    monkeypatch.setattr(newest_first, "MAX_CHUNK_BYTES", 1_000)
+    chunks: list[int] = []
+    read = history.read
+
+    def record_size(topic: str, ranges: Mapping[int, OffsetRange], max_bytes: int) -> Mapping[int, LogChunk]:
+        chunks.extend(each.end - each.start for each in ranges.values())
+        return read(topic, ranges, max_bytes)
+
+    for number in range(100):
+        history.append(TOPIC, 0, number, b"%3d".ljust(size, b".") % number)
+    monkeypatch.setattr(history, "read", record_size)
+    assert len(list(iterate(history))) == 100
+    assert chunks[0] == 4
+    assert max(chunks[1:]) == {1: 64, 100: 10, 10_000: 1}[size]
+
+
 def test_many_partitions_share_the_memory(history: MemoryTopicHistory, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(newest_first, "MAX_READ_BYTES", 15)
     limits: list[int] = []
