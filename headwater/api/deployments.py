@@ -19,6 +19,7 @@ from headwater.api.schemas import (
     DeploymentBody,
     DeploymentLogs,
     DeploymentStats,
+    LastRewind,
     Message,
     PricesConnection,
     SinkConnection,
@@ -205,6 +206,7 @@ def deployment_body(deployment: Deployment, kafka: KafkaEndpoint) -> DeploymentB
         condition=deployment.condition,
         reason=deployment.reason,
         workers=config.parallelism,
+        rewind=None if deployment.rewind is None else LastRewind.of(deployment.rewind),
         dead_letter=DeadLetter(topic=dead_letter_topic(deployment.config_id)),
         sinks=[_connection(deployment, sink, kafka) for sink in config.sinks],
     )

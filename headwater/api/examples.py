@@ -119,6 +119,7 @@ DEPLOYMENT: dict[str, Any] = {
     "condition": "Stable",
     "reason": "",
     "workers": 1,
+    "rewind": None,
     "dead_letter": {"topic": f"flow.{CONFIG_ID}.dlq"},
     "sinks": [
         {

@@ -96,8 +96,8 @@ async def rewind(
     requested = await to_thread.run_sync(services.deployments.rewind, api_key.owner, config_id, target)
     await watcher.wait_until(config_id, partial(is_rewound, requested), services.deploy_timeout_s, REWIND_PENDING)
     deployment = await to_thread.run_sync(services.deployments.get, api_key.owner, config_id)
-    moves = rewind_result(requested, deployment).moves
+    result = rewind_result(requested, deployment)
+    await to_thread.run_sync(services.deployments.answer_rewind, requested)
     return RewoundPipeline(
-        message=f"Pipeline {config_id} successfully rewound",
-        positions={str(number): MovedPosition(**move.model_dump()) for number, move in sorted(moves.items())},
+        message=f"Pipeline {config_id} successfully rewound", positions=MovedPosition.by_partition(result.moves)
     )

@@ -3,7 +3,7 @@
 The bodies of prices, quotas, deployment metrics and trials are in the modules of these routes.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Annotated, Any, Literal, Self, Union
 
@@ -13,6 +13,7 @@ from headwater import errors
 from headwater.model.deployment import LogLine, ObservedWorker, Status
 from headwater.model.fields import is_none
 from headwater.model.flow import Flow, PipelineConfig
+from headwater.model.positions import Move, Rewind
 from headwater.model.sink import TopicFields
 from headwater.model.stored_config import UnreadablePipelineConfig
 from headwater.model.transforms import TRANSFORM_MODELS, Transform
@@ -191,6 +192,43 @@ class PricesConnection(BaseModel):
     type: Literal["prices"]
 
 
+class MovedPosition(BaseModel):
+    """The position of a partition: the offset of the next record to read."""
+
+    before: int | None = Field(description="Null when the partition had no position.")
+    after: int
+
+    @classmethod
+    def by_partition(cls, moves: Mapping[int, Move]) -> dict[str, Self]:
+        """Return the positions of moved partitions, in the order of their numbers."""
+        return {str(number): cls(before=move.before, after=move.after) for number, move in sorted(moves.items())}
+
+
+class LastRewind(BaseModel):
+    """The last rewind of a deployment."""
+
+    to: str | dict[str, int] = Field(description="Where the request wanted to rewind the pipeline to.")
+    requested_at: Timestamp
+    state: Literal["pending", "done", "failed"]
+    positions: dict[str, MovedPosition] = Field(
+        description="The position of each partition that was moved. Empty while the rewind is pending, after a failure "
+        "and for a stream from Google Pub/Sub."
+    )
+    error: str = Field(description="Why the rewind has failed; the positions are then unchanged. Empty otherwise.")
+
+    @classmethod
+    def of(cls, rewind: Rewind) -> Self:
+        """Return the response body for the last rewind of a deployment."""
+        to = rewind.to if isinstance(rewind.to, str) else {str(number): rewind.to[number] for number in rewind.to}
+        return cls(
+            to=to,
+            requested_at=rewind.requested_at,
+            state=rewind.state,
+            positions=MovedPosition.by_partition(rewind.moves),
+            error=rewind.error,
+        )
+
+
 class DeploymentBody(BaseModel):
     """The state of a deployment, and the connection details of its sinks."""
 
@@ -202,6 +240,7 @@ class DeploymentBody(BaseModel):
     condition: str = Field(description="`Stable`, `RollingOut`, `RolledBack` or `Failed`.")
     reason: str = Field(description="The reason for the condition; empty when there is none.")
     workers: int
+    rewind: LastRewind | None = Field(description="The last rewind; null when there was none.")
     dead_letter: DeadLetter
     sinks: list[Annotated[SinkConnection | PricesConnection, Field(discriminator="type")]]
 
@@ -223,13 +262,6 @@ class ResumedDeployment(DeploymentBody):
         description="The offsets that retention removed from the source while the pipeline was paused; empty when "
         "there are none."
     )
-
-
-class MovedPosition(BaseModel):
-    """The position of a partition: the offset of the next record to read."""
-
-    before: int | None = Field(description="Null when the partition had no position.")
-    after: int
 
 
 class RewoundPipeline(BaseModel):

@@ -5,6 +5,7 @@ consumer group some time after its last member has left.
 """
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
@@ -84,18 +85,22 @@ class Rewind(BaseModel):
     Attributes:
         generation: The generation of the deployment that the request has set. It identifies the request.
         to: Where to rewind to.
+        requested_at: When the rewind was requested.
         state: Whether the request is pending, was carried out, or has failed.
         moves: The positions by partition, when the rewind was carried out. Empty for a source without offsets.
         error: Why the rewind has failed. The positions are then unchanged.
+        is_answered: Whether a client was answered with the result.
     """
 
     model_config = ConfigDict(frozen=True)
 
     generation: int
     to: RewindTarget
+    requested_at: datetime
     state: Literal["pending", "done", "failed"] = "pending"
     moves: Mapping[int, Move] = Field(default_factory=dict)
     error: str = ""
+    is_answered: bool = False
 
     @property
     def is_pending(self) -> bool:

@@ -6,12 +6,16 @@ rewind, teardown, rotation of a password) or after an observation of the control
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 
 from headwater.errors import Conflict, NotFound, StoredDataUnreadable, TeardownInProgress
 from headwater.model.deployment import Condition, Deployment, DesiredPhase, Observation, Phase
 from headwater.model.flow import Flow, Source
 from headwater.model.positions import Rewind, RewindTarget, StoredPositions
 from headwater.model.stream import stream_name
+
+REWIND_REPEATABLE_FOR = timedelta(hours=1)
+"""How long after a rewind the same request returns its result, if no client was answered with it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,27 +139,46 @@ def pause(current: Deployment) -> Deployment:
     return replace(current, desired=DesiredPhase.PAUSED, generation=current.generation + 1, gaps=())
 
 
-def rewind(current: Deployment, to: RewindTarget) -> Deployment:
+def rewind(current: Deployment, to: RewindTarget, now: datetime) -> Deployment:
     """Return the deployment after a request to rewind.
 
-    A request that repeats the one in progress changes nothing. The desired phase stays. The condition of the last
+    A request that repeats the last one changes nothing while that one is in progress. It changes nothing either when no
+    client was answered with the result: the client repeats after a 503, and a second move would lose records or process
+    them again. The desired phase stays. The condition of the last
     rollout stays too, because a rewind is not a rollout, except that a failed deployment is rolled out again. Raises
     Conflict while a teardown is in progress, and StoredDataUnreadable.
     """
     _require_changeable(current)
-    last = current.rewind
-    if last is not None and (last.generation, last.to) == (current.generation, to) and not current.is_reconciled:
+    if current.rewind is not None and _repeats_rewind(current, current.rewind, to, now):
         return current
     generation = current.generation + 1
     has_failed = current.desired is DesiredPhase.RUNNING and current.condition is Condition.FAILED
     return replace(
         current,
         generation=generation,
-        rewind=Rewind(generation=generation, to=to),
+        rewind=Rewind(generation=generation, to=to, requested_at=now),
         gaps=(),
         condition=Condition.ROLLING_OUT if has_failed else current.condition,
         reason="" if has_failed else current.reason,
     )
+
+
+def _repeats_rewind(current: Deployment, last: Rewind, to: RewindTarget, now: datetime) -> bool:
+    """Whether a request repeats the last rewind, which is in progress or whose result no client has got."""
+    if (last.generation, last.to) != (current.generation, to):
+        return False
+    if not current.is_reconciled:
+        return True
+    is_unanswered = last.state == "done" and not last.is_answered and current.phase is not Phase.FAILED
+    return is_unanswered and now - last.requested_at < REWIND_REPEATABLE_FOR
+
+
+def answer_rewind(current: Deployment, generation: int) -> Deployment:
+    """Return the deployment after a client was answered with the result of the rewind that set this generation."""
+    last = current.rewind
+    if last is None or last.generation != generation:
+        return current
+    return replace(current, rewind=last.model_copy(update={"is_answered": True}))
 
 
 def _require_changeable(current: Deployment) -> None:

@@ -193,6 +193,24 @@ class TestRewind:
         stores.deployments.write_observations([seen(first, observed_generation=1, rewind=late)])
         assert active(stores).rewind == other.rewind
 
+    def test_a_result_that_no_client_got_is_returned_once(self, stores: SqlStores) -> None:
+        deploy(stores)
+        running(stores)
+        first = stores.deployments.request_rewind(OWNER, "f1", "latest")
+        assert first.rewind is not None
+        done = first.rewind.model_copy(update={"state": "done"})
+        stores.deployments.write_observations([seen(first, rewind=done)])
+        repeated = stores.deployments.request_rewind(OWNER, "f1", "latest")
+        assert (repeated.generation, repeated.rewind) == (first.generation, done)
+        counter = stores.change_counter.value()
+        stores.deployments.answer_rewind("f1", first.generation - 1)
+        assert active(stores) == repeated
+        stores.deployments.answer_rewind("f1", first.generation)
+        stores.deployments.answer_rewind("f2", first.generation)
+        assert stores.change_counter.value() == counter
+        assert active(stores).rewind == done.model_copy(update={"is_answered": True})
+        assert stores.deployments.request_rewind(OWNER, "f1", "latest").generation == first.generation + 1
+
     def test_a_paused_deployment_stays_paused(self, stores: SqlStores) -> None:
         paused(stores)
         requested = stores.deployments.request_rewind(OWNER, "f1", "2026-01-02T03:04:05Z")

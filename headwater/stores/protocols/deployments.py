@@ -59,8 +59,14 @@ class DeploymentStore(Protocol):
         """Request that the positions are moved while no worker runs.
 
         The request increments the change counter. It replaces an earlier one that is still pending; the same request
-        again changes nothing while it is in progress. Raises NotFound, Conflict when no deployment is active, and
-        StoredDataUnreadable.
+        again changes nothing while it is in progress, or when no client was answered with its result. Raises NotFound,
+        Conflict when no deployment is active, and StoredDataUnreadable.
+        """
+
+    def answer_rewind(self, config_id: str, generation: int) -> None:
+        """Store that a client was answered with the result of the rewind that set this generation.
+
+        Nothing changes when another rewind was requested meanwhile, or the deployment has ended.
         """
 
     def request_credential_rotation(self, owner: str, config_id: str, reader_password: str) -> Deployment:

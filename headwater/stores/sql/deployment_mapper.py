@@ -191,6 +191,11 @@ class DeploymentMapper:
         connection.execute(_update_desired_revision(changed).values(condition=changed.condition.value))
         increment(connection)
 
+    def write_rewind(self, connection: Connection, changed: Deployment) -> None:
+        """Write the last request to rewind. The change counter stays, because the controller has nothing to do."""
+        values = {"rewind": position_columns(changed)["rewind"]}
+        connection.execute(update(deployments).where(deployments.c.id == changed.id).values(**values))
+
     def record_deploy(self, connection: Connection, requested: Deployment) -> None:
         """Record that a deploy request has started a rollout of the desired revision now."""
         connection.execute(_update_desired_revision(requested).values(deployed_at=datetime.now(UTC)))

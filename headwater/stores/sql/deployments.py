@@ -1,7 +1,7 @@
 """The store of the desired and observed state of deployments."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import reduce
 from typing import Any
 
@@ -98,7 +98,15 @@ class SqlDeployments:
         with self._connections.writing() as connection:
             self._flow_mapper.get(connection, owner, config_id, lock=True)
             current = self._require_active(connection, config_id)
-            return self._write_request(connection, current, rollout.rewind(current, to), audit_changes.rewound)
+            rewound = rollout.rewind(current, to, datetime.now(UTC))
+            return self._write_request(connection, current, rewound, audit_changes.rewound)
+
+    def answer_rewind(self, config_id: str, generation: int) -> None:
+        with self._connections.writing() as connection:
+            current = self._mapper.lock_active(connection, config_id)
+            changed = None if current is None else rollout.answer_rewind(current, generation)
+            if changed is not None and changed != current:
+                self._mapper.write_rewind(connection, changed)
 
     def _require_active(self, connection: Connection, config_id: str) -> Deployment:
         """Lock and return the active deployment. Raises Conflict when there is none."""

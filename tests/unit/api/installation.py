@@ -174,6 +174,7 @@ class Controller:
         self.request_pause = store.request_pause
         self.request_resume = store.request_resume
         self.request_rewind = store.request_rewind
+        self.answer_rewind = store.answer_rewind
         self.list_active = store.list_active
         self.ended_among = store.ended_among
         self.delete_ended = store.delete_ended

@@ -48,6 +48,7 @@ class TestDeploy:
             "condition": "Stable",
             "reason": "",
             "workers": 1,
+            "rewind": None,
             "dead_letter": {"topic": f"flow.{config_id}.dlq"},
         }
         for sink, of in zip(sinks, saved["pipeline_config"]["sinks"], strict=True):

@@ -168,6 +168,27 @@ class TestRewind:
         assert body["detail"] == "The topic keeps no messages."
         assert alice.get(f"{deployed}/deploy").json()["status"] == "deployed"
 
+    def test_a_repeat_after_503_moves_nothing_again(self) -> None:
+        with installation(deploy_timeout_s=1) as headwater:
+            alice = headwater.user("alice")
+            config_id = alice.create()["id"]
+            url = f"{FLOW}/{config_id}"
+            alice.post(f"{url}/deploy")
+            headwater.controller.asleep = True
+            alice.problem(alice.post(f"{url}/rewind", {"to": "latest"}), 503, "deploy-pending")
+            seen = alice.get(f"{url}/deploy").json()["rewind"]
+            assert (seen["to"], seen["state"], seen["positions"], seen["error"]) == ("latest", "pending", {}, "")
+            headwater.controller.asleep = False
+            headwater.controller.moves = {0: Move(before=7, after=9)}
+            headwater.controller.active(config_id)
+            headwater.controller.moves = {0: Move(before=9, after=12)}
+            repeated = alice.post(f"{url}/rewind", {"to": "latest"}).json()
+            assert repeated["positions"] == {"0": {"before": 7, "after": 9}}
+            seen = alice.get(f"{url}/deploy").json()["rewind"]
+            assert (seen["state"], seen["positions"]) == ("done", repeated["positions"])
+            another = alice.post(f"{url}/rewind", {"to": "latest"}).json()
+            assert another["positions"] == {"0": {"before": 9, "after": 12}}
+
     def test_what_is_not_deployed(self, alice: User, config_id: str) -> None:
         for to in ("earliest", {"0": 1}):
             body = alice.problem(alice.post(f"{FLOW}/{config_id}/rewind", {"to": to}), 409, "conflict")

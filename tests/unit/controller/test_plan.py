@@ -50,6 +50,7 @@ from headwater.model.worker_spec import WorkerSet
 from tests.unit.controller.world import TOPIC, deployment
 
 NOW = 1_000.0
+T0 = datetime(2026, 1, 1, tzinfo=UTC)
 SETTINGS = WorkerSettings(KafkaAccess(bootstrap_servers="b"), "redis", jit=False)
 FIRST = replace(deployment(), observed_revision=None)
 REVISION_1 = FIRST.desired_revision_record
@@ -81,7 +82,7 @@ RESTORED = replace(RESUMING, phase=Phase.PENDING, positions=StoredPositions())
 def rewinding(of: Deployment) -> Deployment:
     """Return a deployment after a request to rewind."""
     generation = of.generation + 1
-    return replace(of, generation=generation, rewind=Rewind(generation=generation, to="earliest"))
+    return replace(of, generation=generation, rewind=Rewind(generation=generation, to="earliest", requested_at=T0))
 
 
 def workers_of(of: Deployment, revision: Revision) -> WorkerSet:
@@ -476,8 +477,12 @@ STATES = [FIRST, RUNNING, ROLLING, ON_PROBATION, STABLE_2, ROLLED_BACK, PAUSED, 
             {},
             {"desired": DesiredPhase.ABSENT, "generation": 4},
             {"desired": DesiredPhase.PAUSED, "generation": 4},
-            {"rewind": Rewind(generation=4, to="latest"), "generation": 4},
-            {"desired": DesiredPhase.PAUSED, "rewind": Rewind(generation=4, to={0: 1}), "generation": 4},
+            {"rewind": Rewind(generation=4, to="latest", requested_at=T0), "generation": 4},
+            {
+                "desired": DesiredPhase.PAUSED,
+                "rewind": Rewind(generation=4, to={0: 1}, requested_at=T0),
+                "generation": 4,
+            },
             {"credentials_version": 2},
             {"generation": 4},
         ]
