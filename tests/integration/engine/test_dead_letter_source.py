@@ -38,15 +38,18 @@ class Letters:
         self._producer = Producer(producer_settings(kafka.access, ClientErrors(kafka.access), 0))
         self._count = 0
 
-    def write(self, *errors: str, partition: int = 0, with_timestamp: bool = True) -> None:
+    def write(
+        self, *errors: str, partition: int = 0, with_timestamp: bool = True, source: str = "", value: bytes = b""
+    ) -> None:
         for error in errors:
             headers = {
                 ERROR_HEADER: error,
                 TRANSFORM_HEADER: "t",
-                SOURCE_HEADER: f"stream/{partition}/{100 + self._count}/0",
+                SOURCE_HEADER: source or f"stream/{partition}/{100 + self._count}/0",
             } | ({TIMESTAMP_HEADER: "1234567890123"} if with_timestamp else {})
-            value = f"{self._count}".encode()
-            self._producer.produce(self.topic, value, b"k", partition, headers=[*headers.items()])
+            self._producer.produce(
+                self.topic, value or b"%d" % self._count, b"k", partition, headers=[*headers.items()]
+            )
             self._count += 1
         assert self._producer.flush(WAIT_S) == 0
 
@@ -153,6 +156,17 @@ def test_letters_that_were_redriven(
     selection = RedriveSelection(ranges={0: LetterRange(0, 4)}, ids=ids)
     with letters.redrive(selection, skips_processed=skips_processed) as source:
         assert values(read_to_end(source, letters.store)) == expected
+
+
+def test_a_source_record_is_read_once_and_a_stub_never(letters: Letters) -> None:
+    letters.write("a", source="stream/0/7/0")
+    letters.write("a", source="stream/0/7/1")
+    letters.write("a", value=b'{"headwater": "record too large for the dead-letter topic", "sha256": "0a"}')
+    letters.write("a")
+    letters.write("a", source="stream/0/7/2")
+    with letters.redrive(RedriveSelection(ranges={0: LetterRange(0, 5)})) as source:
+        assert values(read_to_end(source, letters.store)) == [b"0", b"3"]
+        assert source.repeats({0: 5}) == {}
 
 
 def test_later_letters_are_not_read(letters: Letters) -> None:
