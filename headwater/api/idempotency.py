@@ -205,7 +205,7 @@ class IdempotentRequest:
 
 
 def _own_members(body: bytes) -> bytes:
-    """Return the members of a response about a deployment that the route which reads the deployment does not return."""
+    """Return the members that the route which reads the deployment does not return."""
     members: dict[str, msgspec.Raw] = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
     return msgspec.json.encode({name: value for name, value in members.items() if name not in _DEPLOYMENT_MEMBERS})
 
