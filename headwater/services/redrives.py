@@ -1,12 +1,11 @@
 """Requests redrives of dead letters, and reads their state."""
 
-from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from headwater.brokers.topic_history import LogRecord, OffsetRange, TopicHistory
 from headwater.errors import Conflict, Fault, InvalidInput, NotFound
-from headwater.model.dead_letter import LetterHeaders, LetterId
+from headwater.model.dead_letter import MAX_REDRIVEN_IDS, LetterHeaders, LetterId
 from headwater.model.deployment import Deployment, dead_letter_topic
 from headwater.model.redrive import LetterRange, Redrive, RedriveSelection
 from headwater.model.value_sets import MAX_REPORTED_FAULTS
@@ -17,8 +16,14 @@ from headwater.stores.protocols.redrives import RedriveOutcomeStore, RedriveStor
 
 MAX_COUNT_S = 45.0
 """How long the letters of a request may be counted. A request lasts a minute at most."""
-CHUNK = 10_000
-"""How many offsets of a partition are read at once."""
+FIRST_CHUNK = 1_000
+"""How many offsets of all partitions together are read at first."""
+MAX_CHUNK = 10_000
+"""How many offsets of all partitions together are read at most."""
+QUICK_READ_S = 0.5
+"""After a read that is this quick, the next chunk is twice as large."""
+SLOW_READ_S = 2.0
+"""After a read that lasts longer, the next chunk is half as large, as that of large letters must be."""
 _UNLIMITED = 1 << 40
 _MISSING = "is no dead letter of this pipeline; Kafka's retention may have removed it"
 _STUB_NAMED = "does not contain its record, which the dead-letter topic could not take; leave this id out"
@@ -110,20 +115,20 @@ class Redrives:
         else:
             found = self._named_letters(topic, ranges, query.ids)
         selection = RedriveSelection(
-            ranges={number: LetterRange(offsets[0], offsets[-1] + 1) for number, offsets in found.items()},
+            ranges=found.ranges(),
             ids=None if query.ids is None else tuple(sorted({(each.partition, each.offset) for each in query.ids})),
             error=query.error,
             transform_uid=query.transform_uid,
         )
-        return selection, sum(map(len, found.values()))
+        return selection, found.count
 
     def _letters_of_kind(
         self, deployment: Deployment, topic: str, ranges: Mapping[int, OffsetRange], query: LetterQuery
-    ) -> dict[int, list[int]]:
-        """Return the offsets of the letters by partition that were not redriven yet."""
-        found: dict[int, list[int]] = defaultdict(list)
+    ) -> "_FoundLetters":
+        """Return the letters that were not redriven yet."""
+        found, size = _FoundLetters(), _ChunkSize()
         selection = RedriveSelection(ranges={}, error=query.error, transform_uid=query.transform_uid)
-        for records in self._read(topic, _chunks(ranges), with_headers=True):
+        for records in self._read(topic, _chunks(ranges, size), size, _too_many_error):
             with_headers = [(letter_id(each), LetterHeaders(each.headers)) for each in records]
             letters = [
                 letter for letter, headers in with_headers if selection.selects_kind(headers) and not headers.is_stub
@@ -131,20 +136,19 @@ class Redrives:
             redriven = self._outcomes.outcomes(deployment.id, letters)
             for letter in letters:
                 if letter not in redriven:
-                    found[letter.partition].append(letter.offset)
+                    found.add(letter)
         return found
 
-    def _named_letters(
-        self, topic: str, ranges: Mapping[int, OffsetRange], ids: Sequence[LetterId]
-    ) -> dict[int, list[int]]:
-        """Return the offsets of the letters by partition.
+    def _named_letters(self, topic: str, ranges: Mapping[int, OffsetRange], ids: Sequence[LetterId]) -> "_FoundLetters":
+        """Return the letters with these ids.
 
         Raises InvalidInput for letters that do not exist or are stubs.
         """
+        size = _ChunkSize()
         wanted: set[tuple[int, int]] = set(ids)
         stubs = {
             letter_id(record): LetterHeaders(record.headers).is_stub
-            for records in self._read(topic, _chunks_with(ids, ranges), with_headers=True)
+            for records in self._read(topic, _chunks_with(ids, ranges, size), size, _too_far_apart_error)
             for record in records
             if letter_id(record) in wanted
         }
@@ -155,38 +159,101 @@ class Redrives:
                 for number in unusable[:MAX_REPORTED_FAULTS]
             ]
             raise InvalidInput("No letter was redriven.", faults)
-        found: dict[int, list[int]] = defaultdict(list)
+        found = _FoundLetters()
         for letter in sorted(set(ids)):
-            found[letter.partition].append(letter.offset)
+            found.add(letter)
         return found
 
     def _read(
-        self, topic: str, chunks: Iterator[Mapping[int, OffsetRange]], *, with_headers: bool
+        self,
+        topic: str,
+        chunks: Iterator[Mapping[int, OffsetRange]],
+        size: "_ChunkSize",
+        too_slow_error: Callable[[], InvalidInput],
     ) -> Iterator[Sequence[LogRecord]]:
-        """Yield the records of chunks without their values.
+        """Yield the records of chunks without their values, and adapt the size of the next chunk.
 
-        Raises InvalidInput after MAX_COUNT_S seconds.
+        Raises the error for reads that are too slow after MAX_COUNT_S seconds.
         """
         deadline = self._clock() + MAX_COUNT_S
         for chunk in chunks:
-            if self._clock() >= deadline:
-                raise InvalidInput(
-                    f"The dead-letter topic has too many letters to count them within {MAX_COUNT_S:g} s. Name the "
-                    "letters by `ids`, which GET …/dead-letters returns."
-                )
-            read = self._history.read(topic, chunk, _UNLIMITED, with_values=False, with_headers=with_headers)
+            begun = self._clock()
+            if begun >= deadline:
+                raise too_slow_error()
+            read = self._history.read(topic, chunk, _UNLIMITED, with_values=False)
+            size.adapt(self._clock() - begun)
             yield [record for each in read.values() for record in each.records]
 
 
-def _chunks(ranges: Mapping[int, OffsetRange]) -> Iterator[Mapping[int, OffsetRange]]:
+class _FoundLetters:
+    """The first and the last letter of each partition, and the number of letters.
+
+    Attributes:
+        count: The number of letters.
+    """
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._starts: dict[int, int] = {}
+        self._ends: dict[int, int] = {}
+
+    def add(self, letter: LetterId) -> None:
+        """Add a letter. The letters of a partition are added in order."""
+        self._starts.setdefault(letter.partition, letter.offset)
+        self._ends[letter.partition] = letter.offset + 1
+        self.count += 1
+
+    def ranges(self) -> dict[int, LetterRange]:
+        """Return the range of each partition that has letters."""
+        return {number: LetterRange(start, self._ends[number]) for number, start in self._starts.items()}
+
+
+class _ChunkSize:
+    """How many offsets are read at once.
+
+    Kafka sends whole letters, so that the time of a read depends on the size of the letters.
+
+    Attributes:
+        offsets: The number of offsets of all partitions together.
+    """
+
+    def __init__(self) -> None:
+        self.offsets = FIRST_CHUNK
+
+    def adapt(self, duration_s: float) -> None:
+        """Change the size after a read that took a time."""
+        if duration_s > SLOW_READ_S:
+            self.offsets = max(1, self.offsets // 2)
+        elif duration_s < QUICK_READ_S:
+            self.offsets = min(2 * self.offsets, MAX_CHUNK)
+
+
+def _too_many_error() -> InvalidInput:
+    return InvalidInput(
+        f"The dead-letter topic has too many letters to count them within {MAX_COUNT_S:g} s. Name the letters by "
+        f"`ids`, which GET …/dead-letters returns, at most {MAX_REDRIVEN_IDS:,} in a request."
+    )
+
+
+def _too_far_apart_error() -> InvalidInput:
+    return InvalidInput(
+        f"The letters could not be read within {MAX_COUNT_S:g} s, because they are far apart in the dead-letter "
+        "topic, or large. Name fewer letters in a request."
+    )
+
+
+def _chunks(ranges: Mapping[int, OffsetRange], size: _ChunkSize) -> Iterator[Mapping[int, OffsetRange]]:
     """Split the ranges of all partitions into chunks, in order."""
     starts = {number: each.start for number, each in ranges.items()}
     while unread := {number: start for number, start in starts.items() if start < ranges[number].end}:
-        starts |= {number: min(start + CHUNK, ranges[number].end) for number, start in unread.items()}
+        per_partition = max(1, size.offsets // len(unread))
+        starts |= {number: min(start + per_partition, ranges[number].end) for number, start in unread.items()}
         yield {number: OffsetRange(start, starts[number]) for number, start in unread.items()}
 
 
-def _chunks_with(ids: Collection[LetterId], ranges: Mapping[int, OffsetRange]) -> Iterator[Mapping[int, OffsetRange]]:
+def _chunks_with(
+    ids: Collection[LetterId], ranges: Mapping[int, OffsetRange], size: _ChunkSize
+) -> Iterator[Mapping[int, OffsetRange]]:
     """Return chunks that contain all letters that may exist.
 
     Letters that are near each other are in one chunk.
@@ -195,7 +262,7 @@ def _chunks_with(ids: Collection[LetterId], ranges: Mapping[int, OffsetRange]) -
     for letter in sorted(set(ids)):
         if letter.partition not in ranges or letter.offset not in range(*ranges[letter.partition]):
             continue
-        if chunk and (letter.partition != chunk[0].partition or letter.offset >= chunk[0].offset + CHUNK):
+        if chunk and (letter.partition != chunk[0].partition or letter.offset >= chunk[0].offset + size.offsets):
             yield {chunk[0].partition: OffsetRange(chunk[0].offset, chunk[-1].offset + 1)}
             chunk = []
         chunk.append(letter)

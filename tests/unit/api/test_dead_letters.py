@@ -30,7 +30,7 @@ from headwater.model.redrive import (
     RedriveCounts,
     RedriveSelection,
 )
-from headwater.services import dead_letters
+from headwater.services import dead_letters, redrives
 from tests.unit.api.installation import FLOW, Installation, User
 
 TIME_MS = 1_767_323_045_678
@@ -356,6 +356,57 @@ class TestRedrive:
         ]
         assert self.redrive(scene, all=True, dry_run=True) == {"requested": 1}
         assert self.redrive(scene, ids=["0/0", "0/1"], dry_run=True) == {"requested": 2}
+
+    def test_many_partitions_are_read_in_small_chunks(self, scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+        scene.history.create(scene.topic, 64)
+        for number in range(64):
+            scene.history.skip(scene.topic, number, 500)
+            scene.fail(partition=number)
+        chunks = self.slow_reads(scene, 0, monkeypatch)
+        accepted = self.redrive(scene, all=True)
+        assert accepted["requested"] == 64
+        assert self.stored(scene, accepted["id"]).selection.ranges == dict.fromkeys(range(64), LetterRange(500, 501))
+        assert max(chunks) <= redrives.MAX_CHUNK
+        assert sum(chunks) == 64 * 501
+
+    def test_slow_reads_are_small(self, scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+        scene.history.skip(scene.topic, 0, 1_500)
+        scene.fail()
+        chunks = self.slow_reads(scene, 5, monkeypatch)
+        assert self.redrive(scene, all=True, dry_run=True) == {"requested": 1}
+        assert chunks == [1_000, 500, 1]
+
+    def test_too_many_letters(self, scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+        scene.history.skip(scene.topic, 0, 5_000)
+        self.slow_reads(scene, 30, monkeypatch)
+        assert "Name the letters by `ids`" in self.refuse(scene, all=True)
+
+    def test_letters_that_are_far_apart(self, scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+        for _ in range(3):
+            scene.fail()
+            scene.history.skip(scene.topic, 0, 20_000)
+        self.slow_reads(scene, 30, monkeypatch)
+        detail = self.refuse(scene, ids=["0/0", "0/20001", "0/40002"])
+        assert "Name fewer letters in a request" in detail
+        assert "`ids`" not in detail
+
+    def slow_reads(self, scene: Scene, duration_s: float, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+        """Let each read of a topic take a time. The number of offsets of each read is appended to the result."""
+        chunks: list[int] = []
+        read = scene.history.read
+
+        def slow(topic: str, ranges: Any, *args: Any, **options: Any) -> Any:
+            scene.headwater.clock.forward(duration_s)
+            chunks.append(sum(each.end - each.start for each in ranges.values()))
+            return read(topic, ranges, *args, **options)
+
+        monkeypatch.setattr(scene.history, "read", slow)
+        return chunks
+
+    def refuse(self, scene: Scene, **body: Any) -> str:
+        response = scene.user.post(f"{FLOW}/{scene.id}/dead-letters/redrive", body)
+        detail: str = scene.user.problem(response, 422, "invalid-input")["detail"]
+        return detail
 
     def test_no_letters(self, scene: Scene) -> None:
         accepted = self.redrive(scene, all=True)
