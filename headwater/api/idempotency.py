@@ -295,7 +295,7 @@ class _BufferedResponse:
         return b"".join(message.get("body", b"") for message in self.messages)
 
     def with_members(self, stored_body: bytes) -> list[Message]:
-        """Return the messages of this response, with the stored members added to a success response.
+        """Return the messages of this response; a success response gets the stored members too.
 
         A row that an older version stored has no members: its body is empty.
         """
