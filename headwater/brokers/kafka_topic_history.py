@@ -126,8 +126,8 @@ class KafkaTopicHistory:
         """
         if not self._slots.acquire(timeout=CONSUMER_TIMEOUT_S):
             raise BrokerUnavailable(
-                f"Other requests use all {MAX_CONSUMERS} readers of Kafka at {self._access.bootstrap_servers} since "
-                f"{CONSUMER_TIMEOUT_S:g} s. Send the same request again."
+                f"Other requests have used all {MAX_CONSUMERS} readers of Kafka at {self._access.bootstrap_servers} "
+                f"for {CONSUMER_TIMEOUT_S:g} s. Send the same request again."
             )
         try:
             with self._lock:

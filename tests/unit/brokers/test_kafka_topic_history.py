@@ -99,5 +99,5 @@ def test_a_read_does_not_wait_for_ever_for_a_consumer(
     monkeypatch.setattr(kafka_topic_history, "CONSUMER_TIMEOUT_S", 0)
     for _ in range(MAX_CONSUMERS):
         history._slots.acquire()
-    with pytest.raises(BrokerUnavailable, match="Other requests use all 4 readers"):
+    with pytest.raises(BrokerUnavailable, match="Other requests have used all 4 readers"):
         history.read(TOPIC, RANGES, 1_000)
