@@ -32,7 +32,6 @@ from headwater.controller.sources import Sources, deploy_failures_are_retriable
 from headwater.controller.topic_settings import needed_settings, without_compaction
 from headwater.errors import BrokerUnavailable, DeployFailed, RedisUnavailable
 from headwater.model.deployment import Deployment, Observation, Revision, sink_topic
-from headwater.model.positions import StoredPositions
 from headwater.model.redrive import deployment_of, is_redrive
 from headwater.model.sink import TopicSink
 from headwater.orchestrators.base import Orchestrator
@@ -78,8 +77,8 @@ class Executor:
                         positions, result = self.positions.rewind(deployment, target)
                     return replace(observation, positions=positions, rewind=result)
                 case RestorePositions(target, observation):
-                    gaps = self.positions.restore(deployment, target)
-                    return replace(observation, positions=StoredPositions(), gaps=gaps)
+                    kept, gaps = self.positions.restore(deployment, target)
+                    return replace(observation, positions=kept, gaps=gaps)
                 case StopWorkers(must_have_ended):
                     if not self._stop_workers(deployment) and must_have_ended:
                         return None

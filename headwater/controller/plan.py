@@ -153,7 +153,7 @@ def plan(desired: DesiredState, observed: ObservedState) -> Plan:
         return _plan_pause(desired)
     if deployment.is_reconciled and deployment.phase is Phase.FAILED:
         return Plan(rollout=observed.rollout)
-    if _has_pending_rewind(deployment) or deployment.positions:
+    if _has_pending_rewind(deployment) or _waits_for_positions(deployment, desired.target):
         return _plan_positions(desired)
     if desired.target.workers is None:
         return roll_back_or_fail(desired, desired.target.problem)
@@ -199,7 +199,7 @@ def roll_back_or_fail(desired: DesiredState, reason: str) -> Plan:
     No revision can run while positions are stored: the stable revision would start elsewhere.
     """
     deployment, fallback = desired.deployment, desired.fallback
-    if fallback is not None and not is_rolled_back(deployment) and not deployment.positions:
+    if fallback is not None and not is_rolled_back(deployment) and not _waits_for_positions(deployment, fallback):
         if fallback.workers is not None:
             reason = f"{reason} Revision {fallback.revision.number} runs instead. Deploy again to retry."
             observation = rollout_observation(deployment, Condition.ROLLED_BACK, reason=reason)
@@ -207,6 +207,10 @@ def roll_back_or_fail(desired: DesiredState, reason: str) -> Plan:
         reason = f"{reason} Revision {fallback.revision.number} can't run either: {fallback.problem}"
     failed = rollout_observation(deployment, Condition.FAILED, phase=Phase.FAILED, reason=reason)
     return Plan((StopWorkers(must_have_ended=False), StoreObservation(failed)))
+
+
+def _waits_for_positions(deployment: Deployment, target: RevisionWorkers) -> bool:
+    return deployment.positions.must_be_restored(target.revision.source_epoch)
 
 
 def is_rolled_back(deployment: Deployment) -> bool:

@@ -7,7 +7,7 @@ import structlog
 
 from headwater.brokers.base import TopicOffsets
 from headwater.controller.sources import Sources
-from headwater.errors import DeployFailed
+from headwater.errors import BrokerUnavailable, DeployFailed
 from headwater.model.binding import KafkaTopic
 from headwater.model.deployment import Deployment, Revision, worker_group
 from headwater.model.positions import GroupPositions, Move, OffsetGap, Rewind, RewindTarget, StoredPositions
@@ -36,14 +36,23 @@ class SourcePositions:
     def read(self, deployment: Deployment) -> StoredPositions:
         """Return the stored positions of all consumer groups of a deployment.
 
-        The positions of a group that are not stored are its committed offsets. Raises BrokerUnavailable.
+        The positions of a group that are not stored are its committed offsets. A group whose cluster is unavailable is
+        left out when its source is not read. Raises BrokerUnavailable.
         """
-        groups = dict(deployment.positions.groups)
+        stored = deployment.positions.groups
+        groups = {epoch: group.model_copy(update={"is_kept": False}) for epoch, group in stored.items()}
+        read_epochs = {deployment.source_epoch, deployment.effective_revision.source_epoch}
         for epoch, binding in self._topics(deployment):
             if epoch in groups:
                 continue
             group = worker_group(deployment.id, epoch)
-            committed = self.sources.cluster(binding).committed_offsets(group, binding.topic)
+            try:
+                committed = self.sources.cluster(binding).committed_offsets(group, binding.topic)
+            except BrokerUnavailable as error:
+                if epoch in read_epochs:
+                    raise
+                log.warning("positions are not stored", deployment=deployment.id, epoch=epoch, reason=error.detail)
+                continue
             if committed is not None:
                 groups[epoch] = GroupPositions(
                     topic=binding.topic, topic_id=committed.topic_id, offsets=committed.offsets
@@ -114,28 +123,31 @@ class SourcePositions:
             raise self.sources.missing_topic_error(binding)
         return found
 
-    def restore(self, deployment: Deployment, target: Revision) -> tuple[OffsetGap, ...]:
-        """Commit the stored positions, and return the gaps in the source of the target revision.
+    def restore(self, deployment: Deployment, target: Revision) -> tuple[StoredPositions, tuple[OffsetGap, ...]]:
+        """Commit the stored positions. Return those to keep, and the gaps in the source of the target revision.
 
-        A position before the first offset of its partition moves there. Raises Unavailable, and DeployFailed when the
+        A position before the first offset of its partition moves there. Positions of other sources are kept when they
+        can't be committed. Raises Unavailable, and DeployFailed when the
         stream of the target revision is not bound, or its positions belong to another topic than the present one.
         """
         self.sources.binding(target.config.source)
         gaps: tuple[OffsetGap, ...] = ()
+        kept = dict(deployment.positions.groups)
         for epoch, binding in self._topics(deployment):
             stored = deployment.positions.groups.get(epoch)
             if stored is None:
                 continue
             try:
                 group_gaps = self._restore_group(deployment, epoch, binding, stored)
-            except DeployFailed as error:
+            except (BrokerUnavailable, DeployFailed) as error:
                 if epoch == target.source_epoch:
                     raise
                 log.warning("positions are not restored", deployment=deployment.id, epoch=epoch, reason=error.detail)
                 continue
+            kept.pop(epoch)
             if epoch == target.source_epoch:
                 gaps = group_gaps
-        return gaps
+        return _kept(deployment, kept), gaps
 
     def _restore_group(
         self, deployment: Deployment, epoch: int, binding: KafkaTopic, stored: GroupPositions
@@ -171,6 +183,14 @@ class SourcePositions:
             for partition, offset in committed.offsets.items()
         }
         return {**stored.offsets, **newest, **kept}
+
+
+def _kept(deployment: Deployment, groups: Mapping[int, GroupPositions]) -> StoredPositions:
+    """Return positions that were not restored, without those of sources that no revision reads any more."""
+    epochs = {revision.source_epoch for revision in deployment.revisions}
+    return StoredPositions(
+        groups={epoch: group.model_copy(update={"is_kept": True}) for epoch, group in groups.items() if epoch in epochs}
+    )
 
 
 def _position_of_queue(to: RewindTarget) -> str:

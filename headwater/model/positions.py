@@ -22,6 +22,7 @@ class GroupPositions(BaseModel):
         topic_id: The id of the topic; empty when the cluster has no topic ids.
         offsets: By partition: the offset of the next record to read.
         recounted: The partitions that were rewound, whose records the metrics must count again.
+        is_kept: Whether the positions could not be restored in a resume that did not need them.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -30,12 +31,14 @@ class GroupPositions(BaseModel):
     topic_id: str
     offsets: Mapping[int, int]
     recounted: frozenset[int] = frozenset()
+    is_kept: bool = False
 
 
 class StoredPositions(BaseModel):
     """The positions of a deployment without workers.
 
-    They are empty while the committed offsets in Kafka are the only positions.
+    They are empty while the committed offsets in Kafka are the only positions. Kept positions are those of a source
+    that is not read: they stay stored while the workers run, until a revision reads that source again.
 
     Attributes:
         groups: The positions by source epoch, which is the number at the end of the consumer group's name.
@@ -47,6 +50,10 @@ class StoredPositions(BaseModel):
 
     def __bool__(self) -> bool:
         return bool(self.groups)
+
+    def must_be_restored(self, epoch: int) -> bool:
+        """Whether positions must be restored before workers read the source with this epoch."""
+        return epoch in self.groups or not all(group.is_kept for group in self.groups.values())
 
 
 class OffsetGap(BaseModel):

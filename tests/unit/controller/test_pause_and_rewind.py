@@ -8,6 +8,7 @@ import pytest
 
 from headwater.brokers.base import DeploymentResources, TopicSpec
 from headwater.controller.plan import READY_WITHIN_S
+from headwater.model.access import KafkaAccess
 from headwater.model.binding import Bindings, KafkaTopic, PubSubSubscription, PubSubTopic
 from headwater.model.deployment import Condition, Deployment, DesiredPhase, Phase
 from headwater.model.flow import Source
@@ -158,6 +159,26 @@ class TestPauseAndResume:
         world.leadership.renew("")
         resume(world, ticks=20)
         assert (active(world).phase, committed(world, NEXT_GROUP, OTHER_TOPIC)) == (Phase.RUNNING, 0)
+
+    def test_a_cluster_that_is_not_read_any_more_does_not_delay_the_resume(self) -> None:
+        access = KafkaAccess(bootstrap_servers="other")
+        streams = {"base.log": KafkaTopic(TOPIC, access), "base.erc20_token_transfer": KafkaTopic(OTHER_TOPIC)}
+        world = World(bindings=Bindings(streams))
+        world.cluster.ensure(DeploymentResources((TopicSpec(TOPIC, 4),), (), (), ()))
+        world.broker.ensure(DeploymentResources((TopicSpec(OTHER_TOPIC, 4),), (), (), ()))
+        world.deploy()
+        world.run(ticks=100)
+        world.cluster.commits[GROUP][TOPIC, 0] = 0
+        pause(world)
+        stored = active(world).positions.groups[1]
+        save(world, entity="erc20_token_transfer")
+        world.cluster.away = True
+        resume(world)
+        assert (active(world).phase, workers(world)) == (Phase.RUNNING, 1)
+        assert active(world).positions.groups == {1: stored.model_copy(update={"is_kept": True})}
+        pause(world)
+        assert stored_offset(world, epoch=2) == 0
+        assert active(world).positions.groups[1] == stored
 
     def test_workers_that_end_slowly_delay_the_pause(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
         stop_workers, ended = world.orchestrator.stop_workers, threading.Event()
