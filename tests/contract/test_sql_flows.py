@@ -368,7 +368,7 @@ class TestRemovedFilters:
         second = stores.deployments.request_deploy(OWNER, "f1", None)
         stores.revisions.record_removed_filters(at(7))
         assert self.removed(stores) == [("t1", at(7), "kept")]
-        stores.deployments.write_observations([seen(second, retired=True)])
+        stores.deployments.write_observations([seen(second, previous_removed=True)])
         stores.revisions.record_removed_filters(at(8))
         assert self.removed(stores) == [("t1", at(7), "kept"), ("t2", at(8), "kept")]
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.acceptance.conformance.owner import FLOW, SCRIPT, Owner, json, owner
-from tests.acceptance.installation import Deployed, Installation, kill
+from tests.acceptance.installation import Deployed, Installation, kill, pipeline
 from tests.support.waiting import until
 
 OVERVIEW = f"{FLOW}/overview"
@@ -65,10 +65,11 @@ class TestOverview:
         assert flow["id"] in [found["id"] for found in items(viewer, state="failing")]
 
     def test_pages_and_filters(self, installation: Installation, viewer: Owner) -> None:
-        created = [
-            viewer.create(name=f"listed {number}", tags=["listed", f"tag {number % 2}"], transforms=[SCRIPT])["id"]
+        bodies = [
+            pipeline(name=f"listed {number}", transforms=[SCRIPT]) | {"tags": ["listed", f"tag {number % 2}"]}
             for number in range(5)
         ]
+        created = [json(viewer.http.post(FLOW, json=body), 201)["id"] for body in bodies]
         found: list[str] = []
         cursor = None
         while True:
