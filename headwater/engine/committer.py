@@ -124,11 +124,16 @@ class Committer:
         self._report_end(has_succeeded=True, wait=wait)
         return True
 
-    def retry(self) -> None:
-        """Write metrics and commit positions that failed before.
+    def retry(self, *, wait: bool = False) -> bool:
+        """Write metrics and commit positions that failed before. Return whether the commit has succeeded.
 
         Called when there are no new positions.
+
+        Args:
+            wait: Whether to wait for the end of the commit.
         """
         self._metrics.flush()
-        if not self._commit({}, wait=False):
+        is_committed = self._commit({}, wait=wait)
+        if not is_committed:
             self.schedule()
+        return is_committed

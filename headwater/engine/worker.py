@@ -164,9 +164,22 @@ class Worker:
         Return whether every batch is committed.
         """
         self._report()
+        deadline = self._clock() + STOP_BUDGET_S
         is_acknowledged = self._drain(STOP_BUDGET_S)
         is_complete = not self._batches
-        return is_acknowledged and self._committer.start(wait=True) and is_complete
+        return is_acknowledged and self._commit_last(deadline) and is_complete
+
+    def _commit_last(self, deadline: float) -> bool:
+        """Commit the last positions, and repeat that until the deadline while the commit fails.
+
+        Kafka rejects a commit while the group rebalances, for example because another worker ends at the same time. The
+        polls let this member join the next generation of its group.
+        """
+        is_committed = self._committer.start(wait=True)
+        while not is_committed and self._clock() < deadline and not self._poll_rejections():
+            self._poll_paused("The last positions are not committed yet.", PAUSED_POLL_S)
+            is_committed = self._committer.retry(wait=True)
+        return is_committed
 
     def close(self) -> None:
         """Free all resources. The next worker reads the uncommitted records again."""
