@@ -105,6 +105,7 @@ def controller_of(database: Database, clock: Clock) -> Controller:
             broker=broker,
             sources=sources,
             orchestrator=orchestrator,
+            flow_locks=locks,
             settings=settings,
             clock=clock,
             now=lambda: NOW,

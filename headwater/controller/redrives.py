@@ -166,10 +166,10 @@ class Redrives:
             log.info("a redrive has ended", redrive=redrive.id, state=state)
 
     def _ensure_worker(self, deployment: Deployment, redrive: Redrive) -> bool:
-        """Ensure the worker of a redrive, unless the deployment was changed meanwhile. Return whether it may run.
+        """Ensure the worker of a redrive, unless the deployment was changed meanwhile.
 
-        The reconciliation stops the workers of a paused deployment on another thread, and the worker of a redrive must
-        not start afterwards.
+        Return whether the worker may run. The reconciliation stops the workers of a paused deployment on another
+        thread, and the worker of a redrive must not start afterwards.
         """
         if redrive.id not in self._prepared:
             self.broker.ensure(DeploymentResources((), (), tuple(redrive_rules(deployment)), ()))

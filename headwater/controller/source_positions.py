@@ -124,11 +124,12 @@ class SourcePositions:
         return found
 
     def restore(self, deployment: Deployment, target: Revision) -> tuple[StoredPositions, tuple[OffsetGap, ...]]:
-        """Commit the stored positions. Return those to keep, and the gaps in the source of the target revision.
+        """Commit the stored positions.
 
-        A position before the first offset of its partition moves there. Positions of other sources are kept when they
-        can't be committed. Raises Unavailable, and DeployFailed when the
-        stream of the target revision is not bound, or its positions belong to another topic than the present one.
+        Return the positions to keep, and the gaps in the source of the target revision. A position before the first
+        offset of its partition moves there. Positions of other sources are kept when they can't be committed. Raises
+        Unavailable, and DeployFailed when the stream of the target revision is not bound, or its positions belong to
+        another topic than the present one.
         """
         self.sources.binding(target.config.source)
         gaps: tuple[OffsetGap, ...] = ()
@@ -186,7 +187,7 @@ class SourcePositions:
 
 
 def _kept(deployment: Deployment, groups: Mapping[int, GroupPositions]) -> StoredPositions:
-    """Return positions that were not restored, without those of sources that no revision reads any more."""
+    """Return the positions of sources that a revision still reads and that were not restored."""
     epochs = {revision.source_epoch for revision in deployment.revisions}
     return StoredPositions(
         groups={epoch: group.model_copy(update={"is_kept": True}) for epoch, group in groups.items() if epoch in epochs}

@@ -125,9 +125,9 @@ class Committer:
         return True
 
     def retry(self, *, wait: bool = False) -> bool:
-        """Write metrics and commit positions that failed before. Return whether the commit has succeeded.
+        """Write metrics and commit positions that failed before.
 
-        Called when there are no new positions.
+        Called when there are no new positions. Return whether the commit has succeeded.
 
         Args:
             wait: Whether to wait for the end of the commit.

@@ -28,9 +28,9 @@ class LetterSource(Protocol):
         """See sources.base.Source."""
 
     def repeats(self, positions: Positions) -> dict[LetterId, LetterId]:
-        """Return the letters before these positions whose source record is processed with another letter.
+        """Return the letters before these positions that repeat another letter's record.
 
-        Each comes with that letter, which is an earlier one of the same partition.
+        Each comes with that letter, which is an earlier letter of the same partition.
         """
 
     def forget(self, positions: Positions) -> None:

@@ -149,7 +149,7 @@ _TOTAL_PREFIX = "letters/"
 
 
 def is_stub_value(value: bytes | None) -> bool:
-    """Return whether the value of a letter is a stub, also that of a letter without STUB_HEADER."""
+    """Return whether the value of a letter is a stub. Older stubs have no STUB_HEADER."""
     return value is not None and value.startswith(_STUB_STARTS)
 
 

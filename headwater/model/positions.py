@@ -37,8 +37,8 @@ class GroupPositions(BaseModel):
 class StoredPositions(BaseModel):
     """The positions of a deployment without workers.
 
-    They are empty while the committed offsets in Kafka are the only positions. Kept positions are those of a source
-    that is not read: they stay stored while the workers run, until a revision reads that source again.
+    They are empty while the committed offsets in Kafka are the only positions. Kept positions belong to a
+    source that is not read: they stay stored while the workers run, until a revision reads that source again.
 
     Attributes:
         groups: The positions by source epoch, which is the number at the end of the consumer group's name.

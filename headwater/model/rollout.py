@@ -164,7 +164,10 @@ def rewind(current: Deployment, to: RewindTarget, now: datetime) -> Deployment:
 
 
 def _repeats_rewind(current: Deployment, last: Rewind, to: RewindTarget, now: datetime) -> bool:
-    """Whether a request repeats the last rewind, which is in progress or whose result no client has got."""
+    """Whether a request repeats the last rewind.
+
+    That rewind is in progress, or no client has got its result.
+    """
     if (last.generation, last.to) != (current.generation, to):
         return False
     if not current.is_reconciled:
@@ -174,7 +177,7 @@ def _repeats_rewind(current: Deployment, last: Rewind, to: RewindTarget, now: da
 
 
 def answer_rewind(current: Deployment, generation: int) -> Deployment:
-    """Return the deployment after a client was answered with the result of the rewind that set this generation."""
+    """Return the deployment after a client has got the result of the rewind of this generation."""
     last = current.rewind
     if last is None or last.generation != generation:
         return current

@@ -136,7 +136,7 @@ class Deployments:
         return self._store.request_rewind(owner, config_id, to)
 
     def answer_rewind(self, requested: Deployment) -> None:
-        """Store that a client was answered with the result of a requested rewind, so that a repeat is a new rewind."""
+        """Store that a client has got the result of a rewind, so that a repeat is a new rewind."""
         self._store.answer_rewind(requested.config_id, requested.generation)
 
     def _require_partitions(self, deployment: Deployment, to: dict[int, int]) -> None:

@@ -24,7 +24,7 @@ _SourceRecord = tuple[int, bytes]
 
 
 class LetterSelector:
-    """Selects the letters that a redrive processes, and knows which letters have the same source record.
+    """Selects the letters that a redrive processes.
 
     A record has a letter for each of its outputs that failed, and each letter contains the whole record. So only the
     first of them is selected. The others are its repeats, and get its outcome. A stub is never selected.
@@ -80,7 +80,7 @@ class LetterSelector:
     def _is_to_process(
         self, letter: LetterId, headers: Mapping[LetterId, LetterHeaders], outcome: LetterOutcome | None
     ) -> bool:
-        """Return whether a letter with this outcome must be processed, and remember its source record."""
+        """Return whether a letter with this outcome must be processed."""
         if outcome is not None and outcome.number != self._redrive.number and self._ids is None:
             return False
         first = self._first_letter(letter, headers[letter])

@@ -192,7 +192,10 @@ class DeploymentMapper:
         increment(connection)
 
     def write_rewind(self, connection: Connection, changed: Deployment) -> None:
-        """Write the last request to rewind. The change counter stays, because the controller has nothing to do."""
+        """Write the last request to rewind.
+
+        The change counter stays, because the controller has nothing to do.
+        """
         values = {"rewind": position_columns(changed)["rewind"]}
         connection.execute(update(deployments).where(deployments.c.id == changed.id).values(**values))
 

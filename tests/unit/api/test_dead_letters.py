@@ -391,7 +391,7 @@ class TestRedrive:
         assert "`ids`" not in detail
 
     def slow_reads(self, scene: Scene, duration_s: float, monkeypatch: pytest.MonkeyPatch) -> list[int]:
-        """Let each read of a topic take a time. The number of offsets of each read is appended to the result."""
+        """Let each read of a topic take a time, and return the numbers of offsets that are read."""
         chunks: list[int] = []
         read = scene.history.read
 

@@ -17,7 +17,7 @@ RANGES = {0: OffsetRange(0, 1_000)}
 
 
 class Clock:
-    """Stands in for the module `time`."""
+    """Replaces the module `time`."""
 
     def __init__(self) -> None:
         self.now = 0.0
