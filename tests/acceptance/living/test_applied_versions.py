@@ -13,6 +13,7 @@ import httpx2
 import pytest
 
 from tests.acceptance.installation import Deployed, Installation, deployed, in_background, pipeline, reading
+from tests.support.waiting import until
 
 WAIT_S = 30
 SLOW = [pytest.mark.slow, pytest.mark.timeout(1800)]
@@ -132,12 +133,13 @@ def test_a_worker_that_has_looked_a_dataset_up_is_named(installation: Installati
         installation.feed("base", "erc20_token_transfer", [transfer("0xa")])
         reader.read(1)
         version = client.post(path, json={"values": ["0xb"]}).json()["version"]
-        for _ in range(10):
+
+        def is_reported() -> bool:
             body = client.get(f"{path}/applied", params={"version": version, "wait": WAIT_S}).json()
-            if body["workers"]:  # the worker reports about a second after its first lookup
-                break
-        assert body["applied"]
-        assert [worker["name"].rpartition("-")[2] for worker in body["workers"]] == ["0"]
+            assert body["applied"]
+            return [worker["name"].rpartition("-")[2] for worker in body["workers"]] == ["0"]
+
+        until(is_reported, what="a report of the worker")
     assert client.delete(f"/api/v1/flow/datasets/{created['id']}").status_code == 204
 
 
