@@ -79,9 +79,9 @@ class Scene:
             with in_background(self.redeploy), ThreadPoolExecutor(groups) as pool:
                 added = [pool.submit(self.add_values, group, count) for group in range(groups)]
                 values = list(itertools.chain.from_iterable(future.result() for future in added))
+                until(lambda: self.redeploys, what="a redeploy")
             records = reader.read(len(values), within_s=120)
         assert sorted(record.json()["token_address"] for record in records) == sorted(values)
-        assert self.redeploys
 
 
 @pytest.mark.parametrize(("groups", "count"), SIZES)
