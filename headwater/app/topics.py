@@ -1,6 +1,7 @@
 """Creates the topics that Headwater's processes need before they start to work."""
 
 import threading
+from collections.abc import Sequence
 
 from headwater.backoff import Backoff
 from headwater.brokers.base import STREAM_TOPIC_CONFIG, ClusterAdmin, DeploymentResources, TopicSpec
@@ -26,12 +27,17 @@ def create_topics(broker: ClusterAdmin, topics: tuple[TopicSpec, ...], stop: thr
     backoff, wait_log = Backoff(0.1, 2.0), WaitLog("the start waits for Kafka")
     while not stop.is_set():
         try:
-            missing = tuple(topic for topic in topics if not broker.partitions(topic.name))
+            if missing := _missing(broker, topics):
+                broker.ensure(DeploymentResources(topics=missing, users=(), rules=(), group_prefixes=()))
+                missing = _missing(broker, topics)
             if not missing:  # consumers would treat a missing topic as an error
                 return
-            broker.ensure(DeploymentResources(topics=missing, users=(), rules=(), group_prefixes=()))
             names = [topic.name for topic in missing]
             wait_log.log_if_due(reason="Kafka does not have all topics yet.", missing=names)
         except BrokerUnavailable as error:
             wait_log.log_if_due(reason=error.detail)
         stop.wait(backoff.next_delay_s())
+
+
+def _missing(broker: ClusterAdmin, topics: Sequence[TopicSpec]) -> tuple[TopicSpec, ...]:
+    return tuple(topic for topic in topics if not broker.partitions(topic.name))
