@@ -1,13 +1,11 @@
 """Routes of the dead letters of a deployment."""
 
-import base64
 from collections.abc import Sequence
 from functools import partial
 from http import HTTPStatus
 from typing import Annotated, Any, Literal
 
 import msgspec
-import pydantic_core
 from fastapi import Body, Query, Response
 from fastapi.responses import JSONResponse
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
@@ -27,6 +25,7 @@ from headwater.model.dead_letter import (
     LetterId,
     parse_cursor,
 )
+from headwater.model.read_record import record_member
 from headwater.model.value_sets import MAX_REPORTED_FAULTS
 from headwater.services.dead_letters import LetterFilter, LetterPage, LetterSummary
 from headwater.services.redrives import LetterQuery
@@ -314,20 +313,6 @@ def _letter_body(letter: DeadLetter) -> dict[str, Any]:
         "attempts": letter.attempts,
         "revision": letter.revision,
         "source": letter.source,
-        **record_members(letter.value),
+        **record_member(letter.value),
         "redriven": redriven and {"time": rfc_3339(redriven.time), "outcome": redriven.outcome},
     }
-
-
-def record_members(value: bytes | None) -> dict[str, Any]:
-    """Return the member for a record: `record` with raw JSON, or `record_base64`.
-
-    Raw JSON keeps all digits of numbers. A tombstone is the record null.
-    """
-    if value is None:
-        return {"record": None}
-    try:
-        pydantic_core.from_json(value, allow_inf_nan=False)
-    except ValueError:
-        return {"record_base64": base64.b64encode(value).decode()}
-    return {"record": msgspec.Raw(value)}

@@ -1,7 +1,5 @@
 """The response body of a trial."""
 
-import base64
-import json
 from typing import Any, Literal
 
 import msgspec
@@ -10,6 +8,7 @@ from pydantic import BaseModel, Field
 from headwater.api.records import RecordItem
 from headwater.api.schemas import Fault
 from headwater.model.fields import is_none
+from headwater.model.read_record import record_member
 from headwater.model.record import Failure
 from headwater.model.trial import (
     DIFFERENCES,
@@ -288,16 +287,5 @@ def _raw(value: bytes | None) -> msgspec.Raw | dict[str, str] | None:
     It is in base64 when it is not JSON, or is nested too deeply to be checked. A record is not JSON when no transform
     has looked at it. Whatever a compromised sandbox returns is shown so too.
     """
-    if value is None:
-        return None
-    try:
-        # Any cheap function may parse the numbers, because they are not used.
-        json.loads(value.decode(), parse_int=len, parse_float=len, parse_constant=_reject_constant)
-    except (ValueError, RecursionError):
-        return {"record_base64": base64.b64encode(value).decode()}
-    return msgspec.Raw(value)
-
-
-def _reject_constant(constant: str) -> None:
-    """Reject NaN and Infinity, which `json` accepts."""
-    raise ValueError(f"{constant} is not JSON")
+    member = record_member(value)
+    return member.get("record", member)

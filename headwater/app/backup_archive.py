@@ -79,7 +79,7 @@ class Archive:
             zipfile.BadZipFile,
             zlib.error,
             EOFError,
-            RuntimeError,  # an encrypted file, or NotImplementedError
+            RuntimeError,  # zipfile raises it for an encrypted file and for an unknown compression
         ) as error:
             raise self._damaged("it has no manifest") from error
         if not is_known_format:

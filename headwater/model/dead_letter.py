@@ -69,7 +69,7 @@ class LetterKind(NamedTuple):
 
 
 OTHER_LETTERS = LetterKind("other", "", None)
-"""Stands for all kinds of letters that are not counted by themselves."""
+"""The kind under which letters are counted when there are too many kinds to count each one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,7 +57,7 @@ class ReadRecord:
 
     def _members(self) -> dict[str, Any]:
         return {
-            **_record_member(self.value),
+            **record_member(self.value),
             "partition": self.partition,
             "offset": self.offset,
             "timestamp": _timestamp(self.timestamp_ms),
@@ -65,9 +65,10 @@ class ReadRecord:
         }
 
 
-def _record_member(value: bytes | None) -> dict[str, Any]:
-    """Return the value as JSON with all digits, or in base64 when it is not JSON.
+def record_member(value: bytes | None) -> dict[str, Any]:
+    """Return the member for a record: `record` with raw JSON, or `record_base64`.
 
+    The value is in base64 when it is not JSON. Raw JSON keeps all digits of numbers. A tombstone is the record null.
     The JSON text gets no line breaks, which would end a line of an event stream. Valid JSON has them only between
     tokens.
     """

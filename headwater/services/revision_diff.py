@@ -40,7 +40,7 @@ class RevisionDiff:
 
 
 def diff_revisions(before: Flow | None, after: Flow) -> RevisionDiff:
-    """Return how `after` differs from `before`; None stands for an empty configuration."""
+    """Return how `after` differs from `before`. None is an empty configuration."""
     comparison = _Comparison(
         "nothing" if before is None else f"revision {before.revision}", f"revision {after.revision}"
     )

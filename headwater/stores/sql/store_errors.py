@@ -36,7 +36,7 @@ def configuration_not_found(config_id: str) -> NotFound:
 
 
 def revision_not_found(revision: int) -> NotFound:
-    """Return the error for a revision that was never saved, or that is no longer stored."""
+    """Return the error for a revision that is not stored."""
     return NotFound(f"Revision {revision} is not stored. GET …/revisions lists the stored revisions.")
 
 
