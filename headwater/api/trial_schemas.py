@@ -288,4 +288,5 @@ def _raw(value: bytes | None) -> msgspec.Raw | dict[str, str] | None:
     has looked at it. Whatever a compromised sandbox returns is shown so too.
     """
     member = record_member(value)
-    return member.get("record", member)
+    shown: msgspec.Raw | dict[str, str] | None = member.get("record", member)
+    return shown
