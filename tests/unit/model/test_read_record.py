@@ -21,9 +21,15 @@ def test_a_record_with_all_members() -> None:
     assert record.json_with_headers == b"{" + members + b',"headers":{"headwater-src":"t/1/2/0"}}'
 
 
-@pytest.mark.parametrize("text", [b"12345678901234567890123", b"1.10", b"1e400", b"-0", b'{"a": [1.0,null]}'])
+@pytest.mark.parametrize(
+    "text", [b"12345678901234567890123", b"1.10", b"1e400", b"-0", b'{"a": [1.0,null]}', b"1" * 5_000]
+)
 def test_json_keeps_its_digits(text: bytes) -> None:
     assert b'"record":' + text + b"," in ReadRecord(0, 0, None, None, text).json
+
+
+def test_an_unpaired_surrogate_stays_an_escape() -> None:
+    assert b'"record":"\\ud83d",' in ReadRecord(0, 0, None, None, b'"\\ud83d"').json
 
 
 def test_line_breaks_between_tokens_become_spaces() -> None:
