@@ -33,26 +33,48 @@ def roll_back(client: httpx2.Client, deployment: Deployed, revision: int = 1) ->
     return ok(client.post(f"{FLOW}/{deployment.id}/rollback", json={"revision": revision}))
 
 
+def count_letters(client: httpx2.Client, deployment: Deployed) -> int:
+    return sum(item["count"] for item in ok(client.get(f"{FLOW}/{deployment.id}/dead-letters/summary"))["items"])
+
+
+def redrive(client: httpx2.Client, deployment: Deployed, count: int) -> None:
+    """Redrive all dead letters, and wait until each has become an output."""
+    requested = client.post(f"{FLOW}/{deployment.id}/dead-letters/redrive", json={"all": True})
+    assert (requested.status_code, requested.json()["requested"]) == (202, count), requested.text
+    path = f"{FLOW}/{deployment.id}/redrives/{requested.json()['id']}"
+    until(lambda: ok(client.get(path))["state"] == "done", 90, "the end of the redrive")
+    assert ok(client.get(path))["delivered"] == count
+
+
 def marked(reader: Reader) -> dict[int, str]:
     """Return the mark of each record that was read."""
     return {each.json()["n"]: each.json()["mark"] for each in reader.records}
+
+
+def sources(reader: Reader) -> dict[str, int]:
+    """Return the number of the record from each source position, which no two outputs share."""
+    found = {each.headers["headwater-src"]: each.json()["n"] for each in reader.records}
+    assert len(found) == len(reader.records)
+    return found
 
 
 @pytest.mark.long
 def test_a_script_that_fails_after_many_records_is_rolled_back(
     installation: Installation, client: httpx2.Client
 ) -> None:
+    """With the failed records sent again, the outputs are those of a pipeline that always had the good script."""
     with (
         deployed(client, pipeline(ENTITY, transforms=[marks("good")])) as deployment,
+        deployed(client, pipeline(ENTITY, transforms=[marks("good")])) as always_good,
         reading(deployment.sink) as reader,
+        reading(always_good.sink) as expected,
     ):
         uid = deployment.uid(0)
         ok(client.patch(f"{FLOW}/{deployment.id}/transforms/{uid}", json={"type": "v8", "script": FAILING}))
         feed(installation, 0, FAILS_FROM)
         reader.read(FAILS_FROM)
         feed(installation, FAILS_FROM, 1_000)
-        with reading(deployment.sink, deployment.deploy_response["dead_letter"]["topic"]) as letters:
-            until(lambda: letters.poll() is not None and len(letters.records) >= 1_000)
+        until(lambda: count_letters(client, deployment) == 1_000, 60, "all letters")
         [second, first] = revisions(client, deployment)
         assert (second["revision"], second["changed"]) == (2, ["transforms"])
         assert (first["revision"], first["changed"]) == (1, [])
@@ -64,12 +86,12 @@ def test_a_script_that_fails_after_many_records_is_rolled_back(
         assert (answer["status"], answer["revision"]) == ("deployed", 3)
         assert answer["sinks"] == deployment.deploy_response["sinks"]
         feed(installation, FAILS_FROM + 1_000, 1_000)
-        reader.read(FAILS_FROM + 1_000)
-        marks_read = marked(reader)
-        assert {n for n, mark in marks_read.items() if mark == "failing"} == set(range(FAILS_FROM))
-        assert {n for n, mark in marks_read.items() if mark == "good"} == set(
-            range(FAILS_FROM + 1_000, FAILS_FROM + 2_000)
-        )
+        redrive(client, deployment, 1_000)
+        reader.read(FAILS_FROM + 2_000)
+        expected.read(FAILS_FROM + 2_000)
+        assert sources(reader) == sources(expected)
+        failing, good = range(FAILS_FROM), range(FAILS_FROM, FAILS_FROM + 2_000)
+        assert marked(reader) == dict.fromkeys(failing, "failing") | dict.fromkeys(good, "good")
 
 
 def test_a_filter_comes_back_with_its_values_while_paused(installation: Installation, client: httpx2.Client) -> None:
