@@ -82,9 +82,11 @@ def _group(nodeid: str) -> str:
     _, folder, *rest = nodeid.partition("::")[0].split("/")
     if rest and rest[-1] in _OWN_INSTALLATIONS:
         return "installations"
+    if rest and rest[0] == "living":
+        return "living"
     return folder if folder in _ORDER else "servers"
 
 
-_ORDER = ["acceptance", "servers", "installations", "unit"]
+_ORDER = ["acceptance", "servers", "living", "installations", "unit"]
 _OWN_INSTALLATIONS = {"test_demo.py", "test_external.py", "test_memory.py", "test_pubsub.py", "test_rounds.py"}
 """Acceptance tests that start their own installations, and so can run in either worker."""

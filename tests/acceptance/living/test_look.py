@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -73,7 +74,8 @@ def tailing(installation: Installation, path: str, key: str | None = None, **par
         try:
             yield tail
         finally:
-            response.close()
+            # It interrupts the thread, which `response.close` does not do.
+            response.extensions["network_stream"].get_extra_info("socket").shutdown(socket.SHUT_RDWR)
             tail.join()
 
 
