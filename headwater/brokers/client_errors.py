@@ -1,12 +1,18 @@
 """Translates the errors of librdkafka clients into messages that tell the user what to do."""
 
 import threading
+import time
+from collections.abc import Callable
+from typing import Final
 
 from confluent_kafka import KafkaError, KafkaException
 
 from headwater.brokers.security import identity, is_security_error, security_error_message
 from headwater.errors import BrokerUnavailable
 from headwater.model.access import KafkaAccess
+
+MAX_ERROR_AGE_S: Final = 15.0
+"""How long an error is remembered. While a login fails, librdkafka reports the error again every 10 s at least."""
 
 
 class ClientErrors:
@@ -16,21 +22,27 @@ class ClientErrors:
     calls it inside `poll`, `consume` or `flush` of the client, and retries all other errors by itself.
     """
 
-    def __init__(self, access: KafkaAccess) -> None:
+    def __init__(self, access: KafkaAccess, clock: Callable[[], float] = time.monotonic) -> None:
         self._access = access
+        self._clock = clock
         self._lock = threading.Lock()
         self._last_error: KafkaError | None = None
+        self._reported_at = 0.0
 
     def __call__(self, error: KafkaError) -> None:
         if is_security_error(error):
             with self._lock:
-                self._last_error = error
+                self._last_error, self._reported_at = error, self._clock()
 
     def check(self) -> None:
-        """Raise BrokerUnavailable when librdkafka has reported such an error since the last call."""
+        """Raise BrokerUnavailable for an error that librdkafka has reported since the last call.
+
+        An error that is older than MAX_ERROR_AGE_S is forgotten.
+        """
         with self._lock:
             error, self._last_error = self._last_error, None
-        if error is not None:
+            is_recent = self._clock() - self._reported_at <= MAX_ERROR_AGE_S
+        if error is not None and is_recent:
             raise broker_unavailable_error(error, self._access)
 
 

@@ -4,9 +4,8 @@ The cluster uses KRaft and the StandardAuthorizer.
 """
 
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Final
 
@@ -14,13 +13,11 @@ from confluent_kafka import (
     ConsumerGroupState,
     ConsumerGroupTopicPartitions,
     KafkaError,
-    KafkaException,
     TopicCollection,
     TopicPartition,
 )
 from confluent_kafka.admin import (
     AclOperation,
-    AdminClient,
     AlterConfigOpType,
     ConfigEntry,
     ConfigResource,
@@ -38,9 +35,9 @@ from headwater.brokers import group_offsets, login_check
 from headwater.brokers.acls import acl_bindings, filter_of_binding, filter_of_user, topics_by_user
 from headwater.brokers.admin_requests import HAS_MEMBERS, REQUEST_TIMEOUT_S, error_code, results, send
 from headwater.brokers.base import AccessRule, DeploymentResources, Inventory, TopicOffsets, TopicSpec, User
-from headwater.brokers.client_errors import ClientErrors, broker_unavailable_error, missing_rights_message
-from headwater.brokers.client_settings import admin_settings
+from headwater.brokers.client_errors import missing_rights_message
 from headwater.brokers.offsets import LATEST
+from headwater.brokers.polled_admin_client import PolledAdminClient
 from headwater.brokers.topic_id import admin_metadata, commit_metadata, committed_topic_id, described_topic_id
 from headwater.errors import BrokerUnavailable, DeployFailed
 from headwater.model.access import KafkaAccess
@@ -90,11 +87,7 @@ class KafkaClusterAdmin:
         self._user_access = user_access or access
         self._replication = replication
         self._manages_users = manages_users
-        self._errors = ClientErrors(access)
-        try:
-            self._admin = AdminClient(admin_settings(access, self._errors))
-        except KafkaException as error:
-            raise broker_unavailable_error(error, access) from error
+        self._admin = PolledAdminClient(access)
 
     def ensure(self, desired: DeploymentResources) -> None:
         """See base.ClusterAdmin.
@@ -102,7 +95,7 @@ class KafkaClusterAdmin:
         Sends the requests for topics, users and rules concurrently, then logs in as all users concurrently.
         """
         desired = self._managed_part(desired)
-        with self._translated_errors():
+        with self._admin.translated_errors():
             topic_futures = self._create_topics(desired.topics)
             user_futures = self._upsert_users(desired.users)
             rule_futures = self._create_rules(desired.rules)
@@ -141,7 +134,7 @@ class KafkaClusterAdmin:
     def configure(self, settings: Mapping[str, Mapping[str, str]]) -> None:
         """See base.ClusterAdmin."""
         changes = [_config_change(topic, changed) for topic, changed in settings.items() if changed]
-        with self._translated_errors():
+        with self._admin.translated_errors():
             futures = send(self._admin.incremental_alter_configs, changes)
             sent = zip(changes, futures, strict=True)
             _raise_for_invalid_settings(change.name for change, future in sent if _has_invalid_settings(future))
@@ -151,7 +144,7 @@ class KafkaClusterAdmin:
         """See base.ClusterAdmin."""
         desired = self._managed_part(desired)
         desired_acls = set(acl_bindings(desired.rules))
-        with self._translated_errors():
+        with self._admin.translated_errors():
             described = [
                 self._admin.describe_acls(filter_of_user(user.name), request_timeout=REQUEST_TIMEOUT_S)
                 for user in desired.users
@@ -163,7 +156,7 @@ class KafkaClusterAdmin:
 
     def ping(self, topic: str) -> None:
         """See base.ClusterAdmin."""
-        with self._translated_errors():
+        with self._admin.translated_errors():
             described = self._admin.describe_topics(TopicCollection([topic]), request_timeout=REQUEST_TIMEOUT_S)
             results(described.values(), _NOT_FOUND | {KafkaError.TOPIC_AUTHORIZATION_FAILED})
 
@@ -173,7 +166,7 @@ class KafkaClusterAdmin:
         return None if described is None else len(described.partitions)
 
     def _describe(self, topic: str) -> TopicDescription | None:
-        with self._translated_errors():
+        with self._admin.translated_errors():
             described = self._admin.describe_topics(TopicCollection([topic]), request_timeout=REQUEST_TIMEOUT_S)
             topics = results(described.values(), _NOT_FOUND)
         return topics[0] if topics else None
@@ -184,7 +177,7 @@ class KafkaClusterAdmin:
         if described is None:
             raise BrokerUnavailable(f"The topic {topic} does not exist on {self._access.bootstrap_servers}: create it.")
         count, metadata = len(described.partitions), commit_metadata(described_topic_id(described))
-        with self._translated_errors():
+        with self._admin.translated_errors():
             commits = group_offsets.committed(self._admin, group, topic, range(count))
             committed = {partition: each.offset for partition, each in commits.items()}
             if uncommitted := [partition for partition in range(count) if partition not in committed]:
@@ -199,7 +192,7 @@ class KafkaClusterAdmin:
         described = self._describe(topic)
         if described is None:
             return None
-        with self._translated_errors():
+        with self._admin.translated_errors():
             commits = group_offsets.stable_committed(self._admin, group, topic, range(len(described.partitions)))
         if not commits:
             return None
@@ -215,14 +208,14 @@ class KafkaClusterAdmin:
         described = self._describe(topic)
         if described is None:
             return None
-        with self._translated_errors():
+        with self._admin.translated_errors():
             offsets = group_offsets.start_offsets(self._admin, topic, range(len(described.partitions)), position)
         return TopicOffsets(described_topic_id(described), offsets)
 
     def commit_offsets(self, group: str, topic: str, positions: TopicOffsets) -> None:
         """See base.ClusterAdmin."""
         if positions.offsets:
-            with self._translated_errors():
+            with self._admin.translated_errors():
                 metadata = commit_metadata(positions.topic_id)
                 group_offsets.commit(self._admin, group, topic, positions.offsets, metadata)
 
@@ -231,7 +224,7 @@ class KafkaClusterAdmin:
 
         Sends one request for each group, and one for the end offsets of all partitions.
         """
-        with self._translated_errors():
+        with self._admin.translated_errors():
             futures = [
                 future
                 for group in groups
@@ -262,7 +255,7 @@ class KafkaClusterAdmin:
         resources = self._managed_part(resources)
         users = sorted({user.name for user in resources.users} | {rule.user for rule in resources.rules})
         topics = [topic.name for topic in resources.topics]
-        with self._translated_errors():
+        with self._admin.translated_errors():
             # The rules come first, because deleting them also stops open connections; deleting a user does not.
             results(self._delete_rules(users), _SECURITY_DISABLED)
             results(self._delete_users(users), _NOT_FOUND)
@@ -271,7 +264,7 @@ class KafkaClusterAdmin:
 
     def delete_groups(self, prefixes: Sequence[str]) -> bool:
         """See base.ClusterAdmin."""
-        with self._translated_errors():
+        with self._admin.translated_errors():
             groups = [group for group in self._list_groups() if group.startswith(tuple(prefixes))]
             deleted = self._admin.delete_consumer_groups(groups, request_timeout=REQUEST_TIMEOUT_S) if groups else {}
             results(deleted.values(), _NOT_FOUND | HAS_MEMBERS | self._errors_of_foreign_groups)
@@ -279,12 +272,12 @@ class KafkaClusterAdmin:
 
     def groups(self) -> Mapping[str, bool]:
         """See base.ClusterAdmin."""
-        with self._translated_errors():
+        with self._admin.translated_errors():
             return self._list_groups()
 
     def inventory(self) -> Inventory:
         """See base.ClusterAdmin."""
-        with self._translated_errors():
+        with self._admin.translated_errors():
             users, topics_in_rules_by_user = (
                 self._list_users_and_rules() if self._manages_users else (frozenset[str](), {})
             )
@@ -320,19 +313,6 @@ class KafkaClusterAdmin:
         described = self._admin.describe_acls(filter_of_user(None), request_timeout=REQUEST_TIMEOUT_S)
         acls = (acl for listed in results([described], _SECURITY_DISABLED) for acl in listed)
         return frozenset(users.result()), topics_by_user(acls)
-
-    @contextmanager
-    def _translated_errors(self) -> Iterator[None]:
-        """Translate KafkaException into BrokerUnavailable."""
-        try:
-            yield
-        except KafkaException as error:
-            # librdkafka reports wrong credentials only through `error_cb`, which `poll` calls; the request times out.
-            self._admin.poll(0)
-            self._errors.check()
-            raise broker_unavailable_error(error, self._access) from error
-        finally:
-            self._admin.poll(0)
 
     def _check_rights(self) -> None:
         """Raise BrokerUnavailable when the managing user lacks the right to list everything.
@@ -407,7 +387,7 @@ class KafkaClusterAdmin:
 
         Requests the users of the cluster only when `users` is not empty.
         """
-        with self._translated_errors():
+        with self._admin.translated_errors():
             if topics & self._list_topics():
                 return True
             if not users:

@@ -9,11 +9,12 @@ from typing import Any, Final, cast
 
 import confluent_kafka
 from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, Message, TopicPartition
-from confluent_kafka.admin import AdminClient, OffsetSpec
+from confluent_kafka.admin import OffsetSpec
 
-from headwater.brokers.client_errors import ClientErrors, broker_unavailable_error
-from headwater.brokers.client_settings import admin_settings, consumer_settings
+from headwater.brokers.client_errors import ClientErrors
+from headwater.brokers.client_settings import consumer_settings
 from headwater.brokers.offsets import EARLIEST, LATEST, list_offsets
+from headwater.brokers.polled_admin_client import POLLER, PolledAdminClient
 from headwater.brokers.topic_history import LogChunk, LogRecord, OffsetRange, record_bytes
 from headwater.brokers.topic_partitions import partition_numbers
 from headwater.errors import BrokerUnavailable, TopicMissing
@@ -59,22 +60,22 @@ class KafkaTopicHistory:
 
     def __init__(self, access: KafkaAccess) -> None:
         self._access = access
-        self._errors = ClientErrors(access)
         self._slots = BoundedSemaphore(MAX_CONSUMERS)
         self._lock = Lock()
         self._idle: list[_PooledConsumer] = []
-        self._admin = AdminClient(admin_settings(access, self._errors))
+        self._admin = PolledAdminClient(access)
+        POLLER.add(self)
 
     def ranges(self, topic: str) -> Mapping[int, OffsetRange]:
         """See TopicHistory."""
-        with self._translated_errors():
+        with self._admin.translated_errors():
             numbers = self._partitions(topic)
             ends, starts = (self._offsets(topic, numbers, spec) for spec in (LATEST, EARLIEST))
         return {number: OffsetRange(start, max(start, ends.get(number, start))) for number, start in starts.items()}
 
     def offsets_since(self, topic: str, time_ms: int) -> Mapping[int, int]:
         """See TopicHistory."""
-        with self._translated_errors():
+        with self._admin.translated_errors():
             offsets = self._offsets(topic, self._partitions(topic), OffsetSpec.for_timestamp(max(0, time_ms)))
         return {number: offset for number, offset in offsets.items() if offset >= 0}
 
@@ -106,17 +107,9 @@ class KafkaTopicHistory:
             if each.start < each.end
         }
         if reads:
-            with self._translated_errors(), self._consumer() as consumer:
+            with self._admin.translated_errors(), self._consumer() as consumer:
                 _read_all(consumer, self._access, topic, reads)
         return {number: read.chunk() for number, read in reads.items()}
-
-    @contextmanager
-    def _translated_errors(self) -> Iterator[None]:
-        try:
-            self._errors.check()
-            yield
-        except KafkaException as error:
-            raise broker_unavailable_error(error, self._access) from error
 
     @contextmanager
     def _consumer(self) -> Iterator[_PooledConsumer]:
@@ -143,6 +136,12 @@ class KafkaTopicHistory:
                 self._idle.append(consumer)
         finally:
             self._slots.release()
+
+    def poll_idle(self) -> None:
+        """Handle the events that librdkafka has queued for the idle consumers. Never waits."""
+        with self._lock:
+            for consumer in self._idle:
+                consumer.client.poll(0)
 
     def close(self) -> None:
         """Close the idle consumers, at the end of the process."""

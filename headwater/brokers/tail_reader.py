@@ -21,10 +21,11 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient, TopicDescription
 
-from headwater.brokers.client_errors import ClientErrors, broker_unavailable_error
-from headwater.brokers.client_settings import admin_settings, consumer_settings
+from headwater.brokers.client_errors import ClientErrors
+from headwater.brokers.client_settings import consumer_settings
 from headwater.brokers.kafka_topic_history import READERS_GROUP
 from headwater.brokers.offsets import LATEST, list_offsets
+from headwater.brokers.polled_admin_client import PolledAdminClient
 from headwater.brokers.tails import EndReason, TailListener
 from headwater.brokers.topic_id import described_topic_id
 from headwater.brokers.topic_partitions import is_missing, partition_numbers, request_descriptions
@@ -89,7 +90,7 @@ class KafkaTailReader:
 
     def __init__(self, access: KafkaAccess) -> None:
         self._access = access
-        self._admin = AdminClient(admin_settings(access, ClientErrors(access)))
+        self._admin = PolledAdminClient(access)
         self._lock = threading.Lock()
         self._new: list[_Subscription] = []
         self._ended: list[TailListener] = []
@@ -112,12 +113,10 @@ class KafkaTailReader:
                 self._thread.start()
 
     def _high_watermarks(self, topic: str) -> dict[int, int]:
-        try:
+        with self._admin.translated_errors():
             numbers = partition_numbers(self._admin, topic, REQUEST_TIMEOUT_S)
             specs = {TopicPartition(topic, number): LATEST for number in numbers}
             offsets = list_offsets(self._admin, specs, IsolationLevel.READ_UNCOMMITTED, REQUEST_TIMEOUT_S)
-        except KafkaException as error:
-            raise broker_unavailable_error(error, self._access) from error
         return {number: offset for (_, number), offset in offsets.items()}
 
     def unsubscribe(self, listener: TailListener) -> None:

@@ -113,7 +113,8 @@ class TopicMonitor:
         self._access = access
         self._topic = topic
         self._clock = clock
-        self._admin: AdminClient | None = AdminClient(admin_settings(access, ClientErrors(access)))
+        self._errors = ClientErrors(access)
+        self._admin: AdminClient | None = AdminClient(admin_settings(access, self._errors))
         self._requested_at = clock()
         self._request = self._send_request()
         self._unreachable_since: float | None = None
@@ -138,6 +139,8 @@ class TopicMonitor:
         try:
             return topic_state(self._send_request().result())
         except KafkaException as error:
+            self._client.poll(0)
+            self._errors.check()
             raise broker_unavailable_error(error, self._access) from error
 
     def poll(self) -> TopicState | None:

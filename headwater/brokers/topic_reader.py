@@ -100,6 +100,8 @@ def _consumer(access: KafkaAccess, errors: ClientErrors) -> Iterator[Consumer]:
     try:
         yield consumer
     except KafkaException as error:
+        consumer.poll(0)
+        errors.check()
         raise broker_unavailable_error(error, access) from error
     finally:
         consumer.close()

@@ -125,15 +125,20 @@ class Committer:
         return True
 
     def retry(self, *, wait: bool = False) -> bool:
-        """Write metrics and commit positions that failed before.
+        """Write metrics, and commit the positions of failed commits.
 
-        Called when there are no new positions. Return whether the commit has succeeded.
+        Call it when there are no new positions.
 
         Args:
             wait: Whether to wait for the end of the commit.
+
+        Returns whether the positions are committed.
         """
         self._metrics.flush()
+        self._positions = {}
         is_committed = self._commit({}, wait=wait)
+        if self._pending is not None:
+            return self.try_finish(wait=wait)
         if not is_committed:
             self.schedule()
         return is_committed

@@ -114,10 +114,20 @@ class RedriveDelivery:
         return {letter: known[first] for letter, first in repeats.items() if first in known}
 
     def recover(self) -> bool:
-        """See Delivery. The letters since the last commit are read again."""
-        self._outcomes.clear()
-        self._uncommitted.clear()
-        return self._inner.recover()
+        """See Delivery.
+
+        The outputs of a failed commit are acknowledged, so its letters are not read again, and their outcomes are
+        stored later. This is not so with transactions: there, all letters since the committed positions are read again.
+        """
+        reads_committed_positions = self._inner.recover()
+        if reads_committed_positions:
+            self._uncommitted.clear()
+        self._outcomes = {
+            letter: outcome
+            for letter, outcome in self._outcomes.items()
+            if letter.offset < self._uncommitted.get(letter.partition, 0)
+        }
+        return reads_committed_positions
 
     def on_revoked(self, partitions: Collection[int]) -> None:
         """See Delivery."""

@@ -2,11 +2,13 @@
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from typing import Protocol
 
 import pytest
 from confluent_kafka import Producer
 
+from headwater.brokers import kafka_topic_history
 from headwater.brokers.client_errors import ClientErrors
 from headwater.brokers.client_settings import producer_settings
 from headwater.brokers.kafka_topic_history import KafkaTopicHistory
@@ -199,3 +201,12 @@ def test_kafka_is_away(kafka: KafkaServer) -> None:
     access = kafka.access.model_copy(update={"bootstrap_servers": "127.0.0.1:1"})
     with pytest.raises(BrokerUnavailable):
         KafkaTopicHistory(access).ranges("any")
+
+
+def test_a_login_that_fails(kafka: KafkaServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kafka_topic_history, "REQUEST_TIMEOUT_S", 1.0)
+    with (
+        closing(KafkaTopicHistory(kafka.user("nobody", "wrong"))) as history,
+        pytest.raises(BrokerUnavailable, match="rejects the user nobody: check"),
+    ):
+        history.ranges("any")

@@ -62,7 +62,7 @@ def sources(reader: Reader) -> dict[str, int]:
 def test_a_script_that_fails_after_many_records_is_rolled_back(
     installation: Installation, client: httpx2.Client
 ) -> None:
-    """With the failed records sent again, the outputs are those of a pipeline that always had the good script."""
+    """After a redrive, the outputs equal the outputs of a pipeline that had no bad script."""
     with (
         deployed(client, pipeline(ENTITY, transforms=[marks("good")])) as deployment,
         deployed(client, pipeline(ENTITY, transforms=[marks("good")])) as always_good,

@@ -208,8 +208,8 @@ def test_the_thread_ends_some_time_after_the_last_subscription(
     kafka: KafkaServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tail_reader, "LINGER_S", 0.0)
-    before = set(threading.enumerate())
     with closing(KafkaTailReader(kafka.access)) as reader:
+        before = set(threading.enumerate())
         topic = kafka.create_topic(kafka.unique("tail"))
         for number in range(2):
             listener = Listener()
@@ -241,3 +241,12 @@ def test_a_login_that_fails_ends_the_subscriptions(kafka: KafkaServer, monkeypat
         reader.subscribe(topic, listener)
         until(lambda: listener.ended, WAIT_S, "the subscription has ended")
     assert listener.ended == "broker_unavailable"
+
+
+def test_a_login_that_fails_is_named(kafka: KafkaServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tail_reader, "REQUEST_TIMEOUT_S", 1.0)
+    with (
+        closing(KafkaTailReader(kafka.user("nobody", "wrong"))) as reader,
+        pytest.raises(BrokerUnavailable, match="rejects the user nobody: check"),
+    ):
+        reader.subscribe("any", Listener())

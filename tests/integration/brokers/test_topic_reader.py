@@ -159,3 +159,9 @@ def test_a_transaction_that_does_not_end(
         stop.set()
         writer.join()
         ours.abort()
+
+
+def test_a_login_that_fails(kafka: KafkaServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(topic_reader, "REQUEST_TIMEOUT_S", 1.0)
+    with pytest.raises(BrokerUnavailable, match="rejects the user nobody: check"):
+        read_table(kafka.user("nobody", "wrong"), "any")

@@ -2,7 +2,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
-from headwater.brokers.client_errors import ClientErrors, broker_unavailable_error
+from headwater.brokers.client_errors import MAX_ERROR_AGE_S, ClientErrors, broker_unavailable_error
 from headwater.brokers.client_settings import (
     LibraryLog,
     admin_settings,
@@ -59,6 +59,13 @@ class TestClientErrors:
         errors(KafkaError(KafkaError._AUTHENTICATION))
         with pytest.raises(BrokerUnavailable, match="kafka:9092 rejects the user somebody: check"):
             errors.check()
+        errors.check()
+
+    def test_an_old_rejection_does_not_explain_a_new_failure(self) -> None:
+        now = 1000.0
+        errors = ClientErrors(ACCESS, lambda: now)
+        errors(KafkaError(KafkaError._AUTHENTICATION))
+        now += MAX_ERROR_AGE_S + 1
         errors.check()
 
     def test_an_outage_is_not_a_rejection(self) -> None:

@@ -141,6 +141,27 @@ def test_positions_that_are_not_stored_are_stored_later(at_source: bool) -> None
     assert scene.source.committed_to_it == [{}]
 
 
+@pytest.mark.parametrize("succeeds", [True, False])
+def test_a_retry_waits_for_its_transaction(succeeds: bool) -> None:
+    scene = Scene()
+    scene.delivery.error = RedisUnavailable("Valkey or Redis does not answer.")
+    assert not scene.committer.start(wait=True)
+    scene.delivery.error, scene.delivery.pending = None, Running(succeeds=succeeds)
+    assert scene.committer.retry(wait=True) is succeeds
+    assert not scene.committer.is_running
+
+
+def test_a_retry_without_waiting_leaves_its_transaction_running() -> None:
+    running = Running(succeeds=True)
+    scene = Scene(running)
+    assert not scene.committer.retry()
+    assert scene.committer.is_running
+    scene.offsets.on_produced({0: 7})
+    running.is_done = True
+    assert scene.committer.try_finish(wait=False)
+    assert scene.offsets.pending == {0: 7}
+
+
 def test_a_commit_is_due_by_time_or_when_nothing_more_may_be_read() -> None:
     scene = Scene()
     assert scene.committer.is_due()

@@ -39,7 +39,7 @@ class Inner:
     def __init__(self) -> None:
         self.commits: list[Positions] = []
         self.pending: Any = None
-        self.recovered = False
+        self.recover_result = True
         names = ("connect", "start", "outstanding", "take_rejections", "flush", "close", "on_revoked")
         for name in names:
             setattr(self, name, lambda *_: None)
@@ -55,8 +55,7 @@ class Inner:
         return self.pending
 
     def recover(self) -> bool:
-        self.recovered = True
-        return True
+        return self.recover_result
 
 
 class Source:
@@ -169,6 +168,21 @@ def test_a_recovery_discards_outcomes(scene: Scene) -> None:
     assert scene.delivery.recover()
     scene.delivery.commit({0: 1})
     assert scene.counts == RedriveCounts()
+
+
+@pytest.mark.parametrize("uses_transactions", [False, True])
+def test_a_recovery_keeps_only_outcomes_whose_outputs_are_acknowledged(scene: Scene, uses_transactions: bool) -> None:
+    scene.inner.recover_result = uses_transactions
+    scene.deliver()
+    scene.store.away = True
+    with pytest.raises(RedisUnavailable):
+        scene.delivery.commit({0: 6})
+    scene.delivery.deliver(in_flight(failed=6, delivered=7, dropped=8))
+    assert scene.delivery.recover() is uses_transactions
+    scene.store.away = False
+    scene.delivery.commit({})
+    assert scene.inner.commits == [{} if uses_transactions else {0: 6}]
+    assert scene.counts == (RedriveCounts() if uses_transactions else RedriveCounts(1, 1, 1))
 
 
 def test_lost_partitions(scene: Scene) -> None:
