@@ -92,9 +92,9 @@ class Executor:
         Returns whether all of them have ended.
         """
         with self.flow_locks.lock_of(deployment.config_id):
-            running = self.orchestrator.running_deployments()
-            redrives = [each for each in running if is_redrive(each) and deployment_of(each) == deployment.id]
-            have_ended = [self.orchestrator.stop_workers(each) for each in (deployment.id, *redrives)]
+            running = self.orchestrator.worker_set_ids()
+            redrives = [id_ for id_ in running if is_redrive(id_) and deployment_of(id_) == deployment.id]
+            have_ended = [self.orchestrator.stop_workers(id_) for id_ in (deployment.id, *redrives)]
         return all(have_ended)
 
     def _carry_out(self, deployment: Deployment, action: Action) -> None:

@@ -118,7 +118,7 @@ class Redrives:
         owners = Counter[str]()
         for redrives in sorted(by_deployment, key=lambda group: (group[0].created_at, group[0].id)):
             running |= self._run_deployment(redrives[0].deployment_id, redrives, owners)
-        for worker_set_id in self.orchestrator.running_deployments():
+        for worker_set_id in self.orchestrator.worker_set_ids():
             if is_redrive(worker_set_id) and worker_set_id not in running:
                 self.orchestrator.stop_workers(worker_set_id)
         self._forget({redrive.id for redrive in open_redrives})

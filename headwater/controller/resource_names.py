@@ -38,7 +38,7 @@ class ResourceNames:
         groups: Consumer groups of the installation's own Kafka cluster.
         external_groups: Consumer groups of the other Kafka clusters in the stream bindings.
         subscriptions: Pub/Sub subscriptions.
-        worker_sets: The ids of the deployments that have running workers.
+        running_deployment_ids: The ids of the deployments that have running workers.
     """
 
     topics: frozenset[str] = frozenset()
@@ -46,7 +46,7 @@ class ResourceNames:
     groups: frozenset[str] = frozenset()
     external_groups: frozenset[str] = frozenset()
     subscriptions: frozenset[str] = frozenset()
-    worker_sets: frozenset[str] = frozenset()
+    running_deployment_ids: frozenset[str] = frozenset()
 
     def __bool__(self) -> bool:
         return any(getattr(self, kind.name) for kind in fields(self))
@@ -58,7 +58,7 @@ class ResourceNames:
         Topics are ignored, because their names contain the id of a configuration.
         """
         ids = map(deployment_id_of, self.users | self.groups | self.external_groups | self.subscriptions)
-        return frozenset(filter(None, ids)) | self.worker_sets
+        return frozenset(filter(None, ids)) | self.running_deployment_ids
 
     @property
     def config_ids(self) -> frozenset[str]:
@@ -85,7 +85,7 @@ class ResourceNames:
             groups=with_deployment_id(self.groups),
             external_groups=with_deployment_id(self.external_groups),
             subscriptions=with_deployment_id(self.subscriptions),
-            worker_sets=self.worker_sets & frozenset(deployment_ids),
+            running_deployment_ids=self.running_deployment_ids & frozenset(deployment_ids),
         )
 
 
@@ -98,13 +98,13 @@ class ExistingResources:
         external_groups: The consumer groups of the other Kafka clusters in the stream bindings, and whether each has
             members.
         subscriptions: Pub/Sub subscriptions.
-        worker_sets: The ids of the deployments that have running workers.
+        running_deployment_ids: The ids of the deployments that have running workers.
     """
 
     inventory: Inventory
     external_groups: Mapping[str, bool] = field(default_factory=dict)
     subscriptions: frozenset[str] = frozenset()
-    worker_sets: frozenset[str] = frozenset()
+    running_deployment_ids: frozenset[str] = frozenset()
 
     @property
     def names(self) -> ResourceNames:
@@ -115,7 +115,7 @@ class ExistingResources:
             groups=frozenset(filter(deployment_id_of, self.inventory.groups)),
             external_groups=frozenset(filter(deployment_id_of, self.external_groups)),
             subscriptions=frozenset(filter(deployment_id_of, self.subscriptions)),
-            worker_sets=self.worker_sets,
+            running_deployment_ids=self.running_deployment_ids,
         )
 
     @property

@@ -134,11 +134,12 @@ class Sweeper:
 
     def sweep_resources(self) -> None:
         """Remove the resources of ended deployments, and report unknown resources."""
+        worker_set_ids = self._orchestrator.worker_set_ids()
         existing = ExistingResources(
             self._broker.inventory(),
             external_groups=self._sources.external_groups(),
             subscriptions=self._sources.subscriptions(),
-            worker_sets=frozenset(each for each in self._orchestrator.running_deployments() if not is_redrive(each)),
+            running_deployment_ids=frozenset(each for each in worker_set_ids if not is_redrive(each)),
         )
         classified = classify(existing, read_recorded_state(self._deployments, existing))
         self._report_unknown(classified.unknown)
@@ -165,7 +166,7 @@ class Sweeper:
         self.unknown = unknown
 
     def _remove(self, removable: ResourceNames) -> None:
-        for deployment_id in sorted(removable.worker_sets):
+        for deployment_id in sorted(removable.running_deployment_ids):
             log.warning("workers of an ended deployment are stopped", deployment=deployment_id)
             self._orchestrator.stop_workers(deployment_id)
         if removable.users:

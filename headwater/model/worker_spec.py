@@ -91,17 +91,18 @@ class WorkerSpec(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class WorkerSet:
-    """The workers of a deployment.
+    """The workers of a deployment, or the worker of one of its redrives.
 
     All workers have the same spec, and each has a slot of its own.
 
     Attributes:
+        id: The id of the deployment, or the id that `redrive_worker_set_id` returns.
         slots: The number of workers. The slots have the numbers 0 to `slots` - 1.
         spec: The spec of each worker.
         spec_hash: The hash of the spec, which changes with every change of the spec.
     """
 
-    deployment_id: str
+    id: str
     slots: int
     spec: WorkerSpec = field(repr=False)
     spec_hash: str

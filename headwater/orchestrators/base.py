@@ -15,7 +15,7 @@ class Orchestrator(Protocol):
     """
 
     def ensure(self, wanted: WorkerSet) -> None:
-        """Make the running worker set of the deployment equal to `wanted`.
+        """Make the running worker set that has the id of `wanted` equal to it.
 
         The call is idempotent: it does nothing when the same set already runs. It returns before the workers are ready.
 
@@ -33,27 +33,27 @@ class Orchestrator(Protocol):
         repeatedly.
         """
 
-    def stop_workers(self, deployment_id: str) -> bool:
-        """Stop all workers of a deployment.
+    def stop_workers(self, worker_set_id: str) -> bool:
+        """Stop all workers of a worker set.
 
         Idempotent; returns True only when all of them have ended.
         """
 
-    def status(self, deployment_id: str) -> Sequence[ObservedWorker]:
+    def status(self, worker_set_id: str) -> Sequence[ObservedWorker]:
         """Return the workers as they were observed at most 1 s ago; empty when there is no set.
 
         Never blocks on a worker. Raises OrchestratorUnavailable when the state can't be read, since an empty list would
         wrongly mean that no worker runs.
         """
 
-    def successors(self, deployment_id: str) -> Sequence[ObservedWorker]:
+    def successors(self, worker_set_id: str) -> Sequence[ObservedWorker]:
         """Return the workers that are being prepared to take over.
 
         Returns an empty result when no replacement is in progress.
         """
 
     def take_logs(self) -> dict[str, list[LogLine]]:
-        """Return the log lines of the workers since the last call, oldest first, by deployment id."""
+        """Return the log lines of the workers since the last call, oldest first, by worker set id."""
 
     def worker_snapshots(self) -> Sequence[WorkerSnapshot]:
         """Return the last heartbeat of every worker that is or should be a group member.
@@ -61,8 +61,8 @@ class Orchestrator(Protocol):
         Successors are not included.
         """
 
-    def running_deployments(self) -> frozenset[str]:
-        """Return the ids of all deployments that have workers."""
+    def worker_set_ids(self) -> frozenset[str]:
+        """Return the ids of all worker sets that have workers: of deployments and of redrives."""
 
     @property
     def current_failure(self) -> str:

@@ -25,7 +25,7 @@ class OomHistory:
         self._isolates_partitions = False
         self._quarantined: dict[int, int] = {}
         self._previous_killers: frozenset[PartitionPosition] = frozenset()
-        self._deployment_quarantine: frozenset[PartitionPosition] = frozenset()
+        self._shared_quarantine: frozenset[PartitionPosition] = frozenset()
         self._last_kill_at = float("-inf")
 
     def plan(self, spec_hash: str) -> ReadingPlan:
@@ -33,7 +33,7 @@ class OomHistory:
         if spec_hash == self._spec_hash:
             return ReadingPlan(self._isolates_partitions, self.quarantined)
         return ReadingPlan(
-            isolates_partitions=self._isolates_partitions or bool(self._quarantined or self._deployment_quarantine)
+            isolates_partitions=self._isolates_partitions or bool(self._quarantined or self._shared_quarantine)
         )
 
     @property
@@ -41,12 +41,12 @@ class OomHistory:
         """The partitions that are not read, and the offsets at which reading stopped."""
         return tuple(PartitionPosition(partition, offset) for partition, offset in sorted(self._quarantined.items()))
 
-    def set_deployment_quarantine(self, positions: Iterable[PartitionPosition]) -> None:
-        """Store the quarantined positions of all slots of the deployment.
+    def set_shared_quarantine(self, positions: Iterable[PartitionPosition]) -> None:
+        """Store the quarantined positions of all slots of the worker set.
 
         With the next spec, a partition of another slot may be assigned to this slot.
         """
-        self._deployment_quarantine = frozenset(positions)
+        self._shared_quarantine = frozenset(positions)
 
     def on_isolation_status(self, spec_hash: str, status: IsolationStatus) -> None:
         """Update the state from the isolation status in a heartbeat of the slot's worker."""
@@ -79,5 +79,5 @@ class OomHistory:
         if spec_hash == self._spec_hash:
             return
         self._isolates_partitions = self.plan(spec_hash).isolates_partitions
-        self._previous_killers = self._deployment_quarantine.union(self.quarantined)
+        self._previous_killers = self._shared_quarantine.union(self.quarantined)
         self._spec_hash, self._quarantined = spec_hash, {}

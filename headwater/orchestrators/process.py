@@ -57,11 +57,11 @@ class SlotId(NamedTuple):
     """Identifies a slot.
 
     Attributes:
-        deployment_id: The deployment.
-        number: The number of the slot in the deployment's worker set, from 0.
+        worker_set_id: The worker set.
+        number: The number of the slot in the worker set, from 0.
     """
 
-    deployment_id: str
+    worker_set_id: str
     number: int
 
 
@@ -69,7 +69,7 @@ class ProcessOrchestrator:
     """Implements orchestrators.base.Orchestrator.
 
     Args:
-        run_dir: A directory for the specs and the logs, with a folder per deployment; created with mode 0700.
+        run_dir: A directory for the specs and the logs, with a folder per worker set; created with mode 0700.
         command: Returns the command line of a worker.
         memory_limit: How many bytes a worker and its child processes may use together. A worker that uses more is
             killed.
@@ -119,82 +119,82 @@ class ProcessOrchestrator:
     def ensure(self, wanted: WorkerSet) -> None:
         with self._lock:
             self._check_open()
-            deployment_id = wanted.deployment_id
-            if self._running_sets.get(deployment_id) == wanted:
-                self._cancel_replacement(deployment_id)
-            elif self._pending_sets.get(deployment_id) != wanted:
+            worker_set_id = wanted.id
+            if self._running_sets.get(worker_set_id) == wanted:
+                self._cancel_replacement(worker_set_id)
+            elif self._pending_sets.get(worker_set_id) != wanted:
                 self._start_or_replace(wanted)
             self._wake()
 
     def _start_or_replace(self, wanted: WorkerSet) -> None:
-        """Begin to start a worker set, or to replace the deployment's running worker set."""
-        deployment_id = wanted.deployment_id
-        is_replacement = deployment_id in self._running_sets
+        """Begin to start a worker set, or to replace the running worker set with its id."""
+        worker_set_id = wanted.id
+        is_replacement = worker_set_id in self._running_sets
         self._write_spec(wanted)
         worker_sets = self._pending_sets if is_replacement else self._running_sets
-        worker_sets[deployment_id] = wanted
+        worker_sets[worker_set_id] = wanted
         for number in range(wanted.slots):
-            self._slots.setdefault(deployment_id, {}).setdefault(number, Slot(f"{deployment_id}-{number}"))
-        slots = self._slots_of(deployment_id)
+            self._slots.setdefault(worker_set_id, {}).setdefault(number, Slot(f"{worker_set_id}-{number}"))
+        slots = self._slots_of(worker_set_id)
         quarantined = [position for _, slot in slots for position in slot.oom_history.quarantined]
         for number, slot in slots:
-            slot.oom_history.set_deployment_quarantine(quarantined)
+            slot.oom_history.set_shared_quarantine(quarantined)
             role = slot.successor if is_replacement else slot.worker
             role.set_wanted_spec(wanted.spec_hash if number < wanted.slots else None)
 
-    def _slots_of(self, deployment_id: str) -> list[tuple[int, Slot]]:
-        """Return the slots of a deployment with their numbers."""
-        return sorted(self._slots.get(deployment_id, {}).items())
+    def _slots_of(self, worker_set_id: str) -> list[tuple[int, Slot]]:
+        """Return the slots of a worker set with their numbers."""
+        return sorted(self._slots.get(worker_set_id, {}).items())
 
     def _all_slots(self) -> Iterator[tuple[str, Slot]]:
-        """Return all slots, each with the id of its deployment."""
-        return ((deployment_id, slot) for deployment_id, slots in self._slots.items() for slot in slots.values())
+        """Return all slots, each with the id of its worker set."""
+        return ((worker_set_id, slot) for worker_set_id, slots in self._slots.items() for slot in slots.values())
 
-    def _cancel_replacement(self, deployment_id: str) -> None:
+    def _cancel_replacement(self, worker_set_id: str) -> None:
         """Cancel the replacement of a running set: stop the successors."""
-        if self._pending_sets.pop(deployment_id, None) is not None:
-            for _, slot in self._slots_of(deployment_id):
+        if self._pending_sets.pop(worker_set_id, None) is not None:
+            for _, slot in self._slots_of(worker_set_id):
                 slot.successor.set_wanted_spec(None)
 
     def extend_leadership(self, for_s: float) -> None:
         self._leads_until = self._clock() + for_s
 
-    def stop_workers(self, deployment_id: str) -> bool:
+    def stop_workers(self, worker_set_id: str) -> bool:
         with self._lock:
             self._check_open()
-            self._running_sets.pop(deployment_id, None)
-            self._pending_sets.pop(deployment_id, None)
-            slots = self._slots_of(deployment_id)
+            self._running_sets.pop(worker_set_id, None)
+            self._pending_sets.pop(worker_set_id, None)
+            slots = self._slots_of(worker_set_id)
             for _, slot in slots:
                 slot.worker.set_wanted_spec(None)
                 slot.successor.set_wanted_spec(None)
             if not slots:
-                shutil.rmtree(self._folder(deployment_id), ignore_errors=True)
+                shutil.rmtree(self._folder(worker_set_id), ignore_errors=True)
             self._wake()
         return not slots
 
-    def status(self, deployment_id: str) -> Sequence[ObservedWorker]:
+    def status(self, worker_set_id: str) -> Sequence[ObservedWorker]:
         with self._lock:
             self._check_open()
-            slots = [slot for _, slot in self._slots_of(deployment_id)]
+            slots = [slot for _, slot in self._slots_of(worker_set_id)]
             slots_with_worker = [slot for slot in slots if slot.worker.spec_hash or slot.worker.process]
             return [slot.status(slot.worker, self._clock()) for slot in slots_with_worker]
 
-    def successors(self, deployment_id: str) -> Sequence[ObservedWorker]:
+    def successors(self, worker_set_id: str) -> Sequence[ObservedWorker]:
         with self._lock:
             self._check_open()
-            slots = [slot for _, slot in self._slots_of(deployment_id) if slot.successor.spec_hash]
+            slots = [slot for _, slot in self._slots_of(worker_set_id) if slot.successor.spec_hash]
             return [slot.status(slot.successor, self._clock()) for slot in slots]
 
     def take_logs(self) -> dict[str, list[LogLine]]:
         with self._lock:
             self._check_open()
             logs, self._logs_of_removed_slots = self._logs_of_removed_slots, {}
-            for deployment_id, slot in self._all_slots():
+            for worker_set_id, slot in self._all_slots():
                 if slot.lines:
-                    logs.setdefault(deployment_id, []).extend(slot.lines)
+                    logs.setdefault(worker_set_id, []).extend(slot.lines)
                     slot.lines.clear()
-            return {deployment_id: sorted(lines, key=lambda line: line.time) for deployment_id, lines in logs.items()}
+            return {worker_set_id: sorted(lines, key=lambda line: line.time) for worker_set_id, lines in logs.items()}
 
     def worker_snapshots(self) -> Sequence[WorkerSnapshot]:
         with self._lock:
@@ -203,15 +203,15 @@ class ProcessOrchestrator:
             return [
                 WorkerSnapshot(
                     slot.name,
-                    self._running_sets[deployment_id].spec,
+                    self._running_sets[worker_set_id].spec,
                     None if slot.worker.process is None else slot.worker.process.heartbeat,
                     is_ready=slot.status(slot.worker, now).is_ready,
                 )
-                for deployment_id, slot in self._all_slots()
-                if deployment_id in self._running_sets and slot.worker.spec_hash is not None
+                for worker_set_id, slot in self._all_slots()
+                if worker_set_id in self._running_sets and slot.worker.spec_hash is not None
             ]
 
-    def running_deployments(self) -> frozenset[str]:
+    def worker_set_ids(self) -> frozenset[str]:
         with self._lock:
             self._check_open()
             return frozenset(self._slots)
@@ -231,20 +231,20 @@ class ProcessOrchestrator:
         if self._closed.is_set() or not self._thread.is_alive():
             raise OrchestratorUnavailable("The process orchestrator has stopped; restart the controller.")
 
-    def _folder(self, deployment_id: str) -> Path:
-        return self._run_dir / deployment_id
+    def _folder(self, worker_set_id: str) -> Path:
+        return self._run_dir / worker_set_id
 
-    def _spec_path(self, deployment_id: str, spec_hash: str) -> Path:
-        return self._folder(deployment_id) / f"spec-{spec_hash}.json"
+    def _spec_path(self, worker_set_id: str, spec_hash: str) -> Path:
+        return self._folder(worker_set_id) / f"spec-{spec_hash}.json"
 
     def _write_spec(self, wanted: WorkerSet) -> None:
-        """Write a spec file, and remove the deployment's unneeded spec files.
+        """Write a spec file, and remove the worker set's unneeded spec files.
 
         Unneeded files are removed because they contain scripts and credentials.
         """
-        path = self._spec_path(wanted.deployment_id, wanted.spec_hash)
+        path = self._spec_path(wanted.id, wanted.spec_hash)
         path.parent.mkdir(mode=0o700, exist_ok=True)
-        needed = {spec_hash for _, slot in self._slots_of(wanted.deployment_id) for spec_hash in slot.spec_hashes}
+        needed = {spec_hash for _, slot in self._slots_of(wanted.id) for spec_hash in slot.spec_hashes}
         for old_path in path.parent.glob("spec-*.json"):
             if old_path.stem.removeprefix("spec-") not in needed:
                 old_path.unlink()
@@ -273,11 +273,11 @@ class ProcessOrchestrator:
             self._handle_ready_descriptor(key)
         with self._lock:
             for slot_id in [
-                SlotId(deployment_id, number) for deployment_id, slots in self._slots.items() for number in slots
+                SlotId(worker_set_id, number) for worker_set_id, slots in self._slots.items() for number in slots
             ]:
                 self._reconcile_slot(slot_id)
-            for deployment_id in list(self._pending_sets):
-                self._hand_over_if_prepared(deployment_id)
+            for worker_set_id in list(self._pending_sets):
+                self._hand_over_if_prepared(worker_set_id)
             self._enforce_memory_limits()
 
     def _handle_ready_descriptor(self, key: selectors.SelectorKey) -> None:
@@ -291,22 +291,22 @@ class ProcessOrchestrator:
                 # The worker has closed the socket. Its pidfd becomes ready when it ends.
                 self._selector.unregister(process.control_socket)
 
-    def _hand_over_if_prepared(self, deployment_id: str) -> None:
-        """Begin the hand-over when all successors of the deployment are prepared."""
-        wanted = self._pending_sets[deployment_id]
-        if all(self._slots[deployment_id][number].is_prepared for number in range(wanted.slots)):
-            self._running_sets[deployment_id] = self._pending_sets.pop(deployment_id)
-            for _, slot in self._slots_of(deployment_id):
+    def _hand_over_if_prepared(self, worker_set_id: str) -> None:
+        """Begin the hand-over when all successors of the worker set are prepared."""
+        wanted = self._pending_sets[worker_set_id]
+        if all(self._slots[worker_set_id][number].is_prepared for number in range(wanted.slots)):
+            self._running_sets[worker_set_id] = self._pending_sets.pop(worker_set_id)
+            for _, slot in self._slots_of(worker_set_id):
                 slot.hand_over()
             self._wake()
 
-    def _is_handing_over(self, deployment_id: str) -> bool:
+    def _is_handing_over(self, worker_set_id: str) -> bool:
         """Whether a hand-over is in progress.
 
         During a hand-over, no worker leaves the consumer group: after a rebalance, Kafka could reject the last commits
         of workers that are being replaced.
         """
-        return any(slot.is_handing_over for _, slot in self._slots_of(deployment_id))
+        return any(slot.is_handing_over for _, slot in self._slots_of(worker_set_id))
 
     def _enforce_memory_limits(self) -> None:
         """Kill the workers that exceed the limit, unless the kernel limits them in control groups."""
@@ -337,7 +337,7 @@ class ProcessOrchestrator:
 
         Reaps the ended processes of the slot, promotes its successor, and stops or starts its processes.
         """
-        slot, now = self._slots[slot_id.deployment_id][slot_id.number], self._clock()
+        slot, now = self._slots[slot_id.worker_set_id][slot_id.number], self._clock()
         for role in slot.roles:
             if role.process is not None and (exit_status := role.process.child.poll()) is not None:
                 self._reap(slot, role, exit_status, now)
@@ -345,7 +345,7 @@ class ProcessOrchestrator:
             slot.worker.process.join_group()
         slot.clear_dead_successor()
         leaves_group = slot.worker.spec_hash is None
-        if not (leaves_group and self._is_handing_over(slot_id.deployment_id)):
+        if not (leaves_group and self._is_handing_over(slot_id.worker_set_id)):
             self._stop_if_unwanted(slot, slot.worker, now)
         self._stop_if_unwanted(slot, slot.successor, now)
         if slot.is_empty:
@@ -356,12 +356,12 @@ class ProcessOrchestrator:
 
     def _remove_slot(self, slot_id: SlotId) -> None:
         """Remove an empty slot, and keep its log lines."""
-        deployment_id, number = slot_id
-        slots = self._slots[deployment_id]
+        worker_set_id, number = slot_id
+        slots = self._slots[worker_set_id]
         slot = slots.pop(number)
         if not slots:
-            del self._slots[deployment_id]
-        self._logs_of_removed_slots.setdefault(deployment_id, []).extend(slot.lines)
+            del self._slots[worker_set_id]
+        self._logs_of_removed_slots.setdefault(worker_set_id, []).extend(slot.lines)
 
     def _stop_if_unwanted(self, slot: Slot, role: SlotRole, now: float) -> None:
         """Stop a process that does not have the wanted spec, and kill a stuck process."""
@@ -431,8 +431,8 @@ class ProcessOrchestrator:
             control_socket, worker_end = socket.socketpair()
             undo.enter_context(control_socket).setblocking(False)
             plan = slot.oom_history.plan(spec_hash)
-            spec_path = self._spec_path(slot_id.deployment_id, spec_hash)
-            log_path = self._folder(slot_id.deployment_id) / f"worker-{slot_id.number}.log"
+            spec_path = self._spec_path(slot_id.worker_set_id, spec_hash)
+            log_path = self._folder(slot_id.worker_set_id) / f"worker-{slot_id.number}.log"
             with worker_end, captured_output(log_path, MAX_LOG_BYTES) as output:
                 child = spawn(
                     self._command(spec_path, slot_id.number, worker_end.fileno(), plan),

@@ -124,7 +124,7 @@ class TestEveryOrchestrator:
         orchestrator.ensure(worker_set(slots=2))
         until(ready(orchestrator, "hash1", 2))
         assert {w.status for w in orchestrator.status("d1")} == {Status.RUNNING}
-        assert orchestrator.running_deployments() == {"d1"}
+        assert orchestrator.worker_set_ids() == {"d1"}
         worker_snapshots = sorted(orchestrator.worker_snapshots(), key=lambda pulse: pulse.worker)
         assert [(p.worker, p.spec.config_id, p.heartbeat and p.heartbeat.state) for p in worker_snapshots] == [
             (f"d1-{slot}", "c1", "ready") for slot in range(2)
@@ -153,7 +153,7 @@ class TestEveryOrchestrator:
         until(lambda: orchestrator.stop_workers("d1"))
         assert orchestrator.stop_workers("d1")
         assert list(orchestrator.status("d1")) == []
-        assert orchestrator.running_deployments() == frozenset()
+        assert orchestrator.worker_set_ids() == frozenset()
         assert orchestrator.worker_snapshots() == []
 
     def test_ensure_again_while_stopping(self, orchestrator: Orchestrator) -> None:
@@ -363,7 +363,7 @@ class TestProcesses:
         until(ready(processes, "hash1"))
         processes.ensure(worker_set(revision=777))
         until(lambda: processes.stop_workers("d1"))
-        assert processes.running_deployments() == frozenset()
+        assert processes.worker_set_ids() == frozenset()
 
     def test_lines_of_scripts_and_deaths(self, processes: ProcessOrchestrator, tmp_path: Path) -> None:
         processes.ensure(worker_set())

@@ -17,7 +17,7 @@ class MemoryOrchestrator:
 
     Attributes:
         heartbeats: Heartbeats of ready workers by name. Other ready workers have a default heartbeat.
-        deaths: The number of deaths by deployment id and spec hash.
+        deaths: The number of deaths by worker set id and spec hash.
         led_for_s: The arguments of all calls of `extend_leadership`.
     """
 
@@ -36,62 +36,62 @@ class MemoryOrchestrator:
 
     def ensure(self, wanted: WorkerSet) -> None:
         self._check_open()
-        self._started_at.setdefault((wanted.deployment_id, wanted.spec_hash), datetime.now(UTC))
-        known = self._sets.setdefault(wanted.deployment_id, wanted)
-        self._next.pop(wanted.deployment_id, None)
+        self._started_at.setdefault((wanted.id, wanted.spec_hash), datetime.now(UTC))
+        known = self._sets.setdefault(wanted.id, wanted)
+        self._next.pop(wanted.id, None)
         if known != wanted:
-            self._next[wanted.deployment_id] = wanted
+            self._next[wanted.id] = wanted
         if self.auto:
-            self.make_ready(wanted.deployment_id)
+            self.make_ready(wanted.id)
 
-    def make_ready(self, deployment_id: str) -> None:
-        """Make the newest workers of a deployment ready."""
-        if deployment_id in self._next:
-            self._sets[deployment_id] = self._next.pop(deployment_id)
-        self._ready.add(deployment_id)
+    def make_ready(self, worker_set_id: str) -> None:
+        """Make the newest workers of a worker set ready."""
+        if worker_set_id in self._next:
+            self._sets[worker_set_id] = self._next.pop(worker_set_id)
+        self._ready.add(worker_set_id)
 
-    def die(self, deployment_id: str) -> None:
-        """Count a death of the newest workers of a deployment: of the successors, if there are any."""
-        newest = self._next.get(deployment_id)
+    def die(self, worker_set_id: str) -> None:
+        """Count a death of the newest workers of a worker set: of the successors, if there are any."""
+        newest = self._next.get(worker_set_id)
         if newest is None:
-            newest = self._sets[deployment_id]
-            self._ready.discard(deployment_id)
-        self.deaths[deployment_id, newest.spec_hash] += 1
+            newest = self._sets[worker_set_id]
+            self._ready.discard(worker_set_id)
+        self.deaths[worker_set_id, newest.spec_hash] += 1
 
     def extend_leadership(self, for_s: float) -> None:
         self.led_for_s.append(for_s)
 
-    def stop_workers(self, deployment_id: str) -> bool:
+    def stop_workers(self, worker_set_id: str) -> bool:
         self._check_open()
-        self._sets.pop(deployment_id, None)
-        self._next.pop(deployment_id, None)
-        self._ready.discard(deployment_id)
+        self._sets.pop(worker_set_id, None)
+        self._next.pop(worker_set_id, None)
+        self._ready.discard(worker_set_id)
         return True
 
-    def status(self, deployment_id: str) -> Sequence[ObservedWorker]:
+    def status(self, worker_set_id: str) -> Sequence[ObservedWorker]:
         self._check_open()
-        return self._statuses(self._sets.get(deployment_id), ready=deployment_id in self._ready)
+        return self._statuses(self._sets.get(worker_set_id), ready=worker_set_id in self._ready)
 
-    def successors(self, deployment_id: str) -> Sequence[ObservedWorker]:
+    def successors(self, worker_set_id: str) -> Sequence[ObservedWorker]:
         self._check_open()
-        return self._statuses(self._next.get(deployment_id), ready=False)
+        return self._statuses(self._next.get(worker_set_id), ready=False)
 
     def _statuses(self, wanted: WorkerSet | None, *, ready: bool) -> Sequence[ObservedWorker]:
         if wanted is None:
             return []
-        shown = (wanted.deployment_id, wanted.spec_hash, ready, self.deaths[wanted.deployment_id, wanted.spec_hash])
+        shown = (wanted.id, wanted.spec_hash, ready, self.deaths[wanted.id, wanted.spec_hash])
         if shown not in self._shown:
             self._shown[shown] = tuple(self._status(wanted, slot, ready=ready) for slot in range(wanted.slots))
         return self._shown[shown]
 
     def _status(self, wanted: WorkerSet, slot: int, *, ready: bool) -> ObservedWorker:
         return ObservedWorker(
-            name=f"{wanted.deployment_id}-{slot}",
+            name=f"{wanted.id}-{slot}",
             status=Status.RUNNING if ready else Status.PENDING,
             is_ready=ready,
-            start_time=self._started_at[wanted.deployment_id, wanted.spec_hash],
+            start_time=self._started_at[wanted.id, wanted.spec_hash],
             spec_hash=wanted.spec_hash,
-            deaths=self.deaths[wanted.deployment_id, wanted.spec_hash],
+            deaths=self.deaths[wanted.id, wanted.spec_hash],
         )
 
     def take_logs(self) -> dict[str, list[LogLine]]:
@@ -108,11 +108,11 @@ class MemoryOrchestrator:
                 is_ready=True,
             )
             for wanted in self._sets.values()
-            if wanted.deployment_id in self._ready
-            for worker in (f"{wanted.deployment_id}-{slot}" for slot in range(wanted.slots))
+            if wanted.id in self._ready
+            for worker in (f"{wanted.id}-{slot}" for slot in range(wanted.slots))
         ]
 
-    def running_deployments(self) -> frozenset[str]:
+    def worker_set_ids(self) -> frozenset[str]:
         self._check_open()
         return frozenset(self._sets)
 

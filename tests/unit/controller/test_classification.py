@@ -38,7 +38,7 @@ def found(*deployments: str, topics: frozenset[str] = frozenset({OUT, DLQ})) -> 
         inventory,
         external_groups={f"wrk-{each}.1": False for each in deployments},
         subscriptions=frozenset(f"wrk-{each}.2" for each in deployments),
-        worker_sets=frozenset(deployments),
+        running_deployment_ids=frozenset(deployments),
     )
 
 

@@ -91,7 +91,7 @@ class TestUp:
         assert world.active is not None
         assert (world.active.phase, world.active.condition) == (Phase.FAILED, Condition.FAILED)
         assert "not ready within" in world.active.reason
-        assert world.orchestrator.running_deployments() == frozenset()
+        assert world.orchestrator.worker_set_ids() == frozenset()
 
     def test_a_missing_source_topic(self, world: World) -> None:
         del world.broker.topics[TOPIC], world.broker.logs[TOPIC]
@@ -115,9 +115,9 @@ class TestUp:
         world.deploy()
         world.run()
         world.start_controller()
-        assert world.orchestrator.running_deployments() == frozenset()
+        assert world.orchestrator.worker_set_ids() == frozenset()
         world.run()
-        assert world.orchestrator.running_deployments() == {DEPLOYMENT}
+        assert world.orchestrator.worker_set_ids() == {DEPLOYMENT}
         assert world.active is not None
         assert world.active.phase is Phase.RUNNING
 
@@ -157,7 +157,7 @@ class TestCredentials:
             world.run()
         assert world.active is not None
         assert (world.active.phase, world.active.condition) == (Phase.RUNNING, Condition.STABLE)
-        assert world.orchestrator.running_deployments() == {DEPLOYMENT}
+        assert world.orchestrator.worker_set_ids() == {DEPLOYMENT}
         world.run(ticks=60)
         assert world.active.observed_credentials_version == 2
 
@@ -215,7 +215,7 @@ class TestDown:
         world.run(ticks=100)
         assert world.active is None
         assert set(world.broker.topics) == {TOPIC}
-        assert (world.broker.users, world.broker.rules, world.orchestrator.running_deployments()) == (
+        assert (world.broker.users, world.broker.rules, world.orchestrator.worker_set_ids()) == (
             {},
             set(),
             frozenset(),
@@ -335,10 +335,10 @@ class TestLeadership:
         world.database.leases.acquire(CONTROLLER_LEASE, another, 3600)
         world.deploy()
         world.run()
-        assert world.orchestrator.running_deployments() == frozenset()
+        assert world.orchestrator.worker_set_ids() == frozenset()
         world.database.leases.release(CONTROLLER_LEASE, another.holder)
         world.run()
-        assert world.orchestrator.running_deployments() == {DEPLOYMENT}
+        assert world.orchestrator.worker_set_ids() == {DEPLOYMENT}
         world.database.leases.acquire(CONTROLLER_LEASE, replace(another, lock=LOCK), 3600)
         with pytest.raises(LeaseLost):
             world.run()
@@ -357,7 +357,7 @@ class TestLeadership:
             with pytest.raises(DatabaseUnavailable):
                 world.controller.tick()
         world.run(ticks=2)
-        assert world.orchestrator.running_deployments() == {DEPLOYMENT}
+        assert world.orchestrator.worker_set_ids() == {DEPLOYMENT}
 
     def test_a_controller_without_a_lease_stops_acting_and_leaves_workers_running(
         self, world: World, monkeypatch: pytest.MonkeyPatch
@@ -376,10 +376,10 @@ class TestLeadership:
             times_led = len(world.orchestrator.led_for_s)
             world.database.deployments.request_teardown(FLOW)
             world.run(ticks=4)
-            assert world.orchestrator.running_deployments() == {DEPLOYMENT}
+            assert world.orchestrator.worker_set_ids() == {DEPLOYMENT}
             assert len(world.orchestrator.led_for_s) == times_led
         world.run()
-        assert world.orchestrator.running_deployments() == frozenset()
+        assert world.orchestrator.worker_set_ids() == frozenset()
 
 
 class TestUnexpectedErrors:

@@ -36,7 +36,7 @@ class TestOrphans:
         world.orchestrator.ensure(running)
         world.run(ticks=200)
         assert set(world.broker.topics) == {TOPIC}
-        assert (world.broker.users, world.broker.rules, world.orchestrator.running_deployments()) == (
+        assert (world.broker.users, world.broker.rules, world.orchestrator.worker_set_ids()) == (
             {},
             set(),
             frozenset(),

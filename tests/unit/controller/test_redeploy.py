@@ -288,7 +288,7 @@ class TestRedeploy:
         self.save(world)
         world.run(ticks=10)
         assert self.seen(world) == (1, Condition.ROLLED_BACK)
-        assert world.orchestrator.running_deployments() == {DEPLOYMENT}
+        assert world.orchestrator.worker_set_ids() == {DEPLOYMENT}
 
     def test_no_rollback_to_a_stream_that_was_removed_from_the_settings(
         self, world: World, monkeypatch: pytest.MonkeyPatch
@@ -300,7 +300,7 @@ class TestRedeploy:
         assert world.active.is_reconciled
         assert world.active.phase is Phase.FAILED
         assert "Revision 1 can't run either: The stream base.log is not bound" in world.active.reason
-        assert world.orchestrator.running_deployments() == frozenset()
+        assert world.orchestrator.worker_set_ids() == frozenset()
 
     def test_a_controller_killed_in_a_rollout_restarts_the_old_revision_first(self, world: World) -> None:
         self.save(world)

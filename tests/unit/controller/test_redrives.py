@@ -144,7 +144,7 @@ def test_a_pause_stops_a_redrive_and_a_resume_continues_it(scene: Scene) -> None
     scene.run(3)
     scene.database.deployments.request_pause("owner", FLOW)
     scene.run(5)
-    assert scene.orchestrator.running_deployments() == frozenset()
+    assert scene.orchestrator.worker_set_ids() == frozenset()
     assert scene.stored(first).state == "running"
     with pytest.raises(Conflict, match="paused"):
         scene.request()
@@ -170,7 +170,7 @@ def test_a_redrive_does_not_start_after_a_pause_or_teardown(scene: Scene, is_tor
 
     scene.broker.commit_start_offsets = stopped_meanwhile  # type: ignore[method-assign]
     scene.controller._redrives.run()
-    assert scene.orchestrator.running_deployments() == frozenset()
+    assert scene.orchestrator.worker_set_ids() == frozenset()
 
 
 def test_a_teardown_stops_redrives(scene: Scene) -> None:
@@ -180,7 +180,7 @@ def test_a_teardown_stops_redrives(scene: Scene) -> None:
     scene.database.deployments.request_teardown(FLOW)
     scene.run(3)
     assert scene.active is None
-    assert scene.orchestrator.running_deployments() == frozenset()
+    assert scene.orchestrator.worker_set_ids() == frozenset()
     assert scene.stored(first).state == scene.stored(second).state == "stopped"
     assert scene.stored(first).counts == RedriveCounts(delivered=1)
     assert scene.outcomes.outcomes(scene.id, [LetterId(0, 1)]) == {}

@@ -46,6 +46,6 @@ def test_another_spec_dies_from_its_predecessors_excluded_partition() -> None:
 
 def test_another_spec_dies_from_another_slots_excluded_partition() -> None:
     deaths = OomHistory()
-    deaths.set_deployment_quarantine([BAD])
+    deaths.set_shared_quarantine([BAD])
     assert deaths.plan("b") == ReadingPlan(isolates_partitions=True)
     assert deaths.record_kill("b", reading_alone(BAD), 1.0)

@@ -60,7 +60,7 @@ def test_the_work_of_a_status_call_does_not_grow_with_the_deployments(orchestrat
     alone = lines_of_status(orchestrator, "d0")
     for number in range(1, 101):
         orchestrator.ensure(worker_set(deployment_id=f"d{number}"))
-    assert len(orchestrator.running_deployments()) == 101
+    assert len(orchestrator.worker_set_ids()) == 101
     assert lines_of_status(orchestrator, "d0") < alone + 50
 
 
