@@ -56,7 +56,7 @@ class Orchestrator(Protocol):
         """Return the log lines of the workers since the last call, oldest first, by worker set id."""
 
     def worker_snapshots(self) -> Sequence[WorkerSnapshot]:
-        """Return the last heartbeat of every worker that is or should be a group member.
+        """Return the last heartbeat of every worker that is or should be a member of the consumer group.
 
         Successors are not included.
         """

@@ -1,6 +1,6 @@
 """Control groups, which limit the memory of workers and their child processes.
 
-On cgroups v2, the groups must be in a part of the tree that systemd has delegated to this service (`Delegate=yes`),
+On cgroups v2, the cgroups must be in a part of the tree that systemd has delegated to this service (`Delegate=yes`),
 since systemd manages all other parts. On v1, there must be a memory hierarchy in which this process may create
 directories. Where neither is the case, `find_cgroups` returns None, and the orchestrator measures the memory of the
 workers.
@@ -21,15 +21,15 @@ log = structlog.get_logger(__name__)
 MOUNT = Path("/sys/fs/cgroup")
 PROC = Path("/proc")
 SUPERVISOR = "supervisor"
-"""The group to which the service's own processes move. On v2, a group with processes can't have child groups."""
+"""The cgroup to which the service's own processes move. On v2, a cgroup with processes can't have child cgroups."""
 DELEGATED = ("user.delegate", "trusted.delegate")
-"""The extended attributes by which systemd marks a delegated group."""
+"""The extended attributes by which systemd marks a delegated cgroup."""
 MAX_MOVE_ATTEMPTS = 10
-"""How often processes are moved to a group at most. A process that forks while it is moved leaves its child behind."""
+"""How often processes are moved to a cgroup at most. A process that forks while it is moved leaves its child behind."""
 BASE_FILE = "cgroup"
-"""The file in the run directory with the path of the groups.
+"""The file in the run directory with the path of the cgroups.
 
-With it, the next start can remove groups that a killed process has left behind.
+With it, the next start can remove cgroups that a killed process has left behind.
 """
 
 
@@ -40,8 +40,8 @@ class CgroupVersion:
     Attributes:
         limit_file: The file for the limit in bytes.
         optional_files: Files that may be missing, and the text to write to each; None stands for the limit.
-        counters_file: The file with the line `oom_kill N`, where N counts the out-of-memory kills in the group.
-        peak_file: The file with the peak memory of the group in bytes; on v2, older kernels do not have it.
+        counters_file: The file with the line `oom_kill N`, where N counts the out-of-memory kills in the cgroup.
+        peak_file: The file with the peak memory of the cgroup in bytes; on v2, older kernels do not have it.
     """
 
     limit_file: str
@@ -58,15 +58,15 @@ V1 = CgroupVersion(
 )
 V2 = CgroupVersion("memory.max", (("memory.swap.max", "0"), ("memory.oom.group", "0")), "memory.events", "memory.peak")
 REACHED_RATIO = 0.99
-"""A group whose peak is at least this fraction of its limit counts as having reached the limit."""
+"""A cgroup whose peak is at least this fraction of its limit counts as having reached the limit."""
 
 
-class WorkerGroup:
+class WorkerCgroup:
     """The control group of one worker.
 
     Attributes:
-        path: The folder of the group.
-        procs_file: The file to which a process writes its id to enter the group.
+        path: The folder of the cgroup.
+        procs_file: The file to which a process writes its id to enter the cgroup.
     """
 
     def __init__(self, path: Path, version: CgroupVersion) -> None:
@@ -87,13 +87,13 @@ class WorkerGroup:
                 (self.path / name).write_text(str(limit) if value is None else value)
 
     def kills(self) -> int:
-        """Return how many processes of this group the kernel has killed for memory."""
+        """Return how many processes of this cgroup the kernel has killed for memory."""
         return read_counter(self.path / self._version.counters_file, "oom_kill")
 
     def reached_limit(self) -> bool:
         """Whether the peak is near the limit. True when the peak is unknown.
 
-        When the group has not reached its limit, a kill was due to the memory of the whole machine.
+        When the cgroup has not reached its limit, a kill was due to the memory of the whole machine.
         """
         try:
             return int((self.path / self._version.peak_file).read_text()) >= REACHED_RATIO * self._limit
@@ -101,18 +101,18 @@ class WorkerGroup:
             return True
 
 
-class WorkerGroups:
-    """Creates and removes the groups of one orchestrator.
+class WorkerCgroups:
+    """Creates and removes the cgroups of one orchestrator.
 
     All methods are called under the orchestrator's lock. Groups that an earlier process has left in the folder are
     removed.
 
     Attributes:
-        base: The folder in which the groups are created.
+        base: The folder in which the cgroups are created.
 
     Args:
         version: The version of cgroups.
-        prefix: The beginning of the names of the groups, which other orchestrators do not use.
+        prefix: The beginning of the names of the cgroups, which other orchestrators do not use.
     """
 
     def __init__(self, base: Path, version: CgroupVersion, prefix: str) -> None:
@@ -123,31 +123,31 @@ class WorkerGroups:
         self._discarded: list[Path] = list(base.glob(f"{prefix}*"))
         self.sweep()
 
-    def create(self, limit: int) -> WorkerGroup:
-        """Create a group with a limit in bytes. When this raises OSError, no group is left behind."""
+    def create(self, limit: int) -> WorkerCgroup:
+        """Create a cgroup with a limit in bytes. When this raises OSError, no cgroup is left behind."""
         path = self.base / f"{self._prefix}{os.getpid()}-{next(self._numbers)}"
         path.mkdir()
-        group = WorkerGroup(path, self._version)
+        cgroup = WorkerCgroup(path, self._version)
         try:
-            group.set_limits(limit)
+            cgroup.set_limits(limit)
         except OSError:
-            self.discard(group)
+            self.discard(cgroup)
             raise
-        return group
+        return cgroup
 
-    def discard(self, group: WorkerGroup) -> None:
-        """Remove a group, at once or when the processes in it have ended."""
-        self._discarded.append(group.path)
+    def discard(self, cgroup: WorkerCgroup) -> None:
+        """Remove a cgroup, at once or when the processes in it have ended."""
+        self._discarded.append(cgroup.path)
         self.sweep()
 
     def sweep(self) -> bool:
-        """Remove the discarded groups. Returns False while some of them still have processes."""
+        """Remove the discarded cgroups. Returns False while some of them still have processes."""
         self._discarded = [path for path in self._discarded if not _remove(path)]
         return not self._discarded
 
 
 def _remove(path: Path) -> bool:
-    """Remove a group. Returns False while it still has processes, which are ending."""
+    """Remove a cgroup. Returns False while it still has processes, which are ending."""
     try:
         path.rmdir()
     except FileNotFoundError:
@@ -157,10 +157,10 @@ def _remove(path: Path) -> bool:
     return True
 
 
-def find_cgroups(run_dir: Path, limit: int) -> WorkerGroups | None:
+def find_cgroups(run_dir: Path, limit: int) -> WorkerCgroups | None:
     """Return the control groups of the orchestrator with this run directory.
 
-    The groups that an earlier orchestrator with this run directory has left are removed. Then a test group with this
+    The cgroups that an earlier orchestrator with this run directory has left are removed. Then a test cgroup with this
     limit in bytes is created. When that fails, the result is None and the reason is logged.
     """
     prefix = f"headwater-{hashlib.sha256(os.fsencode(run_dir.absolute())).hexdigest()[:8]}-"
@@ -169,20 +169,20 @@ def find_cgroups(run_dir: Path, limit: int) -> WorkerGroups | None:
         for path in previous_base.glob(f"{prefix}*"):
             _remove(path)
     try:
-        groups = WorkerGroups(*_find_base(), prefix)
-        groups.discard(groups.create(limit))
+        cgroups = WorkerCgroups(*_find_base(), prefix)
+        cgroups.discard(cgroups.create(limit))
     except OSError as error:
         log.info(
             "workers have no control groups; their memory is measured once a second",
             reason=error.strerror or str(error),
         )
         return None
-    return groups
+    return cgroups
 
 
-def write_base_file(run_dir: Path, groups: WorkerGroups) -> None:
-    """Store the path of the groups for the next start."""
-    (run_dir / BASE_FILE).write_text(str(groups.base))
+def write_base_file(run_dir: Path, cgroups: WorkerCgroups) -> None:
+    """Store the path of the cgroups for the next start."""
+    (run_dir / BASE_FILE).write_text(str(cgroups.base))
 
 
 def _read_base_file(run_dir: Path) -> Path | None:
@@ -192,30 +192,30 @@ def _read_base_file(run_dir: Path) -> Path | None:
 
 
 def _find_base() -> tuple[Path, CgroupVersion]:
-    """Return the folder in which groups can be created, and the version of cgroups.
+    """Return the folder in which cgroups can be created, and the version of cgroups.
 
     Raises OSError with the reason when there is no such folder.
     """
-    own_group = next(own_memory_groups(), None)
-    if own_group is None:
+    own_cgroup = next(own_memory_cgroups(), None)
+    if own_cgroup is None:
         raise FileNotFoundError(f"{MOUNT} shows no memory control group of this process")
-    folder, version = own_group
+    folder, version = own_cgroup
     return (folder if version is V1 else prepare_delegated_folder(folder)), version
 
 
-def own_memory_groups() -> Iterator[tuple[Path, CgroupVersion]]:
-    """Yield the folders of this process's groups that can limit memory: v1 first, then v2."""
-    groups = [*own_groups()]
-    v1_paths = [path for controllers, path in groups if "memory" in controllers.split(",")]
-    v2_paths = [path for controllers, path in groups if not controllers]
+def own_memory_cgroups() -> Iterator[tuple[Path, CgroupVersion]]:
+    """Yield the folders of this process's cgroups that can limit memory: v1 first, then v2."""
+    cgroups = [*own_cgroups()]
+    v1_paths = [path for controllers, path in cgroups if "memory" in controllers.split(",")]
+    v2_paths = [path for controllers, path in cgroups if not controllers]
     for mount, paths, version in ((MOUNT / "memory", v1_paths, V1), (MOUNT, v2_paths, V2)):
         for path in paths:
             if (folder := _own_folder(mount, path)) is not None:
                 yield folder, version
 
 
-def own_groups(proc: Path = PROC) -> Iterator[tuple[str, str]]:
-    """Yield the controllers and the path of each group of this process.
+def own_cgroups(proc: Path = PROC) -> Iterator[tuple[str, str]]:
+    """Yield the controllers and the path of each cgroup of this process.
 
     On v2, the controllers are empty.
     """
@@ -225,9 +225,9 @@ def own_groups(proc: Path = PROC) -> Iterator[tuple[str, str]]:
 
 
 def _own_folder(mount: Path, path: str) -> Path | None:
-    """Return the folder of this process's group; None when the mount does not show the group.
+    """Return the folder of this process's cgroup; None when the mount does not show the cgroup.
 
-    In a container without a cgroup namespace, `path` is the path on the host, and the mount itself is the group.
+    In a container without a cgroup namespace, `path` is the path on the host, and the mount itself is the cgroup.
     """
     own = str(os.getpid())
     for folder in (mount / path, mount):
@@ -238,7 +238,7 @@ def _own_folder(mount: Path, path: str) -> Path | None:
 
 
 def is_delegated_by_systemd(folder: Path) -> bool:
-    """Whether systemd has delegated this group to its service."""
+    """Whether systemd has delegated this cgroup to its service."""
     for name in DELEGATED:
         with contextlib.suppress(OSError):
             if os.getxattr(folder, name) == b"1":
@@ -247,16 +247,16 @@ def is_delegated_by_systemd(folder: Path) -> bool:
 
 
 def prepare_delegated_folder(own: Path, is_delegated: Callable[[Path], bool] = is_delegated_by_systemd) -> Path:
-    """Prepare the delegated group that contains this process, and return its folder.
+    """Prepare the delegated cgroup that contains this process, and return its folder.
 
-    The memory controller is enabled for the child groups. When the delegated group is this process's own group, its
-    processes are moved into the child group SUPERVISOR. Raises OSError.
+    The memory controller is enabled for the child cgroups. When the delegated cgroup is this process's own cgroup, its
+    processes are moved into the child cgroup SUPERVISOR. Raises OSError.
 
     Args:
-        own: The folder of this process's own group.
-        is_delegated: Returns whether systemd has delegated a group.
+        own: The folder of this process's own cgroup.
+        is_delegated: Returns whether systemd has delegated a cgroup.
     """
-    # The parent comes first: an earlier start may have moved this process into the child group SUPERVISOR.
+    # The parent comes first: an earlier start may have moved this process into the child cgroup SUPERVISOR.
     base = next((folder for folder in (own.parent, own) if is_delegated(folder)), None)
     if base is None:
         raise PermissionError(f"systemd has not delegated {own} (`Delegate=yes`)")

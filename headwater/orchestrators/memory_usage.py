@@ -7,7 +7,7 @@ import resource
 from collections.abc import Callable
 from contextlib import suppress
 
-from headwater.orchestrators.cgroups import PROC, own_memory_groups, read_counter
+from headwater.orchestrators.cgroups import PROC, own_memory_cgroups, read_counter
 
 RECENT_S = 2.0
 """How long after an increase of the kernel's counter the end of a process counts as an out-of-memory kill.
@@ -58,14 +58,14 @@ class OomKillDetector:
     def is_recent(self) -> bool:
         """Whether the counter rose within the last RECENT_S seconds.
 
-        Then a process of the group that ends now was probably killed by the kernel.
+        Then a process of the cgroup that ends now was probably killed by the kernel.
         """
         return self._clock() - self._increased_at <= RECENT_S
 
     def take_survived_kill(self) -> bool:
         """Return True once per kill that the watched worker has survived.
 
-        The kernel has then killed another process of the worker's group. The worker has survived when RECENT_S seconds
+        The kernel has then killed another process of the worker's cgroup. The worker has survived when RECENT_S seconds
         have passed, since the orchestrator drops the detector of a worker that ends.
         """
         is_survived = self._victim_is_unknown and not self.is_recent
@@ -73,10 +73,10 @@ class OomKillDetector:
         return is_survived
 
 
-def own_group_counter() -> Callable[[], int]:
+def own_cgroup_counter() -> Callable[[], int]:
     """Return a function that reads the counter of this process's own control group.
 
-    Unless workers have control groups, this group contains the workers too.
+    Unless workers have control groups, this cgroup contains the workers too.
     """
-    files = [folder / version.counters_file for folder, version in own_memory_groups()]
+    files = [folder / version.counters_file for folder, version in own_memory_cgroups()]
     return lambda: sum(read_counter(file, "oom_kill") for file in files)

@@ -6,7 +6,7 @@ polling. Workers die with this process (children.py); the next start creates the
 
 A change starts a successor beside each worker. When all successors of a set are prepared, the workers receive SIGTERM.
 When a worker has ended, its successor receives JOIN and takes over the static group membership, so no partition is
-reassigned. Workers that have no successor end last, and leave the group.
+reassigned. Workers that have no successor end last, and leave the consumer group.
 """
 
 import contextlib
@@ -31,8 +31,8 @@ from headwater.model.deployment import LogLine, ObservedWorker
 from headwater.model.reading_plan import ReadingPlan
 from headwater.model.worker_protocol import WorkerSnapshot
 from headwater.model.worker_spec import WorkerSet
-from headwater.orchestrators.cgroups import WorkerGroup, WorkerGroups, write_base_file
-from headwater.orchestrators.memory_usage import OomKillDetector, own_group_counter, resident_bytes
+from headwater.orchestrators.cgroups import WorkerCgroup, WorkerCgroups, write_base_file
+from headwater.orchestrators.memory_usage import OomKillDetector, own_cgroup_counter, resident_bytes
 from headwater.orchestrators.slot import SCRIPTS_KILLED_MESSAGE, Slot, SlotRole
 from headwater.orchestrators.worker_process import STUCK_AFTER_S, WorkerProcess
 
@@ -46,8 +46,8 @@ STOP_GRACE_S = 10.0
 """How long a worker may take to end after SIGTERM. Then it is killed."""
 MEMORY_CHECK_INTERVAL_S = 1.0
 MAX_LOG_BYTES = 4 << 20
-GROUP_REMOVAL_TIMEOUT_S = 2.0
-"""How long `close` waits for the workers' control groups to become empty. The next start removes remaining groups."""
+CGROUP_REMOVAL_TIMEOUT_S = 2.0
+"""How long `close` waits for the workers' control groups to become empty. The next start removes remaining ones."""
 
 WorkerCommand = Callable[[Path, int, int, ReadingPlan], Sequence[str]]
 """Returns the command line of a worker: (spec file, slot, control socket fd, reading plan) → argv."""
@@ -86,12 +86,12 @@ class ProcessOrchestrator:
         *,
         clock: Callable[[], float] = time.monotonic,
         environment: Mapping[str, str] | None = None,
-        cgroups: WorkerGroups | None = None,
+        cgroups: WorkerCgroups | None = None,
     ) -> None:
         self._environment = environment
         self._cgroups = cgroups
         self._memory_limit = memory_limit
-        self._own_group_oom_kills = OomKillDetector(clock, own_group_counter())
+        self._own_cgroup_oom_kills = OomKillDetector(clock, own_cgroup_counter())
         self._next_memory_check = 0.0
         self._leads_until = float("-inf")
         self._run_dir = run_dir
@@ -314,7 +314,7 @@ class ProcessOrchestrator:
         if now < self._next_memory_check:
             return
         self._next_memory_check = now + MEMORY_CHECK_INTERVAL_S
-        self._own_group_oom_kills.poll()
+        self._own_cgroup_oom_kills.poll()
         if self._cgroups is not None:
             self._cgroups.sweep()
         for _, slot in self._all_slots():
@@ -323,7 +323,7 @@ class ProcessOrchestrator:
                     self._enforce_memory_limit(slot, role.process)
 
     def _enforce_memory_limit(self, slot: Slot, process: WorkerProcess) -> None:
-        if process.group is None:
+        if process.cgroup is None:
             if resident_bytes(process.child.pid) > self._memory_limit:
                 process.was_killed_over_limit = True
                 process.child.send(signal.SIGKILL)
@@ -397,11 +397,11 @@ class ProcessOrchestrator:
         process.read_last_heartbeats()
         self._unwatch(process)
         process.oom_kills.poll()
-        if process.group is not None and process.oom_kills.is_recent:
-            process.was_killed_over_limit = process.was_killed_over_limit or process.group.reached_limit()
+        if process.cgroup is not None and process.oom_kills.is_recent:
+            process.was_killed_over_limit = process.was_killed_over_limit or process.cgroup.reached_limit()
         slot.record_exit(role, exit_status, now)
-        if self._cgroups is not None and process.group is not None:
-            self._cgroups.discard(process.group)
+        if self._cgroups is not None and process.cgroup is not None:
+            self._cgroups.discard(process.cgroup)
 
     def _start_if_due(self, slot_id: SlotId, slot: Slot, role: SlotRole, now: float) -> None:
         """Start the wanted process, if it does not run and its back-off is over.
@@ -427,7 +427,7 @@ class ProcessOrchestrator:
         When this raises OSError, no process runs and all descriptors are closed.
         """
         with contextlib.ExitStack() as undo:
-            group = self._new_group(undo)
+            cgroup = self._new_cgroup(undo)
             control_socket, worker_end = socket.socketpair()
             undo.enter_context(control_socket).setblocking(False)
             plan = slot.oom_history.plan(spec_hash)
@@ -440,7 +440,7 @@ class ProcessOrchestrator:
                     stdout=subprocess.DEVNULL,
                     stderr=output,
                     pass_fds=[worker_end.fileno()],
-                    cgroup_procs=None if group is None else group.procs_file,
+                    cgroup_procs=None if cgroup is None else cgroup.procs_file,
                 )
             undo.callback(child.stop, 0)
             process = WorkerProcess(
@@ -449,8 +449,8 @@ class ProcessOrchestrator:
                 control_socket=control_socket,
                 on_heartbeat=lambda heartbeat: slot.on_heartbeat(process, heartbeat),
                 clock=self._clock,
-                oom_kills=self._own_group_oom_kills if group is None else OomKillDetector(self._clock, group.kills),
-                group=group,
+                oom_kills=self._own_cgroup_oom_kills if cgroup is None else OomKillDetector(self._clock, cgroup.kills),
+                cgroup=cgroup,
             )
             undo.callback(process.close)
             undo.callback(self._unwatch, process)
@@ -459,16 +459,16 @@ class ProcessOrchestrator:
             undo.pop_all()
         return process
 
-    def _new_group(self, undo: contextlib.ExitStack) -> WorkerGroup | None:
+    def _new_cgroup(self, undo: contextlib.ExitStack) -> WorkerCgroup | None:
         """Create the control group of a worker. Raises OSError.
 
-        `undo` removes the group when the start fails.
+        `undo` removes the cgroup when the start fails.
         """
         if self._cgroups is None:
             return None
-        group = self._cgroups.create(self._memory_limit)
-        undo.callback(self._cgroups.discard, group)
-        return group
+        cgroup = self._cgroups.create(self._memory_limit)
+        undo.callback(self._cgroups.discard, cgroup)
+        return cgroup
 
     def _unwatch(self, process: WorkerProcess) -> None:
         for fileobj in (process.control_socket, process.pidfd):
@@ -492,15 +492,15 @@ class ProcessOrchestrator:
             deadline = self._clock() + STOP_GRACE_S
             for slot, role, child in running:
                 self._reap(slot, role, child.stop(max(0.0, deadline - self._clock())), deadline)
-            self._remove_groups()
+            self._remove_cgroups()
         for resource in (self._selector, self._wake_sender, self._wake_receiver):
             resource.close()
 
-    def _remove_groups(self) -> None:
-        """Wait until the children of the workers have ended, and remove the groups.
+    def _remove_cgroups(self) -> None:
+        """Wait until the children of the workers have ended, and remove the cgroups.
 
         The kernel ends the children when their worker has ended.
         """
-        deadline = time.monotonic() + GROUP_REMOVAL_TIMEOUT_S
+        deadline = time.monotonic() + CGROUP_REMOVAL_TIMEOUT_S
         while self._cgroups is not None and not self._cgroups.sweep() and time.monotonic() < deadline:
             time.sleep(0.02)

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from headwater.children import Child
 from headwater.model.worker_protocol import JOIN, LEAVE, Heartbeat
-from headwater.orchestrators.cgroups import WorkerGroup
+from headwater.orchestrators.cgroups import WorkerCgroup
 from headwater.orchestrators.memory_usage import OomKillDetector
 
 MAX_HEARTBEAT_BYTES = 1 << 20
@@ -37,7 +37,7 @@ class WorkerProcess:
         on_heartbeat: Is called with each heartbeat.
         clock: Returns monotonic seconds.
         oom_kills: Detects the out-of-memory kills in the control group of the process.
-        group: The process's own control group, if it has one.
+        cgroup: The process's own control group, if it has one.
         heartbeat: The last heartbeat; None before the first one.
         reason: The reason in the last heartbeat; empty when the heartbeat has none.
         stop_deadline: When the process must have ended after SIGTERM, in monotonic seconds; None before SIGTERM.
@@ -56,7 +56,7 @@ class WorkerProcess:
     on_heartbeat: Callable[[Heartbeat], None]
     clock: Callable[[], float]
     oom_kills: OomKillDetector
-    group: WorkerGroup | None = None
+    cgroup: WorkerCgroup | None = None
     heartbeat: Heartbeat | None = None
     reason: str = ""
     stop_deadline: float | None = None

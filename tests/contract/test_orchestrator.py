@@ -22,7 +22,7 @@ from headwater.model.reading_plan import ReadingPlan
 from headwater.model.value_sets import SetVersion
 from headwater.model.worker_spec import WorkerSet, WorkerSpec
 from headwater.orchestrators.base import Orchestrator
-from headwater.orchestrators.cgroups import WorkerGroups
+from headwater.orchestrators.cgroups import WorkerCgroups
 from headwater.orchestrators.process import ProcessOrchestrator
 from headwater.orchestrators.worker_process import QUIET_AFTER_S, STUCK_AFTER_S
 from tests.support.memory.orchestrator import MemoryOrchestrator
@@ -111,12 +111,12 @@ class Clock:
 
 
 def process_orchestrator(
-    tmp_path: Path, clock: Callable[[], float] = time.monotonic, groups: WorkerGroups | None = None
+    tmp_path: Path, clock: Callable[[], float] = time.monotonic, cgroups: WorkerCgroups | None = None
 ) -> ProcessOrchestrator:
     def command(spec: Path, slot: int, control_fd: int, _: ReadingPlan) -> Sequence[str]:
         return [sys.executable, "-c", PROGRAM, str(spec), str(slot), str(control_fd)]
 
-    return ProcessOrchestrator(tmp_path / "workers", command, MEMORY_LIMIT, clock=clock, cgroups=groups)
+    return ProcessOrchestrator(tmp_path / "workers", command, MEMORY_LIMIT, clock=clock, cgroups=cgroups)
 
 
 class TestEveryOrchestrator:

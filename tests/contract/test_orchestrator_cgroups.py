@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from headwater.model.deployment import ObservedWorker, Status
-from headwater.orchestrators.cgroups import BASE_FILE, WorkerGroups, find_cgroups
+from headwater.orchestrators.cgroups import BASE_FILE, WorkerCgroups, find_cgroups
 from headwater.orchestrators.memory_usage import RECENT_S
 from headwater.orchestrators.process import MEMORY_CHECK_INTERVAL_S, ProcessOrchestrator
 from headwater.orchestrators.slot import OVER_LIMIT_REASON, SCRIPTS_KILLED_MESSAGE
@@ -19,7 +19,7 @@ from tests.support.waiting import until
 
 
 @pytest.fixture
-def groups(tmp_path: Path) -> WorkerGroups:
+def cgroups(tmp_path: Path) -> WorkerCgroups:
     """Skip these tests if cgroups cannot be created, but not in CI."""
     found = find_cgroups(tmp_path / "workers", MEMORY_LIMIT)
     if found is None:
@@ -35,15 +35,15 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def processes(tmp_path: Path, clock: Clock, groups: WorkerGroups) -> Iterator[ProcessOrchestrator]:
-    orchestrator = process_orchestrator(tmp_path, clock, groups)
+def processes(tmp_path: Path, clock: Clock, cgroups: WorkerCgroups) -> Iterator[ProcessOrchestrator]:
+    orchestrator = process_orchestrator(tmp_path, clock, cgroups)
     yield orchestrator
     orchestrator.close()
-    assert folders(groups) == []
+    assert folders(cgroups) == []
 
 
-def folders(groups: WorkerGroups) -> list[Path]:
-    return list(groups.base.glob(f"{groups._prefix}*"))
+def folders(cgroups: WorkerCgroups) -> list[Path]:
+    return list(cgroups.base.glob(f"{cgroups._prefix}*"))
 
 
 def worker(processes: ProcessOrchestrator) -> ObservedWorker:
@@ -54,24 +54,24 @@ def pid(tmp_path: Path) -> int:
     return int((tmp_path / "workers" / "d1" / "joined-0").read_text().splitlines()[-1].split()[1])
 
 
-def limit_of(groups: WorkerGroups) -> int:
-    (folder,) = folders(groups)
-    return int((folder / groups._version.limit_file).read_text())
+def limit_of(cgroups: WorkerCgroups) -> int:
+    (folder,) = folders(cgroups)
+    return int((folder / cgroups._version.limit_file).read_text())
 
 
 def test_a_worker_and_its_children_have_a_cgroup_that_is_removed_with_them(
-    processes: ProcessOrchestrator, groups: WorkerGroups, tmp_path: Path
+    processes: ProcessOrchestrator, cgroups: WorkerCgroups, tmp_path: Path
 ) -> None:
     processes.ensure(worker_set())
     until(ready(processes, "hash1"))
-    (folder,) = folders(groups)
+    (folder,) = folders(cgroups)
     assert str(pid(tmp_path)) in (folder / "cgroup.procs").read_text().split()
-    assert limit_of(groups) == MEMORY_LIMIT
+    assert limit_of(cgroups) == MEMORY_LIMIT
     processes.ensure(worker_set(revision=2))
     until(ready(processes, "hash2"))
-    until(lambda: len(folders(groups)) == 1)
+    until(lambda: len(folders(cgroups)) == 1)
     until(lambda: processes.stop_workers("d1"))
-    until(lambda: folders(groups) == [])
+    until(lambda: folders(cgroups) == [])
 
 
 def test_an_out_of_memory_kill_of_a_worker_is_reported(processes: ProcessOrchestrator) -> None:
@@ -102,14 +102,14 @@ def test_an_out_of_memory_kill_of_a_child_is_reported_and_not_a_death_of_the_wor
     assert (worker(processes).is_oom_killed, worker(processes).reason) == (False, "killed by SIGKILL")
 
 
-def test_cgroups_of_a_killed_orchestrator_are_removed_by_the_next_one(groups: WorkerGroups, tmp_path: Path) -> None:
+def test_cgroups_of_a_killed_orchestrator_are_removed_by_the_next_one(cgroups: WorkerCgroups, tmp_path: Path) -> None:
     program = f"""
 import pathlib, time
 from headwater.orchestrators.cgroups import find_cgroups
 from tests.contract.test_orchestrator import process_orchestrator, ready, worker_set
 from tests.support.waiting import until
 path = pathlib.Path({str(tmp_path)!r})
-processes = process_orchestrator(path, groups=find_cgroups(path / "workers", 128 << 20))
+processes = process_orchestrator(path, cgroups=find_cgroups(path / "workers", 128 << 20))
 processes.ensure(worker_set())
 until(ready(processes, "hash1"))
 print("ready", flush=True)
@@ -118,9 +118,9 @@ time.sleep(600)
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) as other:
         assert other.stdout is not None
         assert other.stdout.readline() == b"ready\n"
-        assert len(folders(groups)) == 1
+        assert len(folders(cgroups)) == 1
         other.kill()
-    assert Path((tmp_path / "workers" / BASE_FILE).read_text()) == groups.base
+    assert Path((tmp_path / "workers" / BASE_FILE).read_text()) == cgroups.base
 
     def is_removed() -> bool:
         found = find_cgroups(tmp_path / "workers", MEMORY_LIMIT)

@@ -18,7 +18,7 @@ from headwater.model.deployment import ObservedWorker, Status
 from headwater.model.reading_plan import ReadingPlan
 from headwater.orchestrators import memory_usage
 from headwater.orchestrators.cgroups import V2, find_cgroups
-from headwater.orchestrators.memory_usage import RECENT_S, OomKillDetector, own_group_counter
+from headwater.orchestrators.memory_usage import RECENT_S, OomKillDetector, own_cgroup_counter
 from headwater.orchestrators.process import MEMORY_CHECK_INTERVAL_S, STOP_GRACE_S, ProcessOrchestrator
 from tests.contract.test_orchestrator import Clock, process_orchestrator, ready, worker_set
 from tests.support.memory_worker import BOMB, PARTITIONS, POSITIONS, RECORDS
@@ -29,7 +29,7 @@ from tests.support.waiting import until
 def counter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     path = tmp_path / "memory.events"
     path.write_text("oom 0\noom_kill 5\n")
-    monkeypatch.setattr(memory_usage, "own_memory_groups", lambda: [(tmp_path, V2)])
+    monkeypatch.setattr(memory_usage, "own_memory_cgroups", lambda: [(tmp_path, V2)])
     return path
 
 
@@ -88,7 +88,7 @@ def test_a_kill_long_after_an_out_of_memory_kill_is_not_reported_as_one(
     pid = start(processes, tmp_path)[0]
     counter.write_text("oom 1\noom_kill 6\n")
     clock.added_s += MEMORY_CHECK_INTERVAL_S
-    until(lambda: processes._own_group_oom_kills.is_recent)
+    until(lambda: processes._own_cgroup_oom_kills.is_recent)
     clock.added_s += RECENT_S
     os.kill(pid, signal.SIGKILL)
     until(lambda: len(dead(processes)) == 1)
@@ -109,7 +109,7 @@ def test_a_worker_that_is_killed_because_it_does_not_stop_is_not_counted(
 
 
 def test_a_counter_that_cannot_be_read_for_a_while_has_not_risen(counter: Path) -> None:
-    kills = OomKillDetector(Clock(), own_group_counter())
+    kills = OomKillDetector(Clock(), own_cgroup_counter())
     there = counter.read_text()
     counter.unlink()
     kills.poll()
@@ -133,8 +133,8 @@ class TestIsolation:
         self.positions = tmp_path / "positions.json"
         self.positions.write_text(json.dumps(dict.fromkeys(range(PARTITIONS), 0)))
         run_dir = tmp_path / "workers"
-        groups = find_cgroups(run_dir, ISOLATION_LIMIT) if request.param == "control group" else None
-        if request.param == "control group" and groups is None:
+        cgroups = find_cgroups(run_dir, ISOLATION_LIMIT) if request.param == "control group" else None
+        if request.param == "control group" and cgroups is None:
             reason = "no control group can be made here: it takes root or a delegated part of the tree"
             assert not os.environ.get("CI"), reason
             pytest.skip(reason)
@@ -149,7 +149,7 @@ class TestIsolation:
 
         repository = str(Path(__file__).parents[2])
         environment = inherited_environment() | {POSITIONS: str(self.positions), "PYTHONPATH": repository}
-        orchestrator = ProcessOrchestrator(run_dir, command, ISOLATION_LIMIT, environment=environment, cgroups=groups)
+        orchestrator = ProcessOrchestrator(run_dir, command, ISOLATION_LIMIT, environment=environment, cgroups=cgroups)
         yield orchestrator
         orchestrator.close()
 

@@ -1,6 +1,6 @@
 """The memory of processes, and the out-of-memory kills in this process's control group.
 
-The groups are ordinary directories here.
+The cgroups are ordinary directories here.
 """
 
 import os
@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from headwater.orchestrators import cgroups
-from headwater.orchestrators.memory_usage import own_group_counter, resident_bytes
+from headwater.orchestrators.memory_usage import own_cgroup_counter, resident_bytes
 
 KILLS = "low 0\noom_kill 3\n"
 
 
-def group(folder: Path, counters: str) -> None:
+def make_cgroup(folder: Path, counters: str) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "cgroup.procs").write_text(f"{os.getpid()}\n")
     (folder / counters).write_text(KILLS)
@@ -36,16 +36,16 @@ def test_kills_are_counted(
 ) -> None:
     """In a container without a cgroup namespace, the kernel names the path on the host.
 
-    The mount is the group.
+    The mount is the cgroup.
     """
-    group(mount / hierarchy / folder, counters)
-    monkeypatch.setattr(cgroups, "own_groups", lambda: [(controllers, "headwater.service")])
-    assert own_group_counter()() == 3
+    make_cgroup(mount / hierarchy / folder, counters)
+    monkeypatch.setattr(cgroups, "own_cgroups", lambda: [(controllers, "headwater.service")])
+    assert own_cgroup_counter()() == 3
 
 
-def test_a_hidden_group_counts_no_kills(mount: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cgroups, "own_groups", lambda: [("memory", "elsewhere"), ("cpu", "x"), ("", "elsewhere")])
-    assert own_group_counter()() == 0
+def test_a_hidden_cgroup_counts_no_kills(mount: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cgroups, "own_cgroups", lambda: [("memory", "elsewhere"), ("cpu", "x"), ("", "elsewhere")])
+    assert own_cgroup_counter()() == 0
 
 
 def test_memory_is_measured_in_pages_of_the_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
