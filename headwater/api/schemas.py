@@ -74,7 +74,7 @@ class FlowConfig(BaseModel):
     created_at: Timestamp
     updated_at: Timestamp
     revision: int = Field(
-        description="The number of the revision: 1 at first, and raised by each change. It is also the ETag."
+        description="The number of the revision: 1 at first, and incremented by each change. It is also the ETag."
     )
     pipeline_config: PipelineConfig | Any = Field(
         description="The pipeline. For a configuration that this version can't read, the stored JSON value as it is."

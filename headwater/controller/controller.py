@@ -215,7 +215,7 @@ class Controller:
     def _renew(self) -> None:
         self._leadership.renew(self.current_failure())
         if self._leadership.leads:
-            self._orchestrator.extend_leadership(self._leadership.remaining_s)
+            self._orchestrator.set_lease_remaining(self._leadership.remaining_s)
 
     def _submit(self, work: Callable[..., T], *arguments: object) -> Future[T]:
         """Start work on a thread of the pool, with this leader's fencing token."""
@@ -446,7 +446,7 @@ def _by_deployment(logs: Mapping[str, Sequence[LogLine]]) -> Mapping[str, Sequen
 
 
 def _desired_versions(deployment: Deployment) -> tuple[int, int]:
-    """Return the numbers that each request to deploy, tear down or rotate the password raises."""
+    """Return the counters that requests increment: the generation, and the credentials' version."""
     return deployment.generation, deployment.credentials_version
 
 

@@ -116,7 +116,7 @@ class Executor:
                 self._remove_all(deployment)
 
     def _prepare(self, deployment: Deployment, target: Revision) -> None:
-        self.sources.require_readable(deployment, target)
+        self.sources.require_usable_source(deployment, target)
         with self.flow_locks.lock_of(deployment.config_id):
             self._require_no_fewer_partitions(deployment, target)
             self.broker.ensure(self._resources(deployment, target))

@@ -34,10 +34,10 @@ class SourcePositions:
     require_lease: Callable[[], None]
 
     def read(self, deployment: Deployment) -> StoredPositions:
-        """Return the stored positions of all consumer groups of a deployment.
+        """Return the positions of all consumer groups of a deployment, which the caller stores.
 
-        The positions of a group that are not stored are its committed offsets. A group whose cluster is unavailable is
-        left out when its source is not read. Raises BrokerUnavailable.
+        They are the positions that are stored already, and the committed offsets of all other groups. A group whose
+        cluster is unavailable is left out when its source is not read. Raises BrokerUnavailable.
         """
         stored = deployment.positions.groups
         groups = {epoch: group.model_copy(update={"is_kept": False}) for epoch, group in stored.items()}
@@ -99,19 +99,19 @@ class SourcePositions:
 
         With offsets of some partitions, all other partitions stay; without positions, they start at `start_at`.
         """
-        recounted = frozenset[int]() if before is None else before.recounted
+        rewound = frozenset[int]() if before is None else before.rewound
         if isinstance(to, str):
-            moved = self._topic_offsets(binding, to)
-            offsets = dict(moved.offsets)
-            recounted |= offsets.keys()
+            found = self._topic_offsets(binding, to)
+            topic_id, offsets = found.topic_id, dict(found.offsets)
+            rewound |= offsets.keys()
         else:
-            first, moved = self._topic_offsets(binding, "earliest"), self._topic_offsets(binding, "latest")
+            first, end = self._topic_offsets(binding, "earliest"), self._topic_offsets(binding, "latest")
             if before is not None:
-                _require_same_topic(before, binding, moved)
+                _require_same_topic(before, binding, end)
             kept = self._topic_offsets(binding, start_at).offsets if before is None else before.offsets
-            offsets = {**kept, **_clamped(to, first, moved)}
-            recounted |= to.keys()
-        return GroupPositions(topic=binding.topic, topic_id=moved.topic_id, offsets=offsets, recounted=recounted)
+            topic_id, offsets = end.topic_id, {**kept, **_clamped(to, first, end)}
+            rewound |= to.keys()
+        return GroupPositions(topic=binding.topic, topic_id=topic_id, offsets=offsets, rewound=rewound)
 
     def _topic_offsets(self, binding: KafkaTopic, position: str) -> TopicOffsets:
         """Return an offset of each partition of a topic.
@@ -165,8 +165,8 @@ class SourcePositions:
         offsets = {**positions, **{gap.partition: gap.end for gap in gaps}}
         self.require_lease()
         cluster.commit_offsets(group, binding.topic, TopicOffsets(first.topic_id or stored.topic_id, offsets))
-        if recounted := {partition: offsets[partition] for partition in stored.recounted if partition in offsets}:
-            self.metrics.restart_counting(deployment.id, group, recounted)
+        if rewound := {partition: offsets[partition] for partition in stored.rewound if partition in offsets}:
+            self.metrics.restart_counting(deployment.id, group, rewound)
         return gaps
 
     def _newest_positions(self, group: str, binding: KafkaTopic, stored: GroupPositions) -> Mapping[int, int]:
@@ -178,7 +178,7 @@ class SourcePositions:
         committed = self.sources.cluster(binding).committed_offsets(group, binding.topic)
         if committed is None or committed.topic_id != stored.topic_id:
             return stored.offsets
-        kept = {partition: offset for partition, offset in stored.offsets.items() if partition in stored.recounted}
+        kept = {partition: offset for partition, offset in stored.offsets.items() if partition in stored.rewound}
         newest = {
             partition: max(offset, stored.offsets.get(partition, offset))
             for partition, offset in committed.offsets.items()

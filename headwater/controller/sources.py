@@ -76,8 +76,12 @@ class Sources:
         """Return the Kafka cluster of a binding."""
         return self.broker if binding.access is None else self.clusters[binding.access]
 
-    def require_readable(self, deployment: Deployment, target: Revision) -> None:
-        """Raise DeployFailed when the workers of a revision can't read its source."""
+    def require_usable_source(self, deployment: Deployment, target: Revision) -> None:
+        """Raise DeployFailed when a revision can't use the topic or subscription that its stream is bound to.
+
+        Exactly-once delivery needs a topic of the installation's own Kafka cluster. A subscription must exist, and no
+        other deployment may read it.
+        """
         binding = self.binding(target.config.source)
         is_own = isinstance(binding, KafkaTopic) and binding.access is None
         if target.config.delivery == "exactly_once" and not is_own:

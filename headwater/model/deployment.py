@@ -126,18 +126,18 @@ class Deployment:
         config: The pipeline of the desired revision. Its configuration has the id `config_id`.
         desired: The phase that the API has requested.
         desired_revision: The number of the revision that the API has requested.
-        generation: A number that each change of the desired state raises.
+        generation: A number that each change of the desired state increments.
         reader_password: The password of the deployment's Kafka user for readers. The database encrypts both passwords.
         worker_password: The password of the deployment's Kafka user for workers.
         delete_configuration: Whether the configuration is deleted when the teardown has ended.
-        source_epoch: The number at the end of the name of the workers' consumer group. A change of the source raises
-            the number.
+        source_epoch: The number at the end of the name of the workers' consumer group. A change of the source
+            increments it.
         observed_revision: The revision whose workers became ready last.
         observed_generation: The last generation that the controller has finished, successfully or not.
         rollback_revision: The revision to roll back to when the rollout of the desired revision fails: the last
             revision that was Stable. While no revision has been Stable, it is the revision that ran before the last
             deploy.
-        credentials_version: The version of the readers' password. Each rotation of the password raises the version.
+        credentials_version: The version of the readers' password. Each rotation of the password increments it.
         observed_credentials_version: The last version of the readers' password that the broker knows.
         previous_revisions: The other revisions that may still own resources on the broker.
         positions: The positions from which the next workers start. Empty while the committed offsets of the workers'

@@ -21,16 +21,17 @@ class GroupPositions(BaseModel):
         topic: The name of the topic.
         topic_id: The id of the topic; empty when the cluster has no topic ids.
         offsets: By partition: the offset of the next record to read.
-        recounted: The partitions that were rewound, whose records the metrics must count again.
+        rewound: The partitions that were rewound. Their positions are committed as they are, and the metrics count
+            their records again. In the database, the name is `recounted`.
         is_kept: Whether the positions could not be restored in a resume that did not need them.
     """
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, validate_by_name=True, serialize_by_alias=True)
 
     topic: str
     topic_id: str
     offsets: Mapping[int, int]
-    recounted: frozenset[int] = frozenset()
+    rewound: frozenset[int] = Field(default=frozenset(), validation_alias="recounted", serialization_alias="recounted")
     is_kept: bool = False
 
 

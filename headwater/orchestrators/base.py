@@ -25,8 +25,8 @@ class Orchestrator(Protocol):
         cancels the replacement.
         """
 
-    def extend_leadership(self, for_s: float) -> None:
-        """Tell the orchestrator that this controller holds the lease for the next `for_s` seconds.
+    def set_lease_remaining(self, remaining_s: float) -> None:
+        """Tell the orchestrator that this controller holds the lease for the next `remaining_s` seconds.
 
         After that time, a worker that exited because it was fenced (FENCED_STATUS) is not restarted until the next
         call. The worker that fenced it may belong to the next leader, and the two workers would fence each other

@@ -156,8 +156,8 @@ class ProcessOrchestrator:
             for _, slot in self._slots_of(worker_set_id):
                 slot.successor.set_wanted_spec(None)
 
-    def extend_leadership(self, for_s: float) -> None:
-        self._leads_until = self._clock() + for_s
+    def set_lease_remaining(self, remaining_s: float) -> None:
+        self._leads_until = self._clock() + remaining_s
 
     def stop_workers(self, worker_set_id: str) -> bool:
         with self._lock:
@@ -177,13 +177,13 @@ class ProcessOrchestrator:
         with self._lock:
             self._check_open()
             slots = [slot for _, slot in self._slots_of(worker_set_id)]
-            slots_with_worker = [slot for slot in slots if slot.worker.spec_hash or slot.worker.process]
+            slots_with_worker = [slot for slot in slots if slot.worker.wanted_spec_hash or slot.worker.process]
             return [slot.status(slot.worker, self._clock()) for slot in slots_with_worker]
 
     def successors(self, worker_set_id: str) -> Sequence[ObservedWorker]:
         with self._lock:
             self._check_open()
-            slots = [slot for _, slot in self._slots_of(worker_set_id) if slot.successor.spec_hash]
+            slots = [slot for _, slot in self._slots_of(worker_set_id) if slot.successor.wanted_spec_hash]
             return [slot.status(slot.successor, self._clock()) for slot in slots]
 
     def take_logs(self) -> dict[str, list[LogLine]]:
@@ -208,7 +208,7 @@ class ProcessOrchestrator:
                     is_ready=slot.status(slot.worker, now).is_ready,
                 )
                 for worker_set_id, slot in self._all_slots()
-                if worker_set_id in self._running_sets and slot.worker.spec_hash is not None
+                if worker_set_id in self._running_sets and slot.worker.wanted_spec_hash is not None
             ]
 
     def worker_set_ids(self) -> frozenset[str]:
@@ -344,7 +344,7 @@ class ProcessOrchestrator:
         if slot.promote() and slot.worker.process is not None:
             slot.worker.process.join_group()
         slot.clear_dead_successor()
-        leaves_group = slot.worker.spec_hash is None
+        leaves_group = slot.worker.wanted_spec_hash is None
         if not (leaves_group and self._is_handing_over(slot_id.worker_set_id)):
             self._stop_if_unwanted(slot, slot.worker, now)
         self._stop_if_unwanted(slot, slot.successor, now)
@@ -369,15 +369,15 @@ class ProcessOrchestrator:
         if process is None:
             return
         if process.stop_deadline is None:
-            if process.spec_hash == role.spec_hash:
+            if role.runs_wanted_spec:
                 self._kill_if_stuck(slot, process)
                 return
             process.stop_deadline = now + STOP_GRACE_S
-            if role.spec_hash is None:
+            if role.wanted_spec_hash is None:
                 process.leave_group()
             process.child.send(signal.SIGTERM)
             return
-        if role.spec_hash is None:  # a teardown during a hand-over
+        if role.wanted_spec_hash is None:  # a teardown during a hand-over
             process.leave_group()
         if now >= process.stop_deadline and not process.was_killed_late:
             log.warning("worker ignored SIGTERM; it is killed", worker=slot.name, grace_s=STOP_GRACE_S)
@@ -408,12 +408,12 @@ class ProcessOrchestrator:
 
         A worker receives JOIN at once. A successor receives JOIN when it is promoted.
         """
-        if role.spec_hash is None or role.process is not None or now < role.restart_at:
+        if role.wanted_spec_hash is None or role.process is not None or now < role.restart_at:
             return
         if role.is_fenced and now >= self._leads_until:
             return
         try:
-            role.process = self._start(slot_id, slot, role.spec_hash)
+            role.process = self._start(slot_id, slot, role.wanted_spec_hash)
         except OSError as error:  # the system has no process or descriptor left
             log.error("worker can't be started", worker=slot.name, error=str(error))
             slot.record_death(role, f"can't start a process: {error.strerror or error}", self._clock())

@@ -39,7 +39,7 @@ class SlotRole:
     A role has a wanted spec, and one process after another.
 
     Attributes:
-        spec_hash: The hash of the wanted spec; None when no process should run.
+        wanted_spec_hash: The hash of the wanted spec; None when no process should run.
         process: The process that runs now, if there is one. It may still run another spec than the wanted one.
         deaths: The number of deaths with this spec. A death is not counted when the records that caused it have already
             killed workers with the previous spec.
@@ -52,7 +52,7 @@ class SlotRole:
         is_fenced: Whether another worker has fenced the last process.
     """
 
-    spec_hash: str | None = None
+    wanted_spec_hash: str | None = None
     process: WorkerProcess | None = None
     deaths: int = 0
     deaths_in_a_row: int = 0
@@ -66,15 +66,15 @@ class SlotRole:
     @property
     def runs_wanted_spec(self) -> bool:
         """Whether the running process has the wanted spec."""
-        return self.process is not None and self.process.spec_hash == self.spec_hash
+        return self.process is not None and self.process.spec_hash == self.wanted_spec_hash
 
     def set_wanted_spec(self, spec_hash: str | None) -> None:
         """Set the wanted spec.
 
         Another spec starts at once, without the back-off of the previous one.
         """
-        if spec_hash != self.spec_hash:
-            self.spec_hash, self.restart_at, self.deaths, self.deaths_in_a_row = spec_hash, 0.0, 0, 0
+        if spec_hash != self.wanted_spec_hash:
+            self.wanted_spec_hash, self.restart_at, self.deaths, self.deaths_in_a_row = spec_hash, 0.0, 0, 0
             self.reason, self.oom_killed_at, self.was_oom_killed = "", None, False
             self.backoff.reset()
 
@@ -131,7 +131,7 @@ class Slot:
     @property
     def is_empty(self) -> bool:
         """Whether no process runs in this slot, and none should."""
-        return all(role.spec_hash is None and role.process is None for role in self.roles)
+        return all(role.wanted_spec_hash is None and role.process is None for role in self.roles)
 
     @property
     def roles(self) -> tuple[SlotRole, SlotRole]:
@@ -142,8 +142,8 @@ class Slot:
     def spec_hashes(self) -> Iterator[str]:
         """The spec hashes of all processes that run in this slot or should run in it."""
         for role in self.roles:
-            if role.spec_hash is not None:
-                yield role.spec_hash
+            if role.wanted_spec_hash is not None:
+                yield role.wanted_spec_hash
             if role.process is not None:
                 yield role.process.spec_hash
 
@@ -151,7 +151,9 @@ class Slot:
     def is_handing_over(self) -> bool:
         """Whether the worker is ending so that a successor takes over."""
         return (
-            self.worker.process is not None and self.worker.spec_hash is not None and not self.worker.runs_wanted_spec
+            self.worker.process is not None
+            and self.worker.wanted_spec_hash is not None
+            and not self.worker.runs_wanted_spec
         )
 
     def hand_over(self) -> None:
@@ -159,7 +161,7 @@ class Slot:
 
         `promote` follows when the worker has ended.
         """
-        self.worker.set_wanted_spec(self.successor.spec_hash)
+        self.worker.set_wanted_spec(self.successor.wanted_spec_hash)
 
     def promote(self) -> bool:
         """Make the successor the worker, if the worker has ended and the successor is wanted.
@@ -169,7 +171,7 @@ class Slot:
         process = self.successor.process
         if process is None or process.stop_deadline is not None or self.worker.process is not None:
             return False
-        if not self.successor.runs_wanted_spec or process.spec_hash != self.worker.spec_hash:
+        if not self.successor.runs_wanted_spec or process.spec_hash != self.worker.wanted_spec_hash:
             return False  # the successor belongs to a later replacement, or must stop
         self.worker, self.successor = self.successor, SlotRole()
         return True
@@ -179,7 +181,7 @@ class Slot:
 
         The slot then starts a worker with the same spec.
         """
-        if self.successor.process is None and self.successor.spec_hash == self.worker.spec_hash:
+        if self.successor.process is None and self.successor.wanted_spec_hash == self.worker.wanted_spec_hash:
             self.successor.set_wanted_spec(None)
 
     def on_heartbeat(self, process: WorkerProcess, heartbeat: Heartbeat) -> None:
@@ -246,7 +248,7 @@ class Slot:
             restart_count=self.deaths,
             start_time=process.start_time if process is not None else self.created_at,
             reason=QUIET_REASON if is_quiet else (process.reason if process is not None else "") or role.reason,
-            spec_hash=role.spec_hash or "",
+            spec_hash=role.wanted_spec_hash or "",
             deaths=role.deaths,
             waits=is_waiting,
             set_versions=heartbeat.set_versions if heartbeat is not None else None,

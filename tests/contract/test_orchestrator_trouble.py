@@ -107,7 +107,7 @@ def test_an_unexpected_error_is_logged_and_the_orchestrator_continues(
 def test_a_fenced_worker_is_restarted_only_when_its_controller_leads(
     processes: ProcessOrchestrator, tmp_path: Path, clock: Clock
 ) -> None:
-    processes.extend_leadership(10)
+    processes.set_lease_remaining(10)
     processes.ensure(worker_set())
     until(ready(processes, "hash1"))
     clock.added_s += 10
@@ -118,12 +118,12 @@ def test_a_fenced_worker_is_restarted_only_when_its_controller_leads(
     time.sleep(0.5)
     assert processes.status("d1")[0].status is Status.PENDING
     assert pid(tmp_path) == fenced
-    processes.extend_leadership(10)
+    processes.set_lease_remaining(10)
     until(ready(processes, "hash1"))
     os.kill(pid(tmp_path), signal.SIGUSR1)
     until(lambda: processes.status("d1")[0].restart_count == 2)
     clock.added_s += 9
-    processes.extend_leadership(10)
+    processes.set_lease_remaining(10)
     until(ready(processes, "hash1"))
 
 

@@ -16,7 +16,7 @@ from tests.support.sql import OWNER, SqlStores, a_config, a_flow, seen
 POSITIONS = StoredPositions(
     groups={
         1: GroupPositions(topic="stream.base.log", topic_id="id", offsets={0: 5, 11: 2**40}),
-        2: GroupPositions(topic="other", topic_id="", offsets={0: 0}, recounted=frozenset({0})),
+        2: GroupPositions(topic="other", topic_id="", offsets={0: 0}, rewound=frozenset({0})),
     }
 )
 GAPS = (OffsetGap(partition=3, start=5, end=9),)

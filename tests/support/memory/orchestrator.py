@@ -18,7 +18,7 @@ class MemoryOrchestrator:
     Attributes:
         heartbeats: Heartbeats of ready workers by name. Other ready workers have a default heartbeat.
         deaths: The number of deaths by worker set id and spec hash.
-        led_for_s: The arguments of all calls of `extend_leadership`.
+        remaining_leases_s: The arguments of all calls of `set_lease_remaining`.
     """
 
     def __init__(self, *, auto: bool = True) -> None:
@@ -32,7 +32,7 @@ class MemoryOrchestrator:
         self._started_at: dict[tuple[str, str], datetime] = {}
         self.heartbeats: dict[str, Heartbeat] = {}
         self.deaths: Counter[tuple[str, str]] = Counter()
-        self.led_for_s: list[float] = []
+        self.remaining_leases_s: list[float] = []
 
     def ensure(self, wanted: WorkerSet) -> None:
         self._check_open()
@@ -58,8 +58,8 @@ class MemoryOrchestrator:
             self._ready.discard(worker_set_id)
         self.deaths[worker_set_id, newest.spec_hash] += 1
 
-    def extend_leadership(self, for_s: float) -> None:
-        self.led_for_s.append(for_s)
+    def set_lease_remaining(self, remaining_s: float) -> None:
+        self.remaining_leases_s.append(remaining_s)
 
     def stop_workers(self, worker_set_id: str) -> bool:
         self._check_open()

@@ -367,17 +367,17 @@ class TestLeadership:
 
         world.deploy()
         world.run()
-        assert set(world.orchestrator.led_for_s) == {LEASE_TTL_S}
+        assert set(world.orchestrator.remaining_leases_s) == {LEASE_TTL_S}
         with monkeypatch.context() as patch:
             patch.setattr(world.database.leases, "acquire", away)
             world.now += LEASE_TTL_S
             with pytest.raises(DatabaseUnavailable):
                 world.controller.tick()
-            times_led = len(world.orchestrator.led_for_s)
+            times_led = len(world.orchestrator.remaining_leases_s)
             world.database.deployments.request_teardown(FLOW)
             world.run(ticks=4)
             assert world.orchestrator.worker_set_ids() == {DEPLOYMENT}
-            assert len(world.orchestrator.led_for_s) == times_led
+            assert len(world.orchestrator.remaining_leases_s) == times_led
         world.run()
         assert world.orchestrator.worker_set_ids() == frozenset()
 

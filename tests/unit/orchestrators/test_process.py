@@ -75,7 +75,7 @@ def test_a_teardown_during_a_hand_over_lets_the_worker_leave_its_group(orchestra
         clock=time.monotonic,
         oom_kills=OomKillDetector(time.monotonic, lambda: 0),
     )
-    worker = SlotRole(spec_hash="second", process=process)
+    worker = SlotRole(wanted_spec_hash="second", process=process)
     with worker_end, contextlib.closing(process):
         orchestrator._stop_if_unwanted(Slot("d-0"), worker, 0.0)
         with pytest.raises(BlockingIOError):

@@ -29,14 +29,16 @@ def running(spec_hash: str, state: str = "ready", reason: str = "", *, quiet: bo
 def test_a_successor_takes_over_while_it_is_the_one_that_is_wanted(wanted: str | None, takes_over: bool) -> None:
     slot = Slot("d-0")
     slot.worker.set_wanted_spec("second")
-    slot.successor = SlotRole(spec_hash=wanted, process=running("second"))
+    slot.successor = SlotRole(wanted_spec_hash=wanted, process=running("second"))
     assert slot.promote() is takes_over
     assert (slot.worker.process is not None) is takes_over
 
 
 def test_a_worker_that_waits_in_silence_keeps_its_reason() -> None:
     slot = Slot("d-0")
-    slot.worker = SlotRole(spec_hash="one", process=running("one", "waiting", "Kafka does not answer.", quiet=True))
+    slot.worker = SlotRole(
+        wanted_spec_hash="one", process=running("one", "waiting", "Kafka does not answer.", quiet=True)
+    )
     status = slot.status(slot.worker, 0.0)
     assert (status.is_ready, status.waits, status.reason) == (False, True, "Kafka does not answer.")
     slot.worker.process = running("one", "ready", quiet=True)
@@ -45,7 +47,7 @@ def test_a_worker_that_waits_in_silence_keeps_its_reason() -> None:
 
 def test_only_the_last_death_is_shown_as_status() -> None:
     slot = Slot("d-0")
-    slot.worker = SlotRole(spec_hash="one")
+    slot.worker = SlotRole(wanted_spec_hash="one")
     for was_killed_over_limit, shown in [(True, Status.OOM_KILLED), (False, Status.PENDING)]:
         ended = running("one")
         ended.was_killed_over_limit = was_killed_over_limit
