@@ -50,9 +50,10 @@ def classify(existing: ExistingResources, recorded: RecordedState) -> Classified
     unknown_ids = names.deployment_ids - recorded.active_deployments - recorded.ended_deployments
     unused_configurations = recorded.undeployed_configurations - recorded.deployed_configurations
     unused_topics = {topic for topic in names.topics if config_id_of(topic) in unused_configurations}
-    if len(unknown_ids) > (MAX_UNKNOWN_DEPLOYMENTS if existing.inventory.has_users_and_rules else 0):
+    has_rules = existing.inventory.has_users_and_rules
+    if len(unknown_ids) > (MAX_UNKNOWN_DEPLOYMENTS if has_rules else 0):
         kept_topics = unused_topics
-    elif recorded.obsolete_topics is None:
+    elif has_rules:
         kept_topics = unused_topics & _topics_in_rules_of(unknown_ids, existing.inventory)
     else:
         kept_topics = unused_topics - recorded.obsolete_topics

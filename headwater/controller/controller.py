@@ -446,7 +446,7 @@ def _by_deployment(logs: Mapping[str, Sequence[LogLine]]) -> Mapping[str, Sequen
 
 
 def _desired_versions(deployment: Deployment) -> tuple[int, int]:
-    """Return the counters that requests increment: the generation, and the credentials' version."""
+    """Return the counters that requests increment: of the generation and the credentials."""
     return deployment.generation, deployment.credentials_version
 
 

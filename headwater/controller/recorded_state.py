@@ -16,15 +16,15 @@ class RecordedState:
         deployed_configurations: The ids of configurations with an active deployment.
         undeployed_configurations: The ids of configurations whose deployments are all among the ended ones. They are
             read after `deployed_configurations`, so a configuration whose deployment ends meanwhile is in both.
-        obsolete_topics: The only topics that may be removed while the operator manages the Kafka users. None while
-            Headwater manages them: then the access rules show which topics may be removed.
+        obsolete_topics: The topics that only ended deployments have written. They are read only where the operator
+            manages the Kafka users; otherwise the set is empty.
     """
 
     active_deployments: frozenset[str] = frozenset()
     ended_deployments: frozenset[str] = frozenset()
     deployed_configurations: frozenset[str] = frozenset()
     undeployed_configurations: frozenset[str] = frozenset()
-    obsolete_topics: frozenset[str] | None = None
+    obsolete_topics: frozenset[str] = frozenset()
 
     @property
     def recorded_configurations(self) -> frozenset[str]:
@@ -38,9 +38,8 @@ def read_recorded_state(deployments: DeploymentStore, existing: ExistingResource
     List the resources before this call, because a row is stored before its resources are created.
     """
     versions, names = deployments.active_versions(), existing.names
-    obsolete_topics = (
-        None if existing.inventory.has_users_and_rules else deployments.obsolete_topics(names.topics_by_config_id())
-    )
+    has_rules = existing.inventory.has_users_and_rules
+    obsolete_topics = frozenset() if has_rules else deployments.obsolete_topics(names.topics_by_config_id())
     return RecordedState(
         active_deployments=frozenset(version.id for version in versions),
         ended_deployments=frozenset(deployments.ended_among(names.deployment_ids)),

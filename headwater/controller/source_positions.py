@@ -34,10 +34,10 @@ class SourcePositions:
     require_lease: Callable[[], None]
 
     def read(self, deployment: Deployment) -> StoredPositions:
-        """Return the positions of all consumer groups of a deployment, which the caller stores.
+        """Return the positions to store, of all consumer groups of a deployment.
 
-        They are the positions that are stored already, and the committed offsets of all other groups. A group whose
-        cluster is unavailable is left out when its source is not read. Raises BrokerUnavailable.
+        They are those that are stored already, and the committed offsets of all other groups. A group whose cluster is
+        unavailable is left out when its source is not read. Raises BrokerUnavailable.
         """
         stored = deployment.positions.groups
         groups = {epoch: group.model_copy(update={"is_kept": False}) for epoch, group in stored.items()}

@@ -77,7 +77,7 @@ class Sources:
         return self.broker if binding.access is None else self.clusters[binding.access]
 
     def require_usable_source(self, deployment: Deployment, target: Revision) -> None:
-        """Raise DeployFailed when a revision can't use the topic or subscription that its stream is bound to.
+        """Raise DeployFailed when a revision can't use what its stream is bound to.
 
         Exactly-once delivery needs a topic of the installation's own Kafka cluster. A subscription must exist, and no
         other deployment may read it.

@@ -26,7 +26,7 @@ class Orchestrator(Protocol):
         """
 
     def set_lease_remaining(self, remaining_s: float) -> None:
-        """Tell the orchestrator that this controller holds the lease for the next `remaining_s` seconds.
+        """Tell the orchestrator for how many seconds this controller still holds the lease.
 
         After that time, a worker that exited because it was fenced (FENCED_STATUS) is not restarted until the next
         call. The worker that fenced it may belong to the next leader, and the two workers would fence each other
@@ -56,7 +56,7 @@ class Orchestrator(Protocol):
         """Return the log lines of the workers since the last call, oldest first, by worker set id."""
 
     def worker_snapshots(self) -> Sequence[WorkerSnapshot]:
-        """Return the last heartbeat of every worker that is or should be a member of the consumer group.
+        """Return the last heartbeat of every worker that reads or should read the source.
 
         Successors are not included.
         """

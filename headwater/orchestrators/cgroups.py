@@ -104,8 +104,8 @@ class WorkerCgroup:
 class WorkerCgroups:
     """Creates and removes the cgroups of one orchestrator.
 
-    All methods are called under the orchestrator's lock. Groups that an earlier process has left in the folder are
-    removed.
+    All methods are called under the orchestrator's lock. Cgroups that an earlier process has left in the folder
+    are removed.
 
     Attributes:
         base: The folder in which the cgroups are created.
@@ -124,7 +124,10 @@ class WorkerCgroups:
         self.sweep()
 
     def create(self, limit: int) -> WorkerCgroup:
-        """Create a cgroup with a limit in bytes. When this raises OSError, no cgroup is left behind."""
+        """Create a cgroup with a limit in bytes.
+
+        When this raises OSError, no cgroup is left behind.
+        """
         path = self.base / f"{self._prefix}{os.getpid()}-{next(self._numbers)}"
         path.mkdir()
         cgroup = WorkerCgroup(path, self._version)

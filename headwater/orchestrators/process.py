@@ -119,23 +119,21 @@ class ProcessOrchestrator:
     def ensure(self, wanted: WorkerSet) -> None:
         with self._lock:
             self._check_open()
-            worker_set_id = wanted.id
-            if self._running_sets.get(worker_set_id) == wanted:
-                self._cancel_replacement(worker_set_id)
-            elif self._pending_sets.get(worker_set_id) != wanted:
+            if self._running_sets.get(wanted.id) == wanted:
+                self._cancel_replacement(wanted.id)
+            elif self._pending_sets.get(wanted.id) != wanted:
                 self._start_or_replace(wanted)
             self._wake()
 
     def _start_or_replace(self, wanted: WorkerSet) -> None:
-        """Begin to start a worker set, or to replace the running worker set with its id."""
-        worker_set_id = wanted.id
-        is_replacement = worker_set_id in self._running_sets
+        """Begin to start a worker set, or to replace the running one that has the same id."""
+        is_replacement = wanted.id in self._running_sets
         self._write_spec(wanted)
         worker_sets = self._pending_sets if is_replacement else self._running_sets
-        worker_sets[worker_set_id] = wanted
+        worker_sets[wanted.id] = wanted
         for number in range(wanted.slots):
-            self._slots.setdefault(worker_set_id, {}).setdefault(number, Slot(f"{worker_set_id}-{number}"))
-        slots = self._slots_of(worker_set_id)
+            self._slots.setdefault(wanted.id, {}).setdefault(number, Slot(f"{wanted.id}-{number}"))
+        slots = self._slots_of(wanted.id)
         quarantined = [position for _, slot in slots for position in slot.oom_history.quarantined]
         for number, slot in slots:
             slot.oom_history.set_shared_quarantine(quarantined)
