@@ -145,7 +145,7 @@ class DifferenceExampleBody(BaseModel):
 class ComparisonBody(BaseModel):
     """How the results differ from the results of the revision `against`, by record.
 
-    Outputs are compared as JSON values, and errors by class and message.
+    Outputs are compared as JSON values, and errors by class and message. A record that is not done is not compared.
     """
 
     same: int
@@ -205,7 +205,7 @@ def _sample_body(trial: Trial) -> dict[str, Any]:
         "read": len(trial.sample.records),
         "done": trial.done,
         "shown": len(trial.records or ()),
-        "reason": "; ".join(filter(None, (trial.sample.reason, trial.stop_reason))),
+        "reason": "; ".join(filter(None, (trial.sample.reason, trial.undone_reason))),
     }
 
 

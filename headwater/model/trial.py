@@ -292,7 +292,7 @@ class Trial:
         sample: The records of the trial.
         records: The results of the first records; None when they were not wanted.
         done: The number of records that were processed.
-        stop_reason: Why the trial stopped before the last record; empty when it did not.
+        undone_reason: Why some records were not processed; empty when all were.
         summary: The results of all records that were processed; None when the trial has no records.
         comparison: The comparison with another revision; None when there is none.
     """
@@ -301,6 +301,6 @@ class Trial:
     sample: Sample
     records: list[TrialRecord] | None = field(default_factory=list)
     done: int = 0
-    stop_reason: str = ""
+    undone_reason: str = ""
     summary: TrialSummary | None = None
     comparison: Comparison | None = None

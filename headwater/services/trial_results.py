@@ -20,7 +20,8 @@ class ShownRecords:
     """The results of the first records of a trial, as far as a response can show them.
 
     Args:
-        show_all: Whether all records that do not fit are shown, as unfinished; otherwise only the first one is.
+        show_all: Whether the records after the response is full are shown too, as unfinished. Otherwise the first
+            record that does not fit is the last one that is shown.
     """
 
     def __init__(self, *, show_all: bool) -> None:

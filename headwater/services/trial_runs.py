@@ -76,22 +76,23 @@ class PipelineRun:
         self._transforms = list(zip(configs, transforms, strict=True))
         self._deadline = deadline
 
-    def run(self, chunk: RecordBatch, trace_bytes: int) -> ChunkResult:
+    def run(self, chunk: RecordBatch, max_trace_bytes: int | None) -> ChunkResult:
         """Run all transforms on some records.
 
         Blocks until the deadline at most. Raises SandboxFailed and RedisUnavailable.
 
         Args:
             chunk: The records, whose positions differ.
-            trace_bytes: The size of the steps of these records that can be shown; negative when none is wanted. The
-                results have steps for the first records, and at least one step more than fits.
+            max_trace_bytes: The size of the steps that the response has room for. The results of the first records
+                have steps, until the steps exceed this size. The record that exceeds it keeps its steps, so that the
+                caller notices it. With None, no result has steps.
         """
         records = [TrialRecord() for _ in range(len(chunk))]
         result = ChunkResult(records, [TransformTotals(config.uid, config.type) for config, _ in self._transforms])
         numbers = {
             position: number for number, position in enumerate(zip(chunk.partitions, chunk.offsets, strict=True))
         }
-        trace = _Trace(records, trace_bytes)
+        trace = _Trace(records, max_trace_bytes)
         batch, rows = chunk, list(range(len(chunk)))
         for (config, transform), totals in zip(self._transforms, result.totals, strict=True):
             if not batch:
@@ -183,13 +184,13 @@ class _Trace:
 
     Args:
         records: The results of the records of a chunk.
-        max_bytes: The size of all steps that can be shown; negative when none is wanted.
+        max_bytes: The size of the steps that the response has room for; None when no steps are wanted.
     """
 
-    def __init__(self, records: Sequence[TrialRecord], max_bytes: int) -> None:
+    def __init__(self, records: Sequence[TrialRecord], max_bytes: int | None) -> None:
         self._records = records
-        self._max_bytes = max_bytes
-        self._traced = len(records) if max_bytes >= 0 else 0
+        self._max_bytes = max_bytes or 0
+        self._traced = 0 if max_bytes is None else len(records)
         """How many of the first records get further steps."""
         self._sizes = [0] * len(records)
 

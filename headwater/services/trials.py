@@ -30,13 +30,17 @@ from headwater.transforms.base import TransformContext
 from headwater.transforms.transform_type import TransformType
 
 TIME_LIMIT_S = 10.0
-"""The time limit of up to SINGLE_RECORDS records. An endless loop in a script takes a second or two per record."""
+"""The time limit of up to MAX_RECORDS_ONE_BY_ONE records.
+
+An endless loop in a script takes a second or two per record.
+"""
 LONG_TIME_LIMIT_S = 50.0
 """The time limit of more records."""
-SINGLE_RECORDS = 200
+MAX_RECORDS_ONE_BY_ONE = 200
 """Up to so many records are processed one by one, so that the log lines of each record are known."""
 MAX_CHUNK_OUTPUT_BYTES = 16_000_000
 """The size of the outputs of some records that are processed together, after which no more of them run."""
+_TOO_LARGE = f"larger than {MAX_CHUNK_OUTPUT_BYTES // 1_000_000} MB together"
 _FIRST_CHUNK_RECORDS, _MAX_CHUNK_RECORDS = 8, 512
 _CHUNK_S = 0.25
 """How long the processing of a chunk should take at most."""
@@ -119,13 +123,14 @@ class Trials:
             return replace(trial, comparison=ResultComparison().result() if before else None)
         config_id = stored.id if stored else ""
         new_filters = _new_filters(config_id, checked, stored)
-        single = len(sample.records) <= SINGLE_RECORDS
-        deadline = Deadline(self._clock, TIME_LIMIT_S if single else LONG_TIME_LIMIT_S)
+        one_by_one = len(sample.records) <= MAX_RECORDS_ONE_BY_ONE
+        deadline = Deadline(self._clock, TIME_LIMIT_S if one_by_one else LONG_TIME_LIMIT_S)
         with ExitStack() as stack:
             open_run = partial(self._open_run, owner, config_id, deadline)
             after_run = stack.enter_context(open_run(checked.config.transforms, new_filters))
             before_run = stack.enter_context(open_run(before.transforms, {})) if before else None
-            return _TrialRun(trial, checked.config, after_run, before_run, self._clock, single=single).run()
+            trial_run = _TrialRun(trial, checked.config, after_run, before_run, self._clock, one_by_one=one_by_one)
+            return trial_run.run()
 
     def _stored(self, owner: str, sent: NewTrial) -> Flow | None:
         """Return the configuration whose id the request has.
@@ -208,7 +213,7 @@ class _TrialRun:
         after: Runs this pipeline.
         before: Runs the pipeline to compare with; None when there is none.
         clock: Returns monotonic seconds.
-        single: Whether the records are processed one by one. Then the records after the time limit are shown as
+        one_by_one: Whether the records are processed one by one. Then the records after the time limit are shown as
             unfinished.
     """
 
@@ -220,25 +225,26 @@ class _TrialRun:
         before: PipelineRun | None,
         clock: Callable[[], float],
         *,
-        single: bool,
+        one_by_one: bool,
     ) -> None:
         self._trial = trial
         self._after = after
         self._before = before
         self._clock = clock
-        self._single = single
+        self._one_by_one = one_by_one
         self._shown = ShownRecords(show_all=not trial.sample.is_from_stream)
         self._summary = Summary([TransformTotals(each.uid, each.type) for each in config.transforms])
         self._comparison = ResultComparison()
         self._done = 0
         self._stop_reason = ""
+        self._too_large = 0
 
     def run(self) -> Trial:
         """Process the records, and return the trial with the results."""
         records = self._trial.sample.records
-        sizer = _ChunkSizer(1 if self._single else _MAX_CHUNK_RECORDS)
+        sizer = _ChunkSizer(1 if self._one_by_one else _MAX_CHUNK_RECORDS)
         start = 0
-        while start < len(records) and (self._single or not self._stop_reason):
+        while start < len(records) and (self._one_by_one or not self._stop_reason):
             chunk = records[start : start + sizer.limit]
             began_s = self._clock()
             if self._run_chunk(start, chunk):
@@ -250,7 +256,7 @@ class _TrialRun:
             self._trial,
             records=None if self._trial.records is None else self._shown.records,
             done=self._done,
-            stop_reason=self._stop_reason,
+            undone_reason="; ".join(filter(None, (self._stop_reason, self._too_large_reason))),
             summary=self._summary.result(),
             comparison=self._comparison.result() if self._before else None,
         )
@@ -258,23 +264,35 @@ class _TrialRun:
     def _run_chunk(self, start: int, chunk: Sequence[ReadRecord]) -> bool:
         """Process some records. Returns False when they must be processed in smaller chunks."""
         batch = _batch_of(self._trial.sample.topic, chunk)
-        after = self._after.run(batch, self._trace_bytes)
-        before = self._before.run(batch, 0) if self._before and not (after.must_split or after.limit) else None
+        after = self._after.run(batch, self._max_trace_bytes)
+        before = self._before.run(batch, None) if self._before and not (after.must_split or after.limit) else None
         if after.must_split or (before and before.must_split):
             if len(chunk) > 1:
                 return False
-            _mark_too_large(after)
+            self._too_large += 1
+            if after.must_split:
+                _mark_too_large(after)
         stopped = after.limit or (before.limit if before else "")
         if stopped:
             self._stop_reason = stopped
-            if not self._single:
+            if not self._one_by_one:
                 return True
         self._add(start, chunk, after, before)
         return True
 
     @property
-    def _trace_bytes(self) -> int:
-        return -1 if self._trial.records is None else self._shown.remaining_bytes
+    def _too_large_reason(self) -> str:
+        """Why the records with too large outputs are not done; empty when there are none."""
+        if not self._too_large:
+            return ""
+        return f"{self._too_large} records are not done: the outputs of each are {_TOO_LARGE}"
+
+    @property
+    def _max_trace_bytes(self) -> int | None:
+        """The size of the steps that the response has room for; None when no steps are shown."""
+        if self._trial.records is None or self._shown.remaining_bytes < 0:
+            return None
+        return self._shown.remaining_bytes
 
     def _add(self, start: int, chunk: Sequence[ReadRecord], after: ChunkResult, before: ChunkResult | None) -> None:
         self._summary.add(start, after.records, after.totals)
@@ -318,10 +336,9 @@ class _ChunkSizer:
 
 
 def _mark_too_large(result: ChunkResult) -> None:
-    reason = f"the outputs of the record are larger than {MAX_CHUNK_OUTPUT_BYTES // 1_000_000} MB together"
     for record in result.records:
         record.outputs.clear()
-        record.unfinished_reason = reason
+        record.unfinished_reason = f"the outputs of the record are {_TOO_LARGE}"
 
 
 def _require_consistent(sent: NewTrial, values: Sequence[bytes]) -> None:

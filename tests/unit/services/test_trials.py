@@ -1,7 +1,7 @@
 """Trials end within their limits of time and size."""
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from datetime import UTC, datetime
 from typing import Any
@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from headwater.model.binding import Bindings
+from headwater.model.flow import Flow
 from headwater.model.record import Failure, RecordBatch, TransformResult
 from headwater.model.transforms.v8 import CheckedScript, V8Transform
 from headwater.model.trial import NewTrial, Trial
@@ -23,23 +24,26 @@ from headwater.transforms.base import DeferredBatch, PendingBatch, TransformCont
 from headwater.transforms.transform_type import TransformType
 from tests.support.memory.sets import MemoryDatasetNames, MemorySetStore
 from tests.support.memory.topic_history import MemoryTopicHistory
-from tests.support.sql import fresh_database
+from tests.support.sql import a_config, a_flow, fresh_database
 
 TOPIC = "stream.base.log"
 FILTER = {"type": "redis_set_filter", "filter_expr": "root = this.a", "set_values": ["x"]}
 SCRIPT = {"type": "v8", "script": "function process(record) { return record; }"}
+TOO_LARGE = {"type": "v8", "script": "function process(record) { return Array(1000).fill(record); }"}
 
 
 class GrowingScript:
     """Replaces a v8 transform.
 
-    Each output has 1 MB, and no batch has more than `max_output_bytes` of outputs.
+    Each output has 1 MB, and no batch has more than `max_output_bytes` of outputs. The outputs of the script of
+    TOO_LARGE are too large for each record.
     """
 
     uid = ""
 
-    def __init__(self, _config: V8Transform, context: TransformContext) -> None:
-        self._max_output_bytes = context.max_output_bytes
+    def __init__(self, config: V8Transform, context: TransformContext) -> None:
+        is_too_large = config.script == TOO_LARGE["script"]
+        self._max_output_bytes = 0 if is_too_large else context.max_output_bytes
         self.batch_sizes: list[int] = []
 
     def start(self, batch: RecordBatch) -> PendingBatch:
@@ -71,9 +75,12 @@ def run(
     *,
     clock: Callable[[], float] = lambda: 0.0,
     stream: MemoryTopicHistory | None = None,
+    stored: Sequence[Flow] = (),
     **members: Any,
 ) -> Trial:
     database = fresh_database()
+    for flow in stored:
+        database.flows.create(flow)
     checker = PipelineChecker(
         bindings=Bindings(),
         validate_script=lambda _script, _example: CheckedScript([]),
@@ -117,14 +124,14 @@ class TestTimeLimit:
 
     def test_many_records_have_a_longer_limit_and_the_trial_says_how_many_were_done(self) -> None:
         trial = run([FILTER, FILTER], [], clock=every(2), stream=stream_of(300), sample={"last": 300})
-        assert f"{LONG_TIME_LIMIT_S:.0f} s" in trial.stop_reason
+        assert f"{LONG_TIME_LIMIT_S:.0f} s" in trial.undone_reason
         assert trial.summary is not None
         assert 0 < trial.done < 300
         assert trial.summary.outcomes == {"sent": trial.done}
 
     def test_all_records_are_done_in_time(self) -> None:
         trial = run([FILTER], [], stream=stream_of(3000), sample={"last": 2500})
-        assert (trial.done, trial.stop_reason) == (2500, "")
+        assert (trial.done, trial.undone_reason) == (2500, "")
 
 
 class TestSizeLimit:
@@ -134,6 +141,21 @@ class TestSizeLimit:
         assert (trial.done, trial.summary.outcomes) == (300, {"sent": 300})
         assert (trial.summary.transforms[0].received, trial.summary.transforms[0].errors) == (300, 0)
         assert trial.records is None
+
+    @pytest.mark.parametrize("count", [2, 300])
+    def test_too_large_outputs_of_the_other_revision_change_no_result(self, count: int) -> None:
+        config = a_config(transforms=[TOO_LARGE | {"uid": "t1"}])
+        stored = a_flow("0" * 26, "alice", pipeline_config=config)
+        members: dict[str, Any] = {"id": stored.id, "against": 1, "sample": {"last": count}}
+        trial = run([SCRIPT], [], stream=stream_of(count), stored=[stored], **members)
+        assert (trial.summary is not None and trial.summary.outcomes) == {"sent": count}
+        assert trial.records is not None
+        assert (trial.records[0].unfinished_reason, len(trial.records[0].outputs)) == ("", 1)
+        assert trial.comparison is not None
+        assert (trial.done, trial.comparison.counts.total()) == (0, 0)
+        assert (
+            trial.undone_reason == f"{count} records are not done: the outputs of each are larger than 16 MB together"
+        )
 
     def test_a_large_response_shows_the_first_records_only(self) -> None:
         trial = run([SCRIPT], [], stream=stream_of(300), sample={"last": 300})
