@@ -1,5 +1,6 @@
 """Routes of the history of a configuration: list, read, compare and roll back."""
 
+import re
 from collections.abc import Sequence
 from functools import partial
 from typing import Annotated, Self
@@ -30,7 +31,7 @@ CURSOR_PATTERN = r"^[1-9][0-9]{0,9}$"
 
 
 def _require_revision(cursor: str | None) -> str | None:
-    if cursor is not None and not (cursor.isascii() and cursor.isdecimal() and 0 < int(cursor[:11]) <= MAX_REVISION):
+    if cursor is not None and not (re.fullmatch(CURSOR_PATTERN, cursor) and int(cursor) <= MAX_REVISION):
         raise ValueError("must be the cursor of the previous page")
     return cursor
 
@@ -119,8 +120,8 @@ class Rollback(RequestModel):
     revision: Annotated[PositiveInt, Field(le=MAX_REVISION)] = Field(description="The revision to save again.")
 
 
-class RolledBackDeployment(DeploymentBody):
-    """The state of a deployment after a rollback."""
+class RestoredDeployment(DeploymentBody):
+    """The state of a deployment after a request to run an earlier revision again."""
 
     warnings: Warnings = None
 
@@ -201,7 +202,7 @@ async def roll_back(
     compile_limiter: CompileLimiterDep,
     watcher: WatcherDep,
     if_match: IfMatchDep,
-) -> RolledBackDeployment | FlowConfig:
+) -> RestoredDeployment | FlowConfig:
     """Saves an earlier revision as the newest one.
     When the configuration is deployed, the saved revision is deployed too, and the response is the same as for POST
     …/deploy. Otherwise the response is the saved configuration. The checks and quotas of a save apply; a prices sink
@@ -216,6 +217,6 @@ async def roll_back(
     saved = await compile_limiter.run(api_key.owner, restore)
     deployment = await redeploy(services, watcher, saved.flow)
     if deployment is not None:
-        return RolledBackDeployment.of(deployment_body(deployment, services.kafka), saved.warnings)
+        return RestoredDeployment.of(deployment_body(deployment, services.kafka), saved.warnings)
     set_etag(response, saved.flow)
     return FlowConfig.of(saved.flow, saved.warnings)

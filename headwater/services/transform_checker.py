@@ -112,7 +112,7 @@ def _check_initial_values(
     elif values is not None:
         findings.add_warning(
             values_pointer,
-            "were ignored: the filter exists and keeps its values; change them with …/transforms/{uid}/filter-values",
+            f"were ignored: the filter exists and keeps its values; change them with …/transforms/{uid}/filter-values",
         )
 
 

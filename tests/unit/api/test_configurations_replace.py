@@ -74,7 +74,7 @@ class TestFilters:
         ):
             [warning] = answer["warnings"]
             assert warning["pointer"] == pointer
-            assert "keeps its values" in warning["detail"]
+            assert f"keeps its values; change them with …/transforms/{kept['uid']}/filter-values" in warning["detail"]
             assert self.values(alice, flow, kept) == [TOKEN]
 
     def test_values_follow_a_name(self, alice: User) -> None:

@@ -325,7 +325,7 @@ class TestSecrets:
         schemas = {name for name, schema in description["components"]["schemas"].items() if "password" in str(schema)}
         assert schemas == {"SinkConnection"}
         users = {n for n, schema in description["components"]["schemas"].items() if "SinkConnection" in str(schema)}
-        assert users - schemas == {"DeploymentBody", "ResumedDeployment", "RolledBackDeployment"}
+        assert users - schemas == {"DeploymentBody", "ResumedDeployment", "RestoredDeployment"}
         assert "deployConfiguration" in secret
 
     def test_a_regenerated_response_needs_the_same_scope(self) -> None:

@@ -114,6 +114,8 @@ class TestList:
             ("cursor=0", "/cursor"),
             ("cursor=99999999999999999999", "/cursor"),
             ("cursor=2147483648", "/cursor"),
+            ("cursor=01", "/cursor"),
+            pytest.param(f"cursor=00000000001{'1' * 4_300}", "/cursor", id="a cursor that int() refuses"),
             ("page=1", "/page"),
         ],
     )
