@@ -11,7 +11,7 @@ from fastapi.responses import JSONResponse
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from headwater.api import examples
-from headwater.api.dependencies import ApiKeyDep, CountLimiterDep, LookLimiterDep, ServicesDep
+from headwater.api.dependencies import ApiKeyDep, CountLimiterDep, RecordReadLimiterDep, ServicesDep
 from headwater.api.guarded_routes import guarded_router, required_scopes
 from headwater.api.openapi import body_problem_responses, problem_responses
 from headwater.api.query_parameters import NULL_TO_NONE, STRICT_INTEGER
@@ -92,7 +92,7 @@ async def list_letters(
     config_id: str,
     api_key: ApiKeyDep,
     services: ServicesDep,
-    limiter: LookLimiterDep,
+    limiter: RecordReadLimiterDep,
     limit: Annotated[
         int, Query(ge=1, le=MAX_LETTERS_PER_PAGE, description="The number of letters on a page."), STRICT_INTEGER
     ] = DEFAULT_LETTERS,
@@ -149,7 +149,7 @@ class DeadLetterSummaryBody(BaseModel):
     openapi_extra=required_scopes("flow:read"),
 )
 async def summarize(
-    config_id: str, api_key: ApiKeyDep, services: ServicesDep, limiter: LookLimiterDep
+    config_id: str, api_key: ApiKeyDep, services: ServicesDep, limiter: RecordReadLimiterDep
 ) -> DeadLetterSummaryBody:
     """Counts the letters by class of error, transform and line.
     The letters are counted when they are written, each once, from the deploy until the teardown: letters that Kafka's

@@ -27,12 +27,12 @@ from headwater.services.overview import Overview
 from headwater.services.prices import Prices
 from headwater.services.quotas import QuotaStores
 from headwater.services.rate_limits import RateLimits
-from headwater.services.readable_topics import ReadableTopics
 from headwater.services.records import Records
 from headwater.services.redrives import Redrives
 from headwater.services.revisions import Revisions
 from headwater.services.tails import Tails
 from headwater.services.trials import Trials
+from headwater.services.viewable_topics import ViewableTopics
 
 ReadinessProbe = Callable[[], object]
 """Checks one dependency: returns when the dependency answers, and raises a HeadwaterError when it does not.
@@ -71,7 +71,7 @@ class Services:
     applied: AppliedVersions
     prices: Prices
     quotas: QuotaStores
-    readable_topics: ReadableTopics
+    viewable_topics: ViewableTopics
     records: Records
     tails: Tails
     bindings: Bindings
@@ -112,8 +112,8 @@ async def _trial_limiter(request: Request) -> OwnerLimiter:
     return cast("OwnerLimiter", request.app.state.trial_limiter)
 
 
-async def _look_limiter(request: Request) -> OwnerLimiter:
-    return cast("OwnerLimiter", request.app.state.look_limiter)
+async def _record_read_limiter(request: Request) -> OwnerLimiter:
+    return cast("OwnerLimiter", request.app.state.record_read_limiter)
 
 
 async def _tail_limiter(request: Request) -> anyio.CapacityLimiter:
@@ -159,7 +159,7 @@ CompileLimiterDep = Annotated[OwnerLimiter, Depends(_compile_limiter)]
 TrialLimiterDep = Annotated[OwnerLimiter, Depends(_trial_limiter)]
 """The limiter of trials, which may take most of a minute. So they have a limiter of their own."""
 
-LookLimiterDep = Annotated[OwnerLimiter, Depends(_look_limiter)]
+RecordReadLimiterDep = Annotated[OwnerLimiter, Depends(_record_read_limiter)]
 """The limiter of requests that read records from Kafka."""
 
 TailLimiterDep = Annotated[anyio.CapacityLimiter, Depends(_tail_limiter)]

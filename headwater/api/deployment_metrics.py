@@ -86,7 +86,7 @@ class Percentiles(BaseModel):
         return cls(p50=times.percentile(50), p90=times.percentile(90), p99=times.percentile(99), unit="ms")
 
 
-class DeploymentSummary(BaseModel):
+class MetricsSummary(BaseModel):
     """Summary of a deployment's metrics over a time range.
 
     When the query parameter `metrics` names some types, the summary has only the members of these types.
@@ -119,7 +119,7 @@ class DeploymentSummary(BaseModel):
     summary="Throughput, latency, errors and age of the data",
     responses=problem_responses(404, 422),
     openapi_extra=required_scopes("flow:read"),
-    response_model=DeploymentSeries | TransformSeries | DeploymentSummary,
+    response_model=DeploymentSeries | TransformSeries | MetricsSummary,
     response_model_exclude_unset=True,
 )
 def metrics(
@@ -144,7 +144,7 @@ def metrics(
         Literal["transform"] | None,
         Query(description="`transform`: series of each transform in place of the pipeline's; only without a summary."),
     ] = None,
-) -> DeploymentSeries | TransformSeries | DeploymentSummary:
+) -> DeploymentSeries | TransformSeries | MetricsSummary:
     """Returns series over time, or their summary.
     A series has one point per minute for `1h`, per 5 minutes for `1d`, and per hour for `1w`. Counts are exact,
     also after a restart of a worker; times are accurate to 2 % (see docs/metrics.md).
@@ -155,7 +155,7 @@ def metrics(
     deployment = services.deployments.get(api_key.owner, config_id)
     if aggregated:
         summary = services.deployment_metrics.summary(deployment, _RANGES[time_range])
-        return DeploymentSummary(pipeline_id=config_id, time_range=time_range, **_selected_members(summary, types))
+        return MetricsSummary(pipeline_id=config_id, time_range=time_range, **_selected_members(summary, types))
     series = services.deployment_metrics.series(deployment, _RANGES[time_range], types)
     return DeploymentSeries(
         config_id=config_id,

@@ -15,7 +15,7 @@ from headwater.api.guarded_routes import guarded_router, required_scopes
 from headwater.api.openapi import PENDING_RESPONSE, problem_responses
 from headwater.api.query_parameters import STRICT_INTEGER
 from headwater.api.schemas import (
-    DeadLetter,
+    DeadLetterTopic,
     DeploymentBody,
     DeploymentLogs,
     DeploymentStats,
@@ -207,7 +207,7 @@ def deployment_body(deployment: Deployment, kafka: KafkaEndpoint) -> DeploymentB
         reason=deployment.reason,
         workers=config.parallelism,
         rewind=None if deployment.rewind is None else LastRewind.of(deployment.rewind),
-        dead_letter=DeadLetter(topic=dead_letter_topic(deployment.config_id)),
+        dead_letter=DeadLetterTopic(topic=dead_letter_topic(deployment.config_id)),
         sinks=[_connection(deployment, sink, kafka) for sink in config.sinks],
     )
 

@@ -3,8 +3,11 @@
 A POST, PUT or PATCH with such a key is executed once. Only final responses are stored: not 5xx, not 429, and not the
 response to an invalid request, because the same request may succeed later. A response with credentials is not stored
 either: a repeat gets it from the route that reads the deployment. Only the members that this route does not return,
-such as the `gaps` of a resume, are stored and added to the repeat. A route whose success responses may have credentials
-sets an ETag on those that have none.
+such as the `gaps` of a resume, are stored and added to the repeat.
+
+Where the response model of a route contains DeploymentBody, each response with status 200 and without an ETag counts as
+one with credentials. Such a route must set an ETag on every other response with status 200, and never on a
+DeploymentBody.
 """
 
 import hashlib
@@ -167,7 +170,7 @@ class IdempotentRequest:
             self._call_service(self._service.release)
             return
         has_credentials = self._has_credentials(response.status, response.stored_headers)
-        body = _own_members(response.body) if has_credentials else response.body
+        body = _members_missing_in_get(response.body) if has_credentials else response.body
         stored = StoredResponse(receive.sha256, response.status, response.stored_headers, body)
         self._call_service(self._service.finish, stored)
 
@@ -204,8 +207,8 @@ class IdempotentRequest:
         await replayed({"type": "http.response.body", "body": stored.body})
 
 
-def _own_members(body: bytes) -> bytes:
-    """Return the members that the route which reads the deployment does not return."""
+def _members_missing_in_get(body: bytes) -> bytes:
+    """Return the members that GET …/deploy does not return, such as `gaps` and `warnings`."""
     members: dict[str, msgspec.Raw] = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
     return msgspec.json.encode({name: value for name, value in members.items() if name not in _DEPLOYMENT_MEMBERS})
 

@@ -24,9 +24,9 @@ MAX_CONCURRENT_TRIALS = 4
 """A trial runs one or two V8 processes of about 60 MB, and keeps about 100 MB of records at most."""
 MAX_CONCURRENT_TRIALS_PER_OWNER = 2
 
-MAX_CONCURRENT_LOOKS = 4
+MAX_CONCURRENT_RECORD_READS = 4
 """A request that reads records keeps up to 32 MB of them, and waits up to 5 s for Kafka."""
-MAX_CONCURRENT_LOOKS_PER_OWNER = 2
+MAX_CONCURRENT_RECORD_READS_PER_OWNER = 2
 
 T = TypeVar("T")
 

@@ -97,7 +97,7 @@ async def rewind(
     await watcher.wait_until(config_id, partial(is_rewound, requested), services.deploy_timeout_s, REWIND_PENDING)
     deployment = await to_thread.run_sync(services.deployments.get, api_key.owner, config_id)
     result = rewind_result(requested, deployment)
-    await to_thread.run_sync(services.deployments.answer_rewind, requested)
+    await to_thread.run_sync(services.deployments.mark_rewind_answered, requested)
     return RewoundPipeline(
         message=f"Pipeline {config_id} successfully rewound", positions=MovedPosition.by_partition(result.moves)
     )

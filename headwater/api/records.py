@@ -9,15 +9,15 @@ from fastapi import Query, Response
 from pydantic import BaseModel, BeforeValidator, Field
 from pydantic.json_schema import SkipJsonSchema
 
-from headwater.api.dependencies import ApiKeyDep, LookLimiterDep, ServicesDep
+from headwater.api.dependencies import ApiKeyDep, RecordReadLimiterDep, ServicesDep
 from headwater.api.guarded_routes import guarded_router, required_scopes
 from headwater.api.openapi import problem_responses
 from headwater.api.query_parameters import STRICT_BOOLEAN, STRICT_INTEGER
 from headwater.api.schemas import Timestamp
 from headwater.model.fields import is_none
 from headwater.model.timestamps import parse_rfc_3339
-from headwater.services.readable_topics import ReadableTopic
 from headwater.services.records import DEFAULT_RECORDS, MAX_RECORDS
+from headwater.services.viewable_topics import ViewableTopic
 
 router = guarded_router("/api/v1/flow", "Records")
 
@@ -99,7 +99,7 @@ async def stream_records(
     entity: str,
     api_key: ApiKeyDep,
     services: ServicesDep,
-    limiter: LookLimiterDep,
+    limiter: RecordReadLimiterDep,
     limit: Limit = DEFAULT_RECORDS,
     zerolag: Zerolag = False,
     since: Since = None,
@@ -108,7 +108,7 @@ async def stream_records(
     With `from`, returns the first records from a time on. All partitions are read.
     Only committed records are returned. A stream that is read from Google Pub/Sub can't be looked at.
     """
-    topic = services.readable_topics.stream(chain, entity, zerolag=zerolag)
+    topic = services.viewable_topics.stream(chain, entity, zerolag=zerolag)
     return _response(await limiter.run(api_key.owner, partial(services.records.read, topic, limit, since)))
 
 
@@ -124,7 +124,7 @@ async def deployment_records(
     config_id: str,
     api_key: ApiKeyDep,
     services: ServicesDep,
-    limiter: LookLimiterDep,
+    limiter: RecordReadLimiterDep,
     sink: SinkName = None,
     limit: Limit = DEFAULT_RECORDS,
     since: Since = None,
@@ -135,7 +135,7 @@ async def deployment_records(
     """
 
     def read() -> list[bytes]:
-        topic: ReadableTopic = services.readable_topics.output(api_key.owner, config_id, sink)
+        topic: ViewableTopic = services.viewable_topics.output(api_key.owner, config_id, sink)
         return services.records.read(topic, limit, since)
 
     return _response(await limiter.run(api_key.owner, read))

@@ -149,8 +149,8 @@ class Message(BaseModel):
     message: str
 
 
-class DeadLetter(BaseModel):
-    """The topic of the records that could not be processed."""
+class DeadLetterTopic(BaseModel):
+    """The dead-letter topic, which has the records that could not be processed."""
 
     topic: str
 
@@ -241,7 +241,7 @@ class DeploymentBody(BaseModel):
     reason: str = Field(description="The reason for the condition; empty when there is none.")
     workers: int
     rewind: LastRewind | None = Field(description="The last rewind; null when there was none.")
-    dead_letter: DeadLetter
+    dead_letter: DeadLetterTopic
     sinks: list[Annotated[SinkConnection | PricesConnection, Field(discriminator="type")]]
 
 

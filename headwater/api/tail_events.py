@@ -22,21 +22,21 @@ def tail_events(news: Iterable[tuple[Tail, TailNews]], *, names_topic: bool) -> 
     items = [item for tail, each in found for item in _items(tail, each, names_topic=names_topic)]
     events = [_event("records", b"[" + b",".join(items) + b"]")] if items else []
     events += [
-        _event("skipped", msgspec.json.encode({"of": tail.topic.of, "count": each.skipped}))
+        _event("skipped", msgspec.json.encode({"of": tail.topic.selector, "count": each.skipped}))
         for tail, each in found
         if each.skipped
     ]
     return b"".join(events)
 
 
-def end_event(reason: EndReason, of: str | None = None) -> bytes:
-    """Return the event that ends all tails of a connection, or only the tail of `of`."""
-    members: Mapping[str, Any] = {} if of is None else {"of": of}
+def end_event(reason: EndReason, selector: str | None = None) -> bytes:
+    """Return the event that ends all tails of a connection, or the tail of one topic."""
+    members: Mapping[str, Any] = {} if selector is None else {"of": selector}
     return _event("end", msgspec.json.encode({**members, "reason": reason, "detail": END_DETAILS[reason]}))
 
 
 def _items(tail: Tail, news: TailNews, *, names_topic: bool) -> Iterator[bytes]:
-    prefix = b'{"of":' + msgspec.json.encode(tail.topic.of) + b"," if names_topic else b"{"
+    prefix = b'{"of":' + msgspec.json.encode(tail.topic.selector) + b"," if names_topic else b"{"
     for record in news.records:
         item = record.json_with_headers if tail.topic.shows_headers else record.json
         yield prefix + item[1:]

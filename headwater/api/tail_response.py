@@ -99,7 +99,7 @@ class TailResponse(Response):
             return events + end_event(end), []
         for tail, each in news:
             if each.end is not None:
-                events += end_event(each.end, tail.topic.of if self._names_topic else None)
+                events += end_event(each.end, tail.topic.selector if self._names_topic else None)
         return events, [tail for tail, each in news if each.end is None]
 
 

@@ -12,8 +12,8 @@ from headwater.api.openapi import problem_responses
 from headwater.api.records import SinkName, Zerolag
 from headwater.api.tail_response import MEDIA_TYPE, TailResponse
 from headwater.model.key import ApiKey
-from headwater.services.readable_topics import ReadableTopic
 from headwater.services.tails import MAX_TAILS_PER_CONNECTION, OpenTails
+from headwater.services.viewable_topics import ViewableTopic
 
 router = guarded_router("/api/v1/flow", "Records")
 
@@ -44,7 +44,7 @@ async def tail_stream(
     """Sends the records that are appended to a stream from now on, as server-sent events.
     docs/watch.md describes the events and the limits.
     """
-    topic = services.readable_topics.stream(chain, entity, zerolag=zerolag)
+    topic = services.viewable_topics.stream(chain, entity, zerolag=zerolag)
     return TailResponse(services.tails, _opening(services, api_key, lambda: [topic]), limiter)
 
 
@@ -63,8 +63,8 @@ async def tail_deployment(
     docs/watch.md describes the events and the limits.
     """
 
-    def topics() -> list[ReadableTopic]:
-        return [services.readable_topics.output(api_key.owner, config_id, sink)]
+    def topics() -> list[ViewableTopic]:
+        return [services.viewable_topics.output(api_key.owner, config_id, sink)]
 
     return TailResponse(services.tails, _opening(services, api_key, topics), limiter)
 
@@ -96,12 +96,12 @@ async def tail_several(
     Each record has the member `of`. docs/watch.md describes the events and the limits.
     """
 
-    def topics() -> list[ReadableTopic]:
-        return [services.readable_topics.named(api_key.owner, each) for each in dict.fromkeys(of)]
+    def topics() -> list[ViewableTopic]:
+        return [services.viewable_topics.selected(api_key.owner, each) for each in dict.fromkeys(of)]
 
     return TailResponse(services.tails, _opening(services, api_key, topics), limiter, names_topic=True)
 
 
-def _opening(services: Services, key: ApiKey, topics: Callable[[], Sequence[ReadableTopic]]) -> Callable[[], OpenTails]:
+def _opening(services: Services, key: ApiKey, topics: Callable[[], Sequence[ViewableTopic]]) -> Callable[[], OpenTails]:
     """Return a function that finds the topics and opens their tails. It may block."""
     return lambda: services.tails.open(key, topics())

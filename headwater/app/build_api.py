@@ -49,7 +49,6 @@ from headwater.services.pipeline_checker import PipelineChecker
 from headwater.services.prices import Prices
 from headwater.services.quotas import QuotaEnforcingSets, QuotaStores
 from headwater.services.rate_limits import RateLimits
-from headwater.services.readable_topics import ReadableTopics
 from headwater.services.records import Records
 from headwater.services.redaction import redactor
 from headwater.services.redrives import Redrives
@@ -57,6 +56,7 @@ from headwater.services.revisions import Revisions
 from headwater.services.samples import Samples
 from headwater.services.tails import TailLimits, Tails
 from headwater.services.trials import Trials, TrialStores
+from headwater.services.viewable_topics import ViewableTopics
 from headwater.settings import Settings
 from headwater.stores.protocols.leases import Leases
 from headwater.stores.redis.client import Client, connect
@@ -205,7 +205,7 @@ def _services(endpoints: Endpoints, database: Database, client: Client) -> Servi
         ),
         prices=Prices(RedisPrices(client), utc_now, filter_outliers=settings.price_filter),
         quotas=quotas,
-        readable_topics=ReadableTopics(bindings, deployments.get),
+        viewable_topics=ViewableTopics(bindings, deployments.get),
         records=Records(histories, time.monotonic),
         tails=Tails(
             readers={cluster: KafkaTailReader(access) for cluster, access in clusters.items()},

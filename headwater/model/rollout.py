@@ -176,7 +176,7 @@ def _repeats_rewind(current: Deployment, last: Rewind, to: RewindTarget, now: da
     return is_unanswered and now - last.requested_at < REWIND_REPEATABLE_FOR
 
 
-def answer_rewind(current: Deployment, generation: int) -> Deployment:
+def mark_rewind_answered(current: Deployment, generation: int) -> Deployment:
     """Return the deployment after a client has got the result of the rewind of this generation."""
     last = current.rewind
     if last is None or last.generation != generation:

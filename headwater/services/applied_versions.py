@@ -52,16 +52,16 @@ class AppliedState:
 
     Attributes:
         workers: The workers that use the set.
-        is_awaited: Whether workers must still report, although there are none yet: the pipeline starts.
+        is_starting: Whether the pipeline is starting: its workers do not exist yet, so no version is applied.
     """
 
     current: int
     workers: tuple[WorkerVersion, ...]
-    is_awaited: bool = False
+    is_starting: bool = False
 
     def has_applied(self, version: int) -> bool:
         """Return whether every batch that starts from now on sees all writes up to this version."""
-        if version > self.current or self.is_awaited:
+        if version > self.current or self.is_starting:
             return False
         return all(worker.number is not None and worker.number >= version for worker in self.workers)
 
@@ -122,9 +122,9 @@ class AppliedVersions:
 
     def _filter_state(self, set_id: SetId, report: ReportedWorkers) -> AppliedState:
         is_starting = not report.workers and report.phase is not Phase.PAUSED
-        return self._state(set_id, report.workers, is_awaited=is_starting)
+        return self._state(set_id, report.workers, is_starting=is_starting)
 
-    def _state(self, set_id: SetId, workers: Sequence[ObservedWorker], *, is_awaited: bool = False) -> AppliedState:
+    def _state(self, set_id: SetId, workers: Sequence[ObservedWorker], *, is_starting: bool = False) -> AppliedState:
         """Compare the reports of workers with the history of a set.
 
         The history is read after the reports, so it contains the versions that the workers have read.
@@ -133,7 +133,7 @@ class AppliedVersions:
         history = self._versions.history(set_id, {version.number for version in reported if version is not None})
         numbers = [_number(version, history) for version in reported]
         versions = tuple(WorkerVersion(w.name, number) for w, number in zip(workers, numbers, strict=True))
-        return AppliedState(history.current.number, versions, is_awaited)
+        return AppliedState(history.current.number, versions, is_starting)
 
 
 def _number(version: SetVersion | None, history: SetHistory) -> int | None:

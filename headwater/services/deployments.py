@@ -135,9 +135,9 @@ class Deployments:
             self._require_partitions(deployment, to)
         return self._store.request_rewind(owner, config_id, to)
 
-    def answer_rewind(self, requested: Deployment) -> None:
-        """Store that a client has got the result of a rewind, so that a repeat is a new rewind."""
-        self._store.answer_rewind(requested.config_id, requested.generation)
+    def mark_rewind_answered(self, requested: Deployment) -> None:
+        """Store that a client gets the result of a rewind, so that a repeat is a new rewind."""
+        self._store.mark_rewind_answered(requested.config_id, requested.generation)
 
     def _require_partitions(self, deployment: Deployment, to: dict[int, int]) -> None:
         partitions = self._source_partitions(deployment.effective_revision.config.source)

@@ -5,8 +5,14 @@ from heapq import heappop, heappush, heapreplace
 
 from headwater.brokers.topic_history import LogRecord, OffsetRange, TopicHistory, record_bytes
 
-FIRST_CHUNK = 32
-"""How many offsets of a partition are read at first, at most. A first chunk of large records is fetched in vain."""
+MIN_FIRST_CHUNK = 16
+"""How many offsets of a partition are read at first, at least."""
+MAX_FIRST_CHUNK = 32
+"""How many offsets of a partition are read at first, at most.
+
+It is small because Kafka sends a chunk whole: when the records exceed the limit in bytes, some of them are thrown away
+and fetched again.
+"""
 GROWTH = 4
 """How many times as large as a chunk the next one is, as far as their records are small enough."""
 MAX_CHUNK = 4_096
@@ -20,6 +26,11 @@ MAX_READ_BYTES = 32 << 20
 def max_chunk_bytes(partitions: int) -> int:
     """Return how many bytes of each partition may be kept in memory when so many are read."""
     return min(MAX_CHUNK_BYTES, MAX_READ_BYTES // max(1, partitions))
+
+
+def first_chunk_size(count: int, partitions: int) -> int:
+    """Return how many offsets of each partition are read at first, to find `count` records."""
+    return min(MAX_FIRST_CHUNK, max(MIN_FIRST_CHUNK, count // partitions))
 
 
 def next_chunk_size(size: int, offsets: int, records: Sequence[LogRecord], max_bytes: int, max_size: int) -> int:
@@ -93,7 +104,7 @@ class NewestFirst:
         topic: The topic.
         ends: The offsets, by partition, before which the iteration begins.
         ranges: The offsets that the topic has.
-        first_chunk: How many offsets of a partition are read at first.
+        first_chunk: How many offsets of a partition are read at first; None means MAX_FIRST_CHUNK.
     """
 
     def __init__(
@@ -111,7 +122,7 @@ class NewestFirst:
             number: _Partition(
                 offsets.start,
                 min(max(ends.get(number, offsets.start), offsets.start), offsets.end),
-                first_chunk or FIRST_CHUNK,
+                first_chunk or MAX_FIRST_CHUNK,
             )
             for number, offsets in ranges.items()
         }

@@ -100,7 +100,7 @@ class PipelineChecker:
             sent = NewPipelineConfig.model_validate(revision.without_internal_fields().model_dump())
         except ValidationError as error:
             raise StoredDataUnreadable(UNREADABLE_REVISION) from error
-        return self._check(sent, revision, replaced=stored)
+        return self._check(sent, stored, uids_from=revision)
 
     def check_transforms(self, sent: Sequence[NewTransform], stored: PipelineConfig) -> CheckedPipeline:
         """Check a request that replaces the list of transforms. JSON pointers refer to the list."""
@@ -143,29 +143,31 @@ class PipelineChecker:
         return self._transforms.compile(transforms, example, stored.transforms, pointer_of, findings)
 
     def _check(
-        self, sent: NewPipelineConfig, stored: PipelineConfig | None, replaced: PipelineConfig | None = None
+        self, sent: NewPipelineConfig, newest: PipelineConfig | None, uids_from: PipelineConfig | None = None
     ) -> CheckedPipeline:
         """Check a whole pipeline.
 
         Args:
             sent: The pipeline.
-            stored: The stored pipeline whose transforms and sinks the sent ones update; None for a new configuration.
-            replaced: The newest stored pipeline, which the sent one replaces, when it is not `stored`.
+            newest: The newest stored pipeline, which the sent one replaces; None for a new configuration.
+            uids_from: The pipeline from which matching transforms and sinks get their uids; None means `newest`.
         """
-        replaced = replaced or stored
+        uids_from = uids_from or newest
         findings, pointer_of = Findings(), (PIPELINE + "/transforms/{}").format
         source, entity = self._check_source(sent.source, findings)
         if source is not None and sent.delivery == "exactly_once":
             self._check_exactly_once(source, findings)
-        matched = match_transforms(sent.transforms, stored.transform_identities if stored else (), by_content=True)
-        sinks = [self._sink_with_uid(sink, stored.sinks if stored else ()) for sink in sent.sinks]
+        matched = match_transforms(
+            sent.transforms, uids_from.transform_identities if uids_from else (), by_content=True
+        )
+        sinks = [self._sink_with_uid(sink, uids_from.sinks if uids_from else ()) for sink in sent.sinks]
         findings.faults.extend(_sink_name_faults(sent.sinks))
-        findings.faults.extend(_topic_faults(sent.sinks, replaced.sinks if replaced else (), self._sink_limits))
+        findings.faults.extend(_topic_faults(sent.sinks, newest.sinks if newest else (), self._sink_limits))
         transforms = self._transforms.check(sent.transforms, matched, pointer_of, findings)
         # Compiling costs a V8 process per script, so it is done only when the configuration has no other fault.
         if source is None or entity is None or findings.faults:
             raise InvalidInput("The configuration was not saved.", findings.faults)
-        reusable = replaced.transforms if replaced and _has_same_example(replaced.source, source) else []
+        reusable = newest.transforms if newest and _has_same_example(newest.source, source) else []
         config = PipelineConfig(
             source=source,
             transforms=self._transforms.compile(transforms, _example_json(entity), reusable, pointer_of, findings),
@@ -173,7 +175,7 @@ class PipelineChecker:
             parallelism=sent.parallelism,
             delivery=sent.delivery,
         )
-        return _checked_pipeline(config, replaced, findings)
+        return _checked_pipeline(config, newest, findings)
 
     def _check_source(self, sent: NewSource, findings: Findings) -> tuple[Source | None, Entity | None]:
         chain = find_chain(sent.chain)

@@ -8,19 +8,17 @@ from headwater.brokers.topic_history import LogRecord, OffsetRange, TopicHistory
 from headwater.model.access import KafkaAccess
 from headwater.model.read_record import ReadRecord
 from headwater.model.timestamps import ceil_epoch_ms
-from headwater.services.newest_first import FIRST_CHUNK, NewestFirst
+from headwater.services.newest_first import NewestFirst, first_chunk_size
 from headwater.services.oldest_first import OldestFirst
-from headwater.services.readable_topics import ReadableTopic
 from headwater.services.timed_history import TimedHistory
+from headwater.services.viewable_topics import ViewableTopic
 
 MAX_RECORDS = 1_000
 DEFAULT_RECORDS = 10
 MAX_BYTES = 8_000_000
 """The maximum size of the JSON of all records. A single record may be larger."""
 TIMEOUT_S = 5.0
-"""After this time, a read reads no further chunk of records."""
-MIN_CHUNK = 16
-"""How many offsets of a partition are read at first, or up to FIRST_CHUNK when more records are wanted."""
+"""After this time, a read that needs a further chunk of records fails with BrokerUnavailable."""
 
 
 class Records:
@@ -35,7 +33,7 @@ class Records:
         self._histories = histories
         self._clock = clock
 
-    def read(self, topic: ReadableTopic, count: int, since: datetime | None) -> list[bytes]:
+    def read(self, topic: ViewableTopic, count: int, since: datetime | None) -> list[bytes]:
         """Return committed records as JSON objects, oldest first, MAX_BYTES of JSON at most.
 
         The records of each partition are in the order of their offsets. The partitions are merged by the timestamps of
@@ -51,7 +49,7 @@ class Records:
         ranges = history.ranges(topic.topic)
         if not ranges:
             raise topic.missing_error()
-        first_chunk = min(FIRST_CHUNK, max(MIN_CHUNK, 2 * count // len(ranges)))
+        first_chunk = first_chunk_size(2 * count, len(ranges))
         if since is None:
             ends = {number: offsets.end for number, offsets in ranges.items()}
             newest = NewestFirst(history, topic.topic, ends, ranges, first_chunk)
@@ -62,7 +60,7 @@ class Records:
         return _items(islice(OldestFirst(history, topic.topic, unread, first_chunk), count), topic)
 
 
-def _items(records: Iterable[LogRecord], topic: ReadableTopic) -> list[bytes]:
+def _items(records: Iterable[LogRecord], topic: ViewableTopic) -> list[bytes]:
     """Return the JSON of as many of the first records as MAX_BYTES allows, and of at least one."""
     items: list[bytes] = []
     size = 0

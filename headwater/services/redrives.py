@@ -16,10 +16,10 @@ from headwater.stores.protocols.redrives import RedriveOutcomeStore, RedriveStor
 
 MAX_COUNT_S = 45.0
 """How long the letters of a request may be counted. A request lasts a minute at most."""
-FIRST_CHUNK = 1_000
+FIRST_READ_OFFSETS = 1_000
 """How many offsets of all partitions together are read at first."""
-MAX_CHUNK = 10_000
-"""How many offsets of all partitions together are read at most."""
+MAX_READ_OFFSETS = 10_000
+"""How many offsets of all partitions together are read at once, at most."""
 QUICK_READ_S = 0.5
 """After a read that is this quick, the next chunk is twice as large."""
 SLOW_READ_S = 2.0
@@ -218,14 +218,14 @@ class _ChunkSize:
     """
 
     def __init__(self) -> None:
-        self.offsets = FIRST_CHUNK
+        self.offsets = FIRST_READ_OFFSETS
 
     def adapt(self, duration_s: float) -> None:
         """Change the size after a read that took a time."""
         if duration_s > SLOW_READ_S:
             self.offsets = max(1, self.offsets // 2)
         elif duration_s < QUICK_READ_S:
-            self.offsets = min(2 * self.offsets, MAX_CHUNK)
+            self.offsets = min(2 * self.offsets, MAX_READ_OFFSETS)
 
 
 def _too_many_error() -> InvalidInput:

@@ -22,7 +22,7 @@ The comparison of two texts may take a time that grows with the square of their 
 """
 
 LONG_TEXT_LINES = 200
-"""The number of lines from which difflib ignores lines that are more than one in a hundred."""
+"""In a text of at least so many lines, difflib ignores each line that makes up more than 1 % of them (autojunk)."""
 
 
 @dataclass(frozen=True, slots=True)

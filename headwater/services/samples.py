@@ -13,13 +13,16 @@ from headwater.model.read_record import Position, ReadRecord
 from headwater.model.stream import stream_name
 from headwater.model.timestamps import ceil_epoch_ms
 from headwater.model.trial import MAX_STREAM_SAMPLE_BYTES, Sample, StreamSample, parse_position
-from headwater.services.newest_first import FIRST_CHUNK, NewestFirst, max_chunk_bytes
+from headwater.services.newest_first import NewestFirst, first_chunk_size, max_chunk_bytes
 from headwater.services.oldest_first import OldestFirst
-from headwater.services.records import MIN_CHUNK, read_record
+from headwater.services.records import read_record
 from headwater.services.timed_history import TimedHistory
 
 TIMEOUT_S = 10.0
-"""After this time, no further chunk of records is read."""
+"""After this time, a read that needs a further chunk of records fails with BrokerUnavailable.
+
+A read of named positions returns the records that it has found.
+"""
 MAX_GAP = 1_000
 """Two positions of a partition are read as one range when they are no further apart."""
 MAX_RANGE = 20_000
@@ -82,7 +85,7 @@ def _read_range(
 
     Also returns whether there are fewer than wanted because they are too large.
     """
-    first_chunk = min(FIRST_CHUNK, max(MIN_CHUNK, wanted.requested // len(ranges)))
+    first_chunk = first_chunk_size(wanted.requested, len(ranges))
     if wanted.since is None:
         ends = {number: offsets.end for number, offsets in ranges.items()}
         newest = NewestFirst(history, topic, ends, ranges, first_chunk)

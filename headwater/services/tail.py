@@ -8,7 +8,7 @@ from typing import Final, Literal, NamedTuple
 
 from headwater.brokers import tails
 from headwater.model.read_record import ReadRecord
-from headwater.services.readable_topics import ReadableTopic
+from headwater.services.viewable_topics import ViewableTopic
 
 MAX_RECORDS_PER_S: Final = 200
 """How many records a tail shows within any second."""
@@ -56,7 +56,7 @@ class Tail:
         clock: Returns monotonic seconds.
     """
 
-    def __init__(self, topic: ReadableTopic, clock: Callable[[], float]) -> None:
+    def __init__(self, topic: ViewableTopic, clock: Callable[[], float]) -> None:
         self.topic = topic
         self._clock = clock
         self._lock = threading.Lock()

@@ -14,8 +14,8 @@ from headwater.model.access import KafkaAccess
 from headwater.model.deployment import DeploymentProgress, DesiredPhase
 from headwater.model.key import ApiKey
 from headwater.services.ids import NewId
-from headwater.services.readable_topics import ReadableTopic
 from headwater.services.tail import EndReason, Tail
+from headwater.services.viewable_topics import ViewableTopic
 from headwater.stores.protocols.tail_slots import TailLimit, TailSlots
 from headwater.wait_log import WaitLog
 
@@ -118,7 +118,7 @@ class Tails:
         """Whether this process has open tails."""
         return bool(self._open)
 
-    def open(self, key: ApiKey, topics: Sequence[ReadableTopic]) -> OpenTails:
+    def open(self, key: ApiKey, topics: Sequence[ViewableTopic]) -> OpenTails:
         """Open tails of topics.
 
         The tails get all records that are appended after this call has returned. Raises RateLimited when too many tails
@@ -174,7 +174,7 @@ class Tails:
     def check(self) -> None:
         """End the tails that are idle, or whose key or deployment has ended.
 
-        The slots of all others are renewed.         While a store is unavailable, its part of the check is left out.
+        The slots of all others are renewed. While a store is unavailable, its part of the check is left out.
         """
         with self._lock:
             opened = list(self._open)
@@ -200,11 +200,11 @@ class Tails:
 
     def _end_with_deployments(self, opened: Sequence[OpenTails]) -> None:
         tails = [tail for each in opened for tail in each.tails.values()]
-        owning = [(tail, *tail.topic.deployment) for tail in tails if tail.topic.deployment is not None]
-        progress = self._progress({config_id for _, config_id, _ in owning}) if owning else {}
-        for tail, config_id, deployment_id in owning:
-            current = progress.get(config_id)
-            if current is None or current.id != deployment_id or current.desired is DesiredPhase.ABSENT:
+        owned = [(tail, tail.topic.deployment) for tail in tails if tail.topic.deployment is not None]
+        progress = self._progress({deployment.config_id for _, deployment in owned}) if owned else {}
+        for tail, deployment in owned:
+            current = progress.get(deployment.config_id)
+            if current is None or current.id != deployment.id or current.desired is DesiredPhase.ABSENT:
                 tail.end("deployment_ended")
 
     def _renew(self) -> None:

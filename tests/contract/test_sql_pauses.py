@@ -203,10 +203,10 @@ class TestRewind:
         repeated = stores.deployments.request_rewind(OWNER, "f1", "latest")
         assert (repeated.generation, repeated.rewind) == (first.generation, done)
         counter = stores.change_counter.value()
-        stores.deployments.answer_rewind("f1", first.generation - 1)
+        stores.deployments.mark_rewind_answered("f1", first.generation - 1)
         assert active(stores) == repeated
-        stores.deployments.answer_rewind("f1", first.generation)
-        stores.deployments.answer_rewind("f2", first.generation)
+        stores.deployments.mark_rewind_answered("f1", first.generation)
+        stores.deployments.mark_rewind_answered("f2", first.generation)
         assert stores.change_counter.value() == counter
         assert active(stores).rewind == done.model_copy(update={"is_answered": True})
         assert stores.deployments.request_rewind(OWNER, "f1", "latest").generation == first.generation + 1

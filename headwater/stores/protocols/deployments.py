@@ -63,7 +63,7 @@ class DeploymentStore(Protocol):
         Conflict when no deployment is active, and StoredDataUnreadable.
         """
 
-    def answer_rewind(self, config_id: str, generation: int) -> None:
+    def mark_rewind_answered(self, config_id: str, generation: int) -> None:
         """Store that a client was answered with the result of the rewind that set this generation.
 
         Nothing changes when another rewind was requested meanwhile, or the deployment has ended.

@@ -101,10 +101,10 @@ class SqlDeployments:
             rewound = rollout.rewind(current, to, datetime.now(UTC))
             return self._write_request(connection, current, rewound, audit_changes.rewound)
 
-    def answer_rewind(self, config_id: str, generation: int) -> None:
+    def mark_rewind_answered(self, config_id: str, generation: int) -> None:
         with self._connections.writing() as connection:
             current = self._mapper.lock_active(connection, config_id)
-            changed = None if current is None else rollout.answer_rewind(current, generation)
+            changed = None if current is None else rollout.mark_rewind_answered(current, generation)
             if changed is not None and changed != current:
                 self._mapper.write_rewind(connection, changed)
 

@@ -14,8 +14,8 @@ from headwater.brokers.client_errors import ClientErrors
 from headwater.brokers.client_settings import producer_settings
 from headwater.brokers.kafka_topic_history import KafkaTopicHistory
 from headwater.errors import BrokerUnavailable, NotFound
-from headwater.services.readable_topics import ReadableTopic
 from headwater.services.records import MAX_BYTES, Records
+from headwater.services.viewable_topics import ViewableTopic
 from tests.support.kafka import WAIT_S, KafkaServer
 
 NOW_MS = 1_780_000_000_000
@@ -34,7 +34,7 @@ class Reader:
         return self._read(topic, count, datetime.fromtimestamp(time_ms / 1000, UTC))
 
     def _read(self, topic: str, count: int, since: datetime | None) -> list[Any]:
-        return [json.loads(item) for item in self._records.read(ReadableTopic(topic, None, topic), count, since)]
+        return [json.loads(item) for item in self._records.read(ViewableTopic(topic, None, topic), count, since)]
 
 
 @pytest.fixture

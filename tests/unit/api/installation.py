@@ -41,13 +41,13 @@ from headwater.services.overview import Overview
 from headwater.services.pipeline_checker import PipelineChecker
 from headwater.services.prices import Prices
 from headwater.services.quotas import QuotaEnforcingSets, QuotaStores
-from headwater.services.readable_topics import ReadableTopics
 from headwater.services.records import Records
 from headwater.services.redrives import Redrives
 from headwater.services.revisions import Revisions
 from headwater.services.samples import Samples
 from headwater.services.tails import TailLimits, Tails
 from headwater.services.trials import Trials, TrialStores
+from headwater.services.viewable_topics import ViewableTopics
 from headwater.stores.protocols.deployments import DeploymentStore
 from headwater.stores.protocols.sets import SetLookup
 from headwater.stores.sql.database import Database
@@ -174,7 +174,7 @@ class Controller:
         self.request_pause = store.request_pause
         self.request_resume = store.request_resume
         self.request_rewind = store.request_rewind
-        self.answer_rewind = store.answer_rewind
+        self.mark_rewind_answered = store.mark_rewind_answered
         self.list_active = store.list_active
         self.ended_among = store.ended_among
         self.delete_ended = store.delete_ended
@@ -394,7 +394,7 @@ class Installation:
             ),
             prices=Prices(self.prices, self.clock, filter_outliers=True),
             quotas=quotas,
-            readable_topics=ReadableTopics(self.bindings, deployments.get),
+            viewable_topics=ViewableTopics(self.bindings, deployments.get),
             records=Records({None: self.history}, self.clock.monotonic),
             tails=Tails(
                 readers={None: self.tails},

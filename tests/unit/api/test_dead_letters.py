@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from headwater.api.owner_limiter import MAX_CONCURRENT_LOOKS_PER_OWNER
+from headwater.api.owner_limiter import MAX_CONCURRENT_RECORD_READS_PER_OWNER
 from headwater.model.audit import AuditQuery
 from headwater.model.dead_letter import (
     ATTEMPTS_HEADER,
@@ -215,7 +215,7 @@ class TestList:
 
         monkeypatch.setattr(scene.history, "ranges", stalled)
         sent = [scene.user.start("GET", f"{FLOW}/{scene.id}/{path}") for _ in range(45)]
-        for _ in range(MAX_CONCURRENT_LOOKS_PER_OWNER):
+        for _ in range(MAX_CONCURRENT_RECORD_READS_PER_OWNER):
             begun.acquire()
         assert bob.get(FLOW).status_code == 200
         is_limited = not begun.acquire(blocking=False)
@@ -366,7 +366,7 @@ class TestRedrive:
         accepted = self.redrive(scene, all=True)
         assert accepted["requested"] == 64
         assert self.stored(scene, accepted["id"]).selection.ranges == dict.fromkeys(range(64), LetterRange(500, 501))
-        assert max(chunks) <= redrives.MAX_CHUNK
+        assert max(chunks) <= redrives.MAX_READ_OFFSETS
         assert sum(chunks) == 64 * 501
 
     def test_slow_reads_are_small(self, scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:

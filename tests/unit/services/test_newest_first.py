@@ -24,7 +24,7 @@ def values(records: Iterable[LogRecord]) -> list[bytes | None]:
 
 @pytest.fixture(autouse=True)
 def _small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(newest_first, "FIRST_CHUNK", 2)
+    monkeypatch.setattr(newest_first, "MAX_FIRST_CHUNK", 2)
     monkeypatch.setattr(newest_first, "MAX_CHUNK", 4)
 
 
@@ -93,7 +93,7 @@ def test_large_records_are_read_again(history: MemoryTopicHistory, monkeypatch: 
 def test_large_records_make_small_chunks(
     history: MemoryTopicHistory, monkeypatch: pytest.MonkeyPatch, size: int
 ) -> None:
-    monkeypatch.setattr(newest_first, "FIRST_CHUNK", 4)
+    monkeypatch.setattr(newest_first, "MAX_FIRST_CHUNK", 4)
     monkeypatch.setattr(newest_first, "MAX_CHUNK", 1_000)
     monkeypatch.setattr(newest_first, "MAX_CHUNK_BYTES", 1_000)
     chunks: list[int] = []

@@ -1,8 +1,8 @@
 """The records of one topic on their way to a client."""
 
 from headwater.model.read_record import ReadRecord
-from headwater.services.readable_topics import ReadableTopic
 from headwater.services.tail import MAX_PENDING_BYTES, MAX_RECORDS_PER_S, Tail
+from headwater.services.viewable_topics import ViewableTopic
 
 
 class Clock:
@@ -18,7 +18,7 @@ def records(first: int, count: int, size: int = 10) -> list[ReadRecord]:
 
 
 def new_tail(clock: Clock) -> Tail:
-    return Tail(ReadableTopic("base/log", None, "stream.base.log"), clock)
+    return Tail(ViewableTopic("base/log", None, "stream.base.log"), clock)
 
 
 def test_records_are_taken_once_and_in_order() -> None:

@@ -11,14 +11,14 @@ from headwater.errors import BrokerUnavailable, DatabaseUnavailable, NotFound, R
 from headwater.model.deployment import DeploymentProgress, DesiredPhase, Phase
 from headwater.model.key import ApiKey
 from headwater.model.read_record import ReadRecord
-from headwater.services.readable_topics import ReadableTopic
 from headwater.services.tail import END_DETAILS
 from headwater.services.tails import OpenTails, TailLimits, Tails
+from headwater.services.viewable_topics import OwningDeployment, ViewableTopic
 from tests.support.memory.tail_reader import MemoryTailReader
 from tests.support.memory.tail_slots import MemoryTailSlots
 
-STREAM = ReadableTopic("base/log", None, "stream.base.log")
-OUTPUT = ReadableTopic("c1/out", None, "flow.c1.out", ("c1", "d1"))
+STREAM = ViewableTopic("base/log", None, "stream.base.log")
+OUTPUT = ViewableTopic("c1/out", None, "flow.c1.out", OwningDeployment("c1", "d1"))
 RECORD = ReadRecord(0, 0, 0, None, b"{}")
 PROGRESS = DeploymentProgress("d1", "c1", DesiredPhase.RUNNING, 1, 1, Phase.RUNNING, 1, 1, 1, 1, "")
 
@@ -58,7 +58,7 @@ class World:
     def _progress(self, config_ids: Collection[str]) -> Mapping[str, DeploymentProgress]:
         return {config_id: each for config_id, each in self.deployments.items() if config_id in config_ids}
 
-    def open(self, *topics: ReadableTopic, owner: str = "alice", key_id: str = "k1") -> OpenTails:
+    def open(self, *topics: ViewableTopic, owner: str = "alice", key_id: str = "k1") -> OpenTails:
         return self.tails.open(api_key(owner, key_id), topics)
 
 

@@ -1,10 +1,11 @@
-"""Finds the topics whose records a user may look at.
+"""Finds the topics whose records the API shows to a user.
 
 They are the topics of streams, of sinks and of dead letters.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from headwater.errors import Conflict, Fault, InvalidInput, NotFound, StoredDataUnreadable
 from headwater.model.access import KafkaAccess
@@ -16,21 +17,34 @@ from headwater.model.stream import CATALOG, find_chain, stream_name
 ZEROLAG_SUFFIX = ".zerolag"
 
 
-@dataclass(frozen=True, slots=True)
-class ReadableTopic:
-    """A topic whose records a user may look at.
+class OwningDeployment(NamedTuple):
+    """The deployment to which a topic belongs.
 
     Attributes:
-        of: The name by which users select the topic: `<chain>/<entity>`, or `<configuration id>/<sink>`.
-        cluster: How to reach the Kafka cluster of the topic; None means the installation's own cluster.
-        topic: The name of the topic.
-        deployment: The configuration and the id of the deployment that owns the topic; None for a stream.
+        config_id: The id of its configuration.
+        id: The id of the deployment.
     """
 
-    of: str
+    config_id: str
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
+class ViewableTopic:
+    """A topic whose records the API shows.
+
+    Attributes:
+        selector: The text by which users select the topic: `<chain>/<entity>`, or `<configuration id>/<sink>`. In
+            requests and responses, its name is `of`.
+        cluster: How to reach the Kafka cluster of the topic; None means the installation's own cluster.
+        topic: The name of the topic.
+        deployment: The deployment to which the topic belongs; None for a stream.
+    """
+
+    selector: str
     cluster: KafkaAccess | None
     topic: str
-    deployment: tuple[str, str] | None = None
+    deployment: OwningDeployment | None = None
 
     @property
     def shows_headers(self) -> bool:
@@ -41,14 +55,14 @@ class ReadableTopic:
         """Return the error for a topic that does not exist."""
         if self.deployment is None:
             return NotFound(
-                f"The stream {self.of} has no topic yet. It gets one with its first records, or with the first deploy "
-                "of a pipeline that reads it."
+                f"The stream {self.selector} has no topic yet. It gets one with its first records, or with the first "
+                "deploy of a pipeline that reads it."
             )
-        return NotFound(f"{self.of} has no topic yet. Wait until GET …/deploy shows the status deployed.")
+        return NotFound(f"{self.selector} has no topic yet. Wait until GET …/deploy shows the status deployed.")
 
 
-class ReadableTopics:
-    """Finds the topics that an owner may look at.
+class ViewableTopics:
+    """Finds the topics whose records the API shows to a user.
 
     Args:
         bindings: Where this installation reads each stream.
@@ -59,7 +73,7 @@ class ReadableTopics:
         self._bindings = bindings
         self._get_deployment = get_deployment
 
-    def stream(self, chain: str, entity: str, *, zerolag: bool, parameter: str = "zerolag") -> ReadableTopic:
+    def stream(self, chain: str, entity: str, *, zerolag: bool, parameter: str = "zerolag") -> ViewableTopic:
         """Return the topic of a stream.
 
         Raises NotFound when the catalog has no such stream, InvalidInput for the query parameter `parameter` when the
@@ -76,10 +90,10 @@ class ReadableTopics:
                 f"The stream {name} is read from Google Pub/Sub, which shows a message only to the subscriber that "
                 "takes it. Look at the outputs of a pipeline that reads the stream."
             )
-        of = f"{chain}/{entity}{ZEROLAG_SUFFIX if zerolag else ''}"
-        return ReadableTopic(of, binding.access, binding.topic)
+        selector = f"{chain}/{entity}{ZEROLAG_SUFFIX if zerolag else ''}"
+        return ViewableTopic(selector, binding.access, binding.topic)
 
-    def output(self, owner: str, config_id: str, sink: str | None, *, parameter: str = "sink") -> ReadableTopic:
+    def output(self, owner: str, config_id: str, sink: str | None, *, parameter: str = "sink") -> ViewableTopic:
         """Return the topic of a sink, or of the dead letters for the name `dlq`.
 
         Without a name, it is the first sink that has a topic. Raises NotFound when the configuration is not deployed,
@@ -96,16 +110,15 @@ class ReadableTopics:
             reason = "names a sink without a topic" if is_other_sink else "names no sink of the running revision"
             detail = f"{reason}; choose one of: {', '.join(names)}"
             raise InvalidInput("The request was refused.", [Fault(f"/{parameter}", detail)], parameter)
-        return ReadableTopic(
-            f"{config_id}/{name}", None, sink_topic(config_id, name), deployment=(config_id, deployment.id)
-        )
+        topic = sink_topic(config_id, name)
+        return ViewableTopic(f"{config_id}/{name}", None, topic, OwningDeployment(config_id, deployment.id))
 
-    def named(self, owner: str, of: str) -> ReadableTopic:
+    def selected(self, owner: str, selector: str) -> ViewableTopic:
         """Return the topic of `<configuration id>/<sink>` or `<chain>/<entity>[.zerolag]`.
 
         Raises the errors of `output` and `stream`, and InvalidInput for another form.
         """
-        first, slash, second = of.partition("/")
+        first, slash, second = selector.partition("/")
         if not slash or not first or not second:
             detail = (
                 "must be <configuration id>/<sink>, <configuration id>/dlq, <chain>/<entity> or "
