@@ -196,7 +196,6 @@ def _redriven_letters(spec: WorkerSpec) -> Iterator[RedrivenLetters | None]:
             deployment_id=spec.deployment_id,
             redrive=spec.redrive,
             store=store,
-            skips_processed=spec.delivery == "at_least_once",
         )
         yield RedrivenLetters(source, store, spec.redrive)
 
@@ -235,7 +234,12 @@ def _worker(
     if letters is not None:
         inner = _delivery(spec, REDRIVE_SLOT, letters.source, reporter)
         redelivery = RedriveDelivery(
-            inner, letters.source, letters.store, deployment_id=spec.deployment_id, redrive=letters.redrive
+            inner,
+            letters.source,
+            letters.store,
+            deployment_id=spec.deployment_id,
+            redrive=letters.redrive,
+            in_transaction=spec.delivery == "exactly_once",
         )
         return Worker(letters.source, transforms, redelivery, metrics, reporter=reporter, plan=plan)
     is_queue = isinstance(spec.source, PubSubPull)

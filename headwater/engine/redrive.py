@@ -40,8 +40,9 @@ class LetterSource(Protocol):
 class RedriveDelivery:
     """Implements engine.delivery.Delivery for a redrive.
 
-    It stores the outcomes of letters before it commits their positions. A worker that is killed in between processes
-    the letters again, and their new outcomes replace the stored ones.
+    It stores the outcomes of letters before it commits their positions. When the worker is killed in between, the next
+    worker reads the letters again. It leaves them out if their outputs are acknowledged. If their transaction may have
+    been aborted, it processes them again, and their new outcomes replace the stored ones.
 
     Args:
         inner: Delivers the outputs.
@@ -49,6 +50,7 @@ class RedriveDelivery:
         store: The outcomes of letters.
         deployment_id: The deployment.
         redrive: The redrive.
+        in_transaction: Whether `inner` commits the outputs in a transaction, after the outcomes are stored.
         now: Returns the seconds since the epoch.
     """
 
@@ -60,6 +62,7 @@ class RedriveDelivery:
         *,
         deployment_id: str,
         redrive: RedriveSpec,
+        in_transaction: bool,
         now: Callable[[], float] = time.time,
     ) -> None:
         self.commit_interval_s = inner.commit_interval_s
@@ -68,6 +71,7 @@ class RedriveDelivery:
         self._store = store
         self._deployment_id = deployment_id
         self._redrive = redrive
+        self._in_transaction = in_transaction
         self._now = now
         self._outcomes: LetterOutcomes = {}
         """The outcomes that are not stored yet."""
@@ -96,7 +100,13 @@ class RedriveDelivery:
         if not self._uncommitted:
             return self._inner.commit({})
         outcomes = self._outcomes | self._outcomes_of_repeats()
-        self._source.yields = self._store.record(self._deployment_id, self._redrive.number, outcomes, int(self._now()))
+        self._source.yields = self._store.record(
+            self._deployment_id,
+            self._redrive.number,
+            outcomes,
+            int(self._now()),
+            in_transaction=self._in_transaction,
+        )
         self._outcomes.clear()
         to_commit, self._uncommitted = self._uncommitted, {}
         pending = self._inner.commit(to_commit)

@@ -121,11 +121,14 @@ class LetterOutcome:
         outcome: The outcome.
         time_s: When it was stored, in seconds since the epoch.
         number: The number of the redrive.
+        in_transaction: Whether it was stored before the transaction with the outputs was committed. The transaction may
+            have been aborted.
     """
 
     outcome: RedriveOutcome
     time_s: int
     number: int
+    in_transaction: bool = False
 
 
 LetterOutcomes = dict[LetterId, RedriveOutcome]

@@ -45,8 +45,6 @@ class DeadLetterSource(KafkaSource):
         deployment_id: The deployment.
         redrive: The redrive.
         store: The outcomes of letters.
-        skips_processed: Whether letters with an outcome of this redrive are left out. With at-least-once delivery,
-            their outputs are acknowledged. In a transaction, the outcomes are stored before the outputs are committed.
     """
 
     needs_headers = True
@@ -61,7 +59,6 @@ class DeadLetterSource(KafkaSource):
         deployment_id: str,
         redrive: RedriveSpec,
         store: RedriveOutcomeStore,
-        skips_processed: bool,
     ) -> None:
         super().__init__(access, topic, group, instance_id=instance_id)
         self._deployment_id = deployment_id
@@ -69,7 +66,7 @@ class DeadLetterSource(KafkaSource):
         self._store = store
         self._unread = {number: each for number, each in redrive.selection.ranges.items() if each.start < each.end}
         """The ranges that have letters."""
-        self._selector = LetterSelector(deployment_id, redrive, store, skips_processed=skips_processed)
+        self._selector = LetterSelector(deployment_id, redrive, store)
         self.repeats = self._selector.repeats
         self._source_ids: dict[LetterId, bytes] = {}
         """By letter that is not committed yet: the id of its source record."""

@@ -29,20 +29,20 @@ class LetterSelector:
     A record has a letter for each of its outputs that failed, and each letter contains the whole record. So only the
     first of them is selected. The others are its repeats, and get its outcome. A stub is never selected.
 
+    A letter with an outcome of this redrive is left out, because its outputs are acknowledged. It is selected again
+    when the outcome was stored in a transaction, which may have been aborted. The delivery of the pipeline may change
+    between two workers of a redrive.
+
     Args:
         deployment_id: The deployment.
         redrive: The redrive.
         store: The outcomes of letters.
-        skips_processed: See DeadLetterSource.
     """
 
-    def __init__(
-        self, deployment_id: str, redrive: RedriveSpec, store: RedriveOutcomeStore, *, skips_processed: bool
-    ) -> None:
+    def __init__(self, deployment_id: str, redrive: RedriveSpec, store: RedriveOutcomeStore) -> None:
         self._deployment_id = deployment_id
         self._redrive = redrive
         self._store = store
-        self._skips_processed = skips_processed
         self._selection = redrive.selection
         self._ids = None if self._selection.ids is None else frozenset(self._selection.ids)
         self._first_letters: dict[_SourceRecord, LetterId] = {}
@@ -87,7 +87,7 @@ class LetterSelector:
         if first != letter:
             self._first_of[letter] = first
             return False
-        return not (self._skips_processed and outcome is not None and outcome.number == self._redrive.number)
+        return outcome is None or outcome.number != self._redrive.number or outcome.in_transaction
 
     def _first_letter(self, letter: LetterId, headers: LetterHeaders) -> LetterId:
         """Return the letter with which this redrive processes the source record of a letter."""

@@ -61,6 +61,17 @@ def test_a_letter_of_a_redrive_counts_once(store: RedriveOutcomeStore, deploymen
     assert store.outcomes(deployment, [LetterId(0, 2)])[LetterId(0, 2)] == LetterOutcome("dropped", 11, 1)
 
 
+def test_outcomes_that_are_stored_in_a_transaction(store: RedriveOutcomeStore, deployment: str) -> None:
+    letters: dict[LetterId, RedriveOutcome] = {LetterId(0, 1): "delivered", LetterId(0, 2): "dropped"}
+    store.record(deployment, 1, letters | {LetterId(0, 3): "failed"}, 10, in_transaction=True)
+    store.record(deployment, 1, {LetterId(0, 1): "delivered"}, 11)
+    assert store.progress(deployment, 1).counts == RedriveCounts(1, 1, 1)
+    assert store.outcomes(deployment, letters) == {
+        LetterId(0, 1): LetterOutcome("delivered", 11, 1),
+        LetterId(0, 2): LetterOutcome("dropped", 10, 1, in_transaction=True),
+    }
+
+
 def test_a_later_redrive(store: RedriveOutcomeStore, deployment: str) -> None:
     store.record(deployment, 1, {LetterId(0, 1): "failed"}, 10)
     store.record(deployment, 300, {LetterId(0, 1): "delivered"}, 20)

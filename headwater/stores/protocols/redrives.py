@@ -53,11 +53,20 @@ class RedriveOutcomeStore(Protocol):
     All methods raise RedisUnavailable.
     """
 
-    def record(self, deployment_id: str, number: int, outcomes: LetterOutcomes, now_s: int) -> bool:
+    def record(
+        self, deployment_id: str, number: int, outcomes: LetterOutcomes, now_s: int, *, in_transaction: bool = False
+    ) -> bool:
         """Store the outcomes of letters in a redrive, and count each letter of the redrive once.
 
         A later outcome of the same letter replaces the earlier one, in the counts too. Returns whether the redrive must
         yield to the pipeline.
+
+        Args:
+            deployment_id: The deployment.
+            number: The number of the redrive.
+            outcomes: The outcomes.
+            now_s: The present time in seconds since the epoch.
+            in_transaction: See LetterOutcome.
         """
 
     def outcomes(self, deployment_id: str, letters: Collection[LetterId]) -> Mapping[LetterId, LetterOutcome]:

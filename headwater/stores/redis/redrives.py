@@ -7,8 +7,9 @@ All keys of a deployment share one hash tag, so that one script can write all of
                                     the field is the number of the block, and the value has an entry for each offset
 {dm:ID}:redrives            set     the ends of the names of all these keys, by which they are removed
 
-An entry is the character of the outcome, the time in seconds and the number of the redrive. All keys expire some time
-after the last write, when Kafka has long removed the letters.
+An entry is the character of the outcome, the time in seconds and the number of the redrive. The character of an outcome
+that was stored before its transaction was committed is in upper case. All keys expire some time after the last write,
+when Kafka has long removed the letters.
 """
 
 import struct
@@ -40,7 +41,9 @@ class RedisRedriveOutcomes:
     def __init__(self, client: Client) -> None:
         self._client = client
 
-    def record(self, deployment_id: str, number: int, outcomes: LetterOutcomes, now_s: int) -> bool:
+    def record(
+        self, deployment_id: str, number: int, outcomes: LetterOutcomes, now_s: int, *, in_transaction: bool = False
+    ) -> bool:
         """See RedriveOutcomeStore."""
         blocks = list(_blocks(outcomes).items())
         entry_end = _ENTRY_END.pack(now_s, number % _MAX_NUMBER)
@@ -50,7 +53,7 @@ class RedisRedriveOutcomes:
             args: list[Argument] = [TTL_MS, entry_end, LETTERS_PER_BLOCK, _redrive(number)]
             for (partition, block), characters in blocks[first : first + BLOCKS_PER_CALL]:
                 keys.append(_key(deployment_id, _redriven(partition)))
-                args += [_redriven(partition), block, bytes(characters)]
+                args += [_redriven(partition), block, bytes(characters.upper() if in_transaction else characters)]
             yields = self._client.run(_RECORD, keys, args) == b"1"
         return yields
 
@@ -131,4 +134,4 @@ def _outcome(block: bytes, position: int) -> LetterOutcome | None:
     if entry[0] == _NO_OUTCOME:
         return None
     character, time_s, number = _ENTRY.unpack(entry)
-    return LetterOutcome(_OUTCOMES[character], time_s, number)
+    return LetterOutcome(_OUTCOMES[character.lower()], time_s, number, in_transaction=character.isupper())

@@ -54,9 +54,7 @@ class Letters:
         assert self._producer.flush(WAIT_S) == 0
 
     @contextmanager
-    def redrive(
-        self, selection: RedriveSelection, group: str = "", *, skips_processed: bool = True
-    ) -> Iterator[DeadLetterSource]:
+    def redrive(self, selection: RedriveSelection, group: str = "") -> Iterator[DeadLetterSource]:
         group = group or self.kafka.unique("redrive")
         self.kafka.commit(group, self.topic, {0: 0, 1: 0})
         source = DeadLetterSource(
@@ -67,7 +65,6 @@ class Letters:
             deployment_id=ID,
             redrive=RedriveSpec(id="r1", number=1, selection=selection),
             store=self.store,
-            skips_processed=skips_processed,
         )
         source.join(Listener())
         try:
@@ -138,23 +135,21 @@ def test_letters_by_id(letters: Letters) -> None:
 
 
 @pytest.mark.parametrize(
-    ("skips_processed", "named", "expected"),
+    ("in_transaction", "named", "expected"),
     [
-        (True, False, [b"0", b"3"]),
-        (False, False, [b"0", b"2", b"3"]),
-        (True, True, [b"0", b"1"]),
-        (False, True, [b"0", b"1", b"2"]),
+        (False, False, [b"0", b"3"]),
+        (True, False, [b"0", b"2", b"3"]),
+        (False, True, [b"0", b"1"]),
+        (True, True, [b"0", b"1", b"2"]),
     ],
 )
-def test_letters_that_were_redriven(
-    letters: Letters, skips_processed: bool, named: bool, expected: list[bytes]
-) -> None:
+def test_letters_that_were_redriven(letters: Letters, in_transaction: bool, named: bool, expected: list[bytes]) -> None:
     letters.write(*"aaaa")
     letters.store.record(ID, 9, {LetterId(0, 1): "delivered"}, 1)
-    letters.store.record(ID, 1, {LetterId(0, 2): "failed"}, 1)
+    letters.store.record(ID, 1, {LetterId(0, 2): "failed"}, 1, in_transaction=in_transaction)
     ids = ((0, 0), (0, 1), (0, 2)) if named else None
     selection = RedriveSelection(ranges={0: LetterRange(0, 4)}, ids=ids)
-    with letters.redrive(selection, skips_processed=skips_processed) as source:
+    with letters.redrive(selection) as source:
         assert values(read_to_end(source, letters.store)) == expected
 
 

@@ -24,7 +24,9 @@ class MemoryRedriveOutcomes:
         self._finished: set[_Redrive] = set()
         self._yielding: set[_Redrive] = set()
 
-    def record(self, deployment_id: str, number: int, outcomes: LetterOutcomes, now_s: int) -> bool:
+    def record(
+        self, deployment_id: str, number: int, outcomes: LetterOutcomes, now_s: int, *, in_transaction: bool = False
+    ) -> bool:
         """See RedriveOutcomeStore."""
         self._check()
         known, counts = self._outcomes[deployment_id], self._counts[deployment_id, number]
@@ -33,7 +35,7 @@ class MemoryRedriveOutcomes:
             if previous is not None and previous.number == number:
                 counts[previous.outcome] -= 1
             counts[outcome] += 1
-            known[letter] = LetterOutcome(outcome, now_s, number)
+            known[letter] = LetterOutcome(outcome, now_s, number, in_transaction)
         return (deployment_id, number) in self._yielding
 
     def outcomes(self, deployment_id: str, letters: Collection[LetterId]) -> Mapping[LetterId, LetterOutcome]:

@@ -11,7 +11,7 @@ from headwater.errors import RedisUnavailable
 from headwater.model.dead_letter import LetterId
 from headwater.model.metric import TIME_RANGES, Histogram, MetricsDelta, PartitionCounts
 from headwater.model.record import Failure, RecordBatch
-from headwater.model.redrive import LetterRange, RedriveCounts, RedriveSelection, RedriveSpec
+from headwater.model.redrive import LetterOutcome, LetterRange, RedriveCounts, RedriveSelection, RedriveSpec
 from headwater.sources.base import Positions
 from tests.support.memory.metrics import MemoryMetrics
 from tests.support.memory.redrives import MemoryRedriveOutcomes
@@ -82,11 +82,17 @@ class Source:
 class Scene:
     """A delivery of a redrive."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, in_transaction: bool = False) -> None:
         self.inner, self.source, self.store = Inner(), Source(), MemoryRedriveOutcomes()
         inner: Any = self.inner
         self.delivery = RedriveDelivery(
-            inner, self.source, self.store, deployment_id="d", redrive=REDRIVE, now=lambda: 12.5
+            inner,
+            self.source,
+            self.store,
+            deployment_id="d",
+            redrive=REDRIVE,
+            in_transaction=in_transaction,
+            now=lambda: 12.5,
         )
 
     def deliver(self) -> None:
@@ -123,6 +129,13 @@ def test_a_commit_stores_the_outcomes_first(scene: Scene) -> None:
     assert scene.counts == RedriveCounts(1, 1, 1)
     assert scene.store.outcomes("d", [LetterId(0, 3)])[LetterId(0, 3)].time_s == 12
     assert (scene.inner.commits, scene.source.forgotten) == ([{0: 6}], [{0: 6}])
+
+
+def test_outcomes_that_are_stored_before_their_transaction() -> None:
+    scene = Scene(in_transaction=True)
+    scene.deliver()
+    scene.delivery.commit({0: 6})
+    assert scene.store.outcomes("d", [LetterId(0, 4)])[LetterId(0, 4)] == LetterOutcome("delivered", 12, 7, True)
 
 
 def test_repeats_get_the_outcome_of_the_letter_that_was_processed(scene: Scene) -> None:

@@ -15,10 +15,10 @@ OLD_STUB = b'{"headwater": "record too large for the dead-letter topic", "sha256
 class Scene:
     """The selector of a redrive of all letters in partition 0."""
 
-    def __init__(self, *, skips_processed: bool = True) -> None:
+    def __init__(self) -> None:
         self.store = MemoryRedriveOutcomes()
         redrive = RedriveSpec(id="r", number=2, selection=RedriveSelection(ranges={0: LetterRange(0, 100)}))
-        self.selector = LetterSelector("d", redrive, self.store, skips_processed=skips_processed)
+        self.selector = LetterSelector("d", redrive, self.store)
 
     def select(self, *sources: str, first: int = 0, value: bytes = b"{}", **headers: str) -> list[int]:
         """Return the offsets that are selected, of letters with these values of SOURCE_HEADER."""
@@ -56,9 +56,8 @@ def test_after_a_restart_a_processed_record_is_not_processed_again(scene: Scene)
     assert scene.selector.repeats({0: 2}) == {LetterId(0, 1): LetterId(0, 0)}
 
 
-def test_in_a_transaction_a_record_with_an_outcome_is_processed_again() -> None:
-    scene = Scene(skips_processed=False)
-    scene.store.record("d", 2, {LetterId(0, 0): "failed", LetterId(0, 1): "failed"}, 1)
+def test_a_record_whose_transaction_may_have_been_aborted_is_processed_again(scene: Scene) -> None:
+    scene.store.record("d", 2, {LetterId(0, 0): "delivered", LetterId(0, 1): "delivered"}, 1, in_transaction=True)
     assert scene.select("s/0/7/0", "s/0/7/1") == [0]
 
 

@@ -8,7 +8,10 @@ local number_bytes, entry_bytes = 2, #entry_end + 1
 local number = string.sub(entry_end, -number_bytes)
 local counts = {}
 
-local function count(outcome, difference) counts[outcome] = (counts[outcome] or 0) + difference end
+local function count(outcome, difference)
+  outcome = string.lower(outcome)
+  counts[outcome] = (counts[outcome] or 0) + difference
+end
 
 redis.call('SADD', KEYS[2], ARGV[4])
 for k = 3, #KEYS do
