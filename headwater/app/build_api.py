@@ -190,7 +190,6 @@ def _services(endpoints: Endpoints, database: Database, client: Client) -> Servi
         ),
         dead_letters=DeadLetters(histories[None], metrics, outcomes, time.monotonic),
         redrives=Redrives(
-            deployments=database.deployments,
             store=database.redrives,
             outcomes=outcomes,
             history=histories[None],

@@ -4,14 +4,13 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from headwater.brokers.topic_history import LogRecord, OffsetRange, TopicHistory
-from headwater.errors import Conflict, Fault, InvalidInput, NotFound
+from headwater.errors import Fault, InvalidInput, NotFound
 from headwater.model.dead_letter import MAX_REDRIVEN_IDS, LetterHeaders, LetterId
 from headwater.model.deployment import Deployment, dead_letter_topic
 from headwater.model.redrive import LetterRange, Redrive, RedriveSelection
 from headwater.model.value_sets import MAX_REPORTED_FAULTS
 from headwater.services.dead_letters import letter_id
 from headwater.services.ids import Clock, NewId
-from headwater.stores.protocols.deployments import DeploymentStore
 from headwater.stores.protocols.redrives import RedriveOutcomeStore, RedriveStore
 
 MAX_COUNT_S = 45.0
@@ -50,7 +49,6 @@ class Redrives:
     The methods may block, and raise Unavailable errors.
 
     Args:
-        deployments: The deployments.
         store: The redrives.
         outcomes: The outcomes of redriven letters.
         history: Reads the dead-letter topics.
@@ -60,7 +58,6 @@ class Redrives:
     def __init__(
         self,
         *,
-        deployments: DeploymentStore,
         store: RedriveStore,
         outcomes: RedriveOutcomeStore,
         history: TopicHistory,
@@ -68,7 +65,6 @@ class Redrives:
         new_id: NewId,
         clock: Callable[[], float],
     ) -> None:
-        self._deployments = deployments
         self._store = store
         self._outcomes = outcomes
         self._history = history
@@ -78,18 +74,18 @@ class Redrives:
 
     def count(self, owner: str, config_id: str, query: LetterQuery) -> int:
         """Return how many letters a redrive would send. Raises the errors of `request`."""
-        self._store.require_redrivable(owner, config_id)
-        return self._select(config_id, query)[1]
+        deployment = self._store.require_redrivable(owner, config_id)
+        return self._select(deployment, query)[1]
 
     def request(self, owner: str, config_id: str, query: LetterQuery) -> Redrive:
         """Request that the controller redrives letters.
 
-        Raises NotFound, Conflict when the pipeline is not deployed or paused, and InvalidInput for ids of letters that
-        do not exist.
+        Raises NotFound, Conflict when the pipeline is not deployed or paused or is deployed anew meanwhile, and
+        InvalidInput for ids of letters that do not exist.
         """
-        self._store.require_redrivable(owner, config_id)
-        selection, requested = self._select(config_id, query)
-        return self._store.request(owner, config_id, self._new_id(), selection, requested, self._now())
+        deployment = self._store.require_redrivable(owner, config_id)
+        selection, requested = self._select(deployment, query)
+        return self._store.request(deployment, self._new_id(), selection, requested, self._now())
 
     def get(self, config_id: str, redrive_id: str) -> Redrive:
         """Return a redrive with its present counts. Raises NotFound.
@@ -103,12 +99,9 @@ class Redrives:
             return redrive
         return replace(redrive, counts=self._outcomes.progress(redrive.deployment_id, redrive.number).counts)
 
-    def _select(self, config_id: str, query: LetterQuery) -> tuple[RedriveSelection, int]:
+    def _select(self, deployment: Deployment, query: LetterQuery) -> tuple[RedriveSelection, int]:
         """Return the selection of a query, and how many letters it selects."""
-        deployment = self._deployments.active(config_id)
-        if deployment is None:
-            raise Conflict("This configuration is a draft: it is not deployed. Deploy it with POST …/deploy.")
-        topic = dead_letter_topic(config_id)
+        topic = dead_letter_topic(deployment.config_id)
         ranges = self._history.ranges(topic)
         if query.ids is None:
             found = self._letters_of_kind(deployment, topic, ranges, query)

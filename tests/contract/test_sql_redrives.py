@@ -26,7 +26,8 @@ def stores(stores: SqlStores) -> SqlStores:
 
 
 def request(stores: SqlStores, name: str = "r1", requested: int = 2) -> Redrive:
-    return stores.redrives.request(OWNER, "f1", name, SELECTION, requested, T0)
+    deployment = stores.redrives.require_redrivable(OWNER, "f1")
+    return stores.redrives.request(deployment, name, SELECTION, requested, T0)
 
 
 def test_a_redrive(stores: SqlStores) -> None:
@@ -79,7 +80,7 @@ def test_too_many(stores: SqlStores) -> None:
 
 def test_configurations_without_a_deployment(stores: SqlStores) -> None:
     with pytest.raises(NotFound):
-        stores.redrives.request("bob", "f1", "r", SELECTION, 2, T0)
+        stores.redrives.require_redrivable("bob", "f1")
     with pytest.raises(NotFound):
         stores.redrives.require_redrivable(OWNER, "f2")
     stores.deployments.request_teardown("f1")
@@ -88,6 +89,18 @@ def test_configurations_without_a_deployment(stores: SqlStores) -> None:
     observed_end(stores)
     with pytest.raises(Conflict, match="draft"):
         stores.redrives.require_redrivable(OWNER, "f1")
+
+
+def test_a_deployment_that_has_ended_meanwhile(stores: SqlStores) -> None:
+    ended = stores.redrives.require_redrivable(OWNER, "f1")
+    stores.deployments.request_teardown("f1")
+    observed_end(stores)
+    with pytest.raises(Conflict, match="draft"):
+        stores.redrives.request(ended, "r1", SELECTION, 2, T0)
+    deploy(stores, "d2")
+    with pytest.raises(Conflict, match="deployed again"):
+        stores.redrives.request(ended, "r1", SELECTION, 2, T0)
+    assert list(stores.redrives.running()) == []
 
 
 def test_a_failing_pipeline(stores: SqlStores) -> None:

@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import Protocol
 
 from headwater.model.dead_letter import LetterId
+from headwater.model.deployment import Deployment
 from headwater.model.redrive import (
     LetterOutcome,
     LetterOutcomes,
@@ -19,22 +20,20 @@ from headwater.model.redrive import (
 class RedriveStore(Protocol):
     """The redrives of deployments, in the SQL database."""
 
-    def require_redrivable(self, owner: str, config_id: str) -> None:
-        """Raise the errors of `request`."""
+    def require_redrivable(self, owner: str, config_id: str) -> Deployment:
+        """Return the active deployment of a configuration, whose letters may be redriven now.
+
+        Raises NotFound when the configuration does not exist, and Conflict when it is not deployed, is paused, has
+        failed, or has MAX_OPEN_REDRIVES open redrives.
+        """
 
     def request(
-        self,
-        owner: str,
-        config_id: str,
-        new_id: str,
-        selection: RedriveSelection,
-        requested: int,
-        at: datetime,
+        self, deployment: Deployment, new_id: str, selection: RedriveSelection, requested: int, at: datetime
     ) -> Redrive:
-        """Store a new redrive of the active deployment, with the next number, and audit it.
+        """Store a new redrive of a deployment, with the next number, and audit it.
 
-        A redrive without letters is done at once. Raises NotFound when the configuration does not exist, and Conflict
-        when it is not deployed, is paused, has failed, or has MAX_OPEN_REDRIVES open redrives.
+        A redrive without letters is done at once. Raises the errors of `require_redrivable`, and Conflict when the
+        deployment has ended: a later deployment of the configuration has other letters.
         """
 
     def get(self, config_id: str, redrive_id: str) -> Redrive | None:

@@ -34,10 +34,10 @@ class SqlRedrives:
         self._deployment_mapper = deployment_mapper
         self._flow_mapper = FlowMapper(deployment_mapper.credentials)
 
-    def require_redrivable(self, owner: str, config_id: str) -> None:
+    def require_redrivable(self, owner: str, config_id: str) -> Deployment:
         """See RedriveStore."""
         with self._connections.writing() as connection:
-            self._lock_redrivable(connection, owner, config_id)
+            return self._lock_redrivable(connection, owner, config_id)
 
     def _lock_redrivable(self, connection: Connection, owner: str, config_id: str) -> Deployment:
         self._flow_mapper.get(connection, owner, config_id, lock=True)
@@ -46,14 +46,19 @@ class SqlRedrives:
         return deployment
 
     def request(
-        self, owner: str, config_id: str, new_id: str, selection: RedriveSelection, requested: int, at: datetime
+        self, deployment: Deployment, new_id: str, selection: RedriveSelection, requested: int, at: datetime
     ) -> Redrive:
         """See RedriveStore."""
         with self._connections.writing() as connection:
-            deployment = self._lock_redrivable(connection, owner, config_id)
+            active = self._lock_redrivable(connection, deployment.owner, deployment.config_id)
+            if active.id != deployment.id:
+                raise Conflict(
+                    "The configuration was torn down and deployed again during this request, and its dead letters were "
+                    "removed. Send the same request again to redrive the letters of the new deployment."
+                )
             last = select(func.max(redrives.c.number)).where(redrives.c.deployment_id == deployment.id)
             number = 1 + (connection.scalar(last) or 0)
-            redrive = Redrive(new_id, config_id, deployment.id, number, at, selection, requested)
+            redrive = Redrive(new_id, deployment.config_id, deployment.id, number, at, selection, requested)
             if not requested:
                 redrive = replace(redrive, state="done", ended_at=at)
             connection.execute(insert(redrives).values(**_values(redrive)))

@@ -379,7 +379,6 @@ class Installation:
             ),
             dead_letters=DeadLetters(self.history, self.metrics, self.outcomes, self.clock.monotonic),
             redrives=Redrives(
-                deployments=self.controller,
                 store=self.database.redrives,
                 outcomes=self.outcomes,
                 history=self.history,

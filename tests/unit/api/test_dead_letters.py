@@ -458,6 +458,20 @@ class TestRedrive:
     def test_an_unknown_redrive(self, scene: Scene) -> None:
         scene.user.problem(scene.user.get(f"{FLOW}/{scene.id}/redrives/x"), 404, "not-found")
 
+    def test_a_deployment_that_is_replaced_meanwhile(self, scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+        scene.fail()
+        read = scene.history.read
+
+        def replaced(*args: Any, **options: Any) -> Any:
+            for change in ("teardown", "deploy"):
+                assert scene.user.post(f"{FLOW}/{scene.id}/{change}").status_code == 200
+            return read(*args, **options)
+
+        monkeypatch.setattr(scene.history, "read", replaced)
+        response = scene.user.post(f"{FLOW}/{scene.id}/dead-letters/redrive", {"ids": ["0/0"]})
+        assert "deployed again" in scene.user.problem(response, 409, "conflict")["detail"]
+        assert scene.headwater.database.redrives.running() == []
+
     def test_too_many_redrives(self, scene: Scene) -> None:
         scene.fail()
         for _ in range(MAX_OPEN_REDRIVES):

@@ -69,7 +69,8 @@ class Scene(World):
         self._names = iter("abcdefg")
 
     def request(self) -> Redrive:
-        return self.database.redrives.request("owner", FLOW, next(self._names), SELECTION, 9, NOW)
+        deployment = self.database.redrives.require_redrivable("owner", FLOW)
+        return self.database.redrives.request(deployment, next(self._names), SELECTION, 9, NOW)
 
     def stored(self, wanted: Redrive) -> Redrive:
         stored = self.database.redrives.get(FLOW, wanted.id)
