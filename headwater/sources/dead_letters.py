@@ -35,7 +35,8 @@ class DeadLetterSource(KafkaSource):
 
     It returns the selected letters with the ids of their source records. A letter gets the timestamp of its source
     record, so that a script sees the same time again. Letters after the ranges of the selection are not read. When all
-    letters are committed, the source stores that the redrive is finished, and returns nothing more.
+    letters are committed, the source stores that the redrive is finished, and returns nothing more. It repeats the
+    write until the worker is stopped, because the store may lose its last writes.
 
     Args:
         access: The Kafka cluster.
@@ -70,7 +71,7 @@ class DeadLetterSource(KafkaSource):
         self.repeats = self._selector.repeats
         self._source_ids: dict[LetterId, bytes] = {}
         """By letter that is not committed yet: the id of its source record."""
-        self._has_finished = False
+        self._has_committed_all = False
         self._next_finish_check = 0.0
         self.yields = False
         """Whether the pipeline needs the machine more. RedriveDelivery sets it."""
@@ -139,17 +140,17 @@ class DeadLetterSource(KafkaSource):
     def _do_housekeeping(self) -> None:
         super()._do_housekeeping()
         now = time.monotonic()
-        if self._has_finished or now < self._next_finish_check or not self._has_read_all():
+        if now < self._next_finish_check or not self._has_read_all():
             return
         self._next_finish_check = now + FINISH_CHECK_INTERVAL_S
-        committed = self.committed()
-        if all(committed.get(number, 0) >= each.end for number, each in self._unread.items()):
+        if not self._has_committed_all:
+            committed = self.committed()
+            self._has_committed_all = all(committed.get(number, 0) >= each.end for number, each in self._unread.items())
+        if self._has_committed_all:
             try:
                 self._store.finish(self._deployment_id, self._redrive.number)
             except RedisUnavailable as error:
                 log.warning("the end of a redrive is not stored yet", reason=error.detail)
-            else:
-                self._has_finished = True
 
     def _has_read_all(self) -> bool:
         return self._assigned >= self._unread.keys() and all(map(self._is_at_end, self._unread))

@@ -186,6 +186,14 @@ def test_no_letter_is_left(letters: Letters) -> None:
         read_to_end(source, letters.store)
 
 
+def test_an_end_that_the_store_loses_is_stored_again(letters: Letters) -> None:
+    letters.write(*"aa")
+    with letters.redrive(RedriveSelection(ranges={0: LetterRange(0, 2)})) as source:
+        read_to_end(source, letters.store)
+        letters.store.lose_end(ID, 1)
+        assert read_to_end(source, letters.store) == []
+
+
 def test_a_redrive_yields(letters: Letters) -> None:
     letters.write(*"a" * 12)
     with letters.redrive(RedriveSelection(ranges={0: LetterRange(0, 12)})) as source:

@@ -68,6 +68,10 @@ class MemoryRedriveOutcomes:
         self._check()
         self._outcomes.pop(deployment_id, None)
 
+    def lose_end(self, deployment_id: str, number: int) -> None:
+        """Forget that a redrive is finished, as after a failover to a replica that lags."""
+        self._finished.discard((deployment_id, number))
+
     def _check(self) -> None:
         if self.away:
             raise RedisUnavailable("The set store is away.")
