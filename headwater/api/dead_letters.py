@@ -259,8 +259,8 @@ async def redrive(
 ) -> Response:
     """Sends letters through the running revision, and responds before they are sent.
     Outputs have the `headwater-src` of their source record, and the header `headwater-redriven` with the id of the
-    redrive. A record that fails again is a new dead letter. Letters that were redriven are left out unless `ids` names
-    them. The redrives of a pipeline run one after the other.
+    redrive. A record that fails again is a new dead letter. Letters that were redriven, or that a running or waiting
+    redrive sends, are left out unless `ids` names them. The redrives of a pipeline run one after the other.
     """
     query = body.query()
     if body.dry_run:

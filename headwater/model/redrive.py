@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 from typing import Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict
@@ -46,6 +47,17 @@ class RedriveSelection(BaseModel):
     def selects_kind(self, headers: LetterHeaders) -> bool:
         """Return whether letters with these headers are selected, if `ids` is None."""
         return headers.has_kind(self.error, self.transform_uid)
+
+    def selects(self, letter: LetterId, headers: LetterHeaders) -> bool:
+        """Return whether a letter is selected, which may be redriven already."""
+        within = self.ranges.get(letter.partition)
+        if within is None or not within.start <= letter.offset < within.end:
+            return False
+        return self.selects_kind(headers) if self._id_set is None else letter in self._id_set
+
+    @cached_property
+    def _id_set(self) -> frozenset[tuple[int, int]] | None:
+        return None if self.ids is None else frozenset(self.ids)
 
 
 class RedriveSpec(BaseModel):

@@ -118,13 +118,19 @@ class Redrives:
     def _letters_of_kind(
         self, deployment: Deployment, topic: str, ranges: Mapping[int, OffsetRange], query: LetterQuery
     ) -> "_FoundLetters":
-        """Return the letters that were not redriven yet."""
+        """Return the letters that were not redriven yet, and that no open redrive sends."""
         found, size = _FoundLetters(), _ChunkSize()
+        # The selections are read before the outcomes: the letters of a redrive that ends in between have outcomes.
+        open_selections = self._store.open_selections(deployment.id).values()
         selection = RedriveSelection(ranges={}, error=query.error, transform_uid=query.transform_uid)
         for records in self._read(topic, _chunks(ranges, size), size, _too_many_error):
             with_headers = [(letter_id(each), LetterHeaders(each.headers)) for each in records]
             letters = [
-                letter for letter, headers in with_headers if selection.selects_kind(headers) and not headers.is_stub
+                letter
+                for letter, headers in with_headers
+                if selection.selects_kind(headers)
+                and not headers.is_stub
+                and not any(each.selects(letter, headers) for each in open_selections)
             ]
             redriven = self._outcomes.outcomes(deployment.id, letters)
             for letter in letters:

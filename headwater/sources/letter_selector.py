@@ -9,7 +9,7 @@ import structlog
 from headwater.errors import RedisUnavailable
 from headwater.model.dead_letter import LetterHeaders, LetterId, is_stub_value
 from headwater.model.outputs import SOURCE_HEADER
-from headwater.model.redrive import LetterOutcome, LetterRange, RedriveSpec
+from headwater.model.redrive import LetterOutcome, RedriveSpec
 from headwater.sources.base import Positions
 from headwater.stores.protocols.redrives import RedriveOutcomeStore
 
@@ -18,7 +18,6 @@ log = structlog.get_logger(__name__)
 MAX_REMEMBERED_RECORDS: Final = 50_000
 """How many source records the selector remembers, to recognize further letters of the same record."""
 
-_NOTHING: Final = LetterRange(0, 0)
 _SourceRecord = tuple[int, bytes]
 """The partition of the letters of a source record, and the id of the record."""
 
@@ -44,7 +43,6 @@ class LetterSelector:
         self._redrive = redrive
         self._store = store
         self._selection = redrive.selection
-        self._ids = None if self._selection.ids is None else frozenset(self._selection.ids)
         self._first_letters: dict[_SourceRecord, LetterId] = {}
         """By source record, the letter with which this redrive processes it; the record seen last is at the end."""
         self._first_of: dict[LetterId, LetterId] = {}
@@ -57,7 +55,8 @@ class LetterSelector:
         named = [
             row
             for row, (letter, value) in enumerate(zip(letters, values, strict=True))
-            if self._is_named(letter, headers[letter]) and not (headers[letter].is_stub or is_stub_value(value))
+            if self._selection.selects(letter, headers[letter])
+            and not (headers[letter].is_stub or is_stub_value(value))
         ]
         outcomes = self._outcomes([letters[row] for row in named])
         return [row for row in named if self._is_to_process(letters[row], headers, outcomes.get(letters[row]))]
@@ -71,17 +70,11 @@ class LetterSelector:
         for letter in self.repeats(positions):
             del self._first_of[letter]
 
-    def _is_named(self, letter: LetterId, headers: LetterHeaders) -> bool:
-        """Return whether the selection names a letter, which may be redriven already."""
-        if letter.offset not in range(*self._selection.ranges.get(letter.partition, _NOTHING)):
-            return False
-        return self._selection.selects_kind(headers) if self._ids is None else letter in self._ids
-
     def _is_to_process(
         self, letter: LetterId, headers: Mapping[LetterId, LetterHeaders], outcome: LetterOutcome | None
     ) -> bool:
         """Return whether a letter with this outcome must be processed."""
-        if outcome is not None and outcome.number != self._redrive.number and self._ids is None:
+        if outcome is not None and outcome.number != self._redrive.number and self._selection.ids is None:
             return False
         first = self._first_letter(letter, headers[letter])
         if first != letter:

@@ -47,6 +47,14 @@ def test_numbers(stores: SqlStores) -> None:
     assert request(stores, "d").number == 4
 
 
+def test_open_selections(stores: SqlStores) -> None:
+    for name in ("a", "b"):
+        request(stores, name)
+    stores.redrives.finish("a", "done", RedriveCounts(), T0)
+    assert stores.redrives.open_selections("d1") == {"b": SELECTION}
+    assert stores.redrives.open_selections("d2") == {}
+
+
 def test_the_end(stores: SqlStores) -> None:
     request(stores)
     ended_at = T0 + timedelta(seconds=9)

@@ -39,6 +39,9 @@ class RedriveStore(Protocol):
     def get(self, config_id: str, redrive_id: str) -> Redrive | None:
         """Return a redrive of a configuration; None when there is none with this id."""
 
+    def open_selections(self, deployment_id: str) -> Mapping[str, RedriveSelection]:
+        """Return the selections of the redrives of a deployment that have not ended, by the ids of the redrives."""
+
     def running(self) -> Sequence[Redrive]:
         """Return all redrives that have not ended, in the order of their numbers."""
 

@@ -1,6 +1,6 @@
 """The redrives of deployments."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -71,6 +71,12 @@ class SqlRedrives:
         with self._connections.reading() as connection:
             row = connection.execute(query).one_or_none()
         return None if row is None else _redrive(row)
+
+    def open_selections(self, deployment_id: str) -> Mapping[str, RedriveSelection]:
+        """See RedriveStore."""
+        query = select(redrives.c.id, redrives.c.selection).where(redrives.c.deployment_id == deployment_id, _IS_RUNNING)
+        with self._connections.reading() as connection:
+            return {row.id: RedriveSelection.model_validate_json(row.selection) for row in connection.execute(query)}
 
     def running(self) -> Sequence[Redrive]:
         """See RedriveStore."""

@@ -313,13 +313,13 @@ class TestRedrive:
         for error in ("TypeError", "RangeError", "TypeError", "TypeError"):
             scene.fail(error=error)
         scene.fail(transform="other")
+        assert self.redrive(scene, transform_uid="other", dry_run=True) == {"requested": 1}
+        assert self.redrive(scene, error="TypeError", dry_run=True) == {"requested": 4}
         accepted = self.redrive(scene, error="TypeError", transform_uid="script")
         assert accepted["requested"] == 3
         selection = self.stored(scene, accepted["id"]).selection
         assert selection.ranges == {0: LetterRange(0, 4)}
         assert (selection.ids, selection.error, selection.transform_uid) == (None, "TypeError", "script")
-        assert self.redrive(scene, transform_uid="other", dry_run=True) == {"requested": 1}
-        assert self.redrive(scene, error="TypeError", dry_run=True) == {"requested": 4}
 
     def test_letters_by_id(self, scene: Scene) -> None:
         for partition in (0, 0, 0, 1):
@@ -356,6 +356,24 @@ class TestRedrive:
         ]
         assert self.redrive(scene, all=True, dry_run=True) == {"requested": 1}
         assert self.redrive(scene, ids=["0/0", "0/1"], dry_run=True) == {"requested": 2}
+
+    def test_letters_of_an_open_redrive(self, scene: Scene) -> None:
+        for error in ("TypeError", "RangeError", "TypeError", "RangeError"):
+            scene.fail(error=error)
+        assert self.redrive(scene, ids=["0/0", "0/1"])["requested"] == 2
+        assert self.redrive(scene, error="RangeError")["requested"] == 1
+        assert self.redrive(scene, all=True, dry_run=True) == {"requested": 1}
+        assert self.redrive(scene, all=True)["requested"] == 1
+        scene.fail(error="RangeError")
+        assert self.redrive(scene, all=True, dry_run=True) == {"requested": 1}
+        assert self.redrive(scene, ids=["0/0", "0/3"], dry_run=True) == {"requested": 2}
+
+    def test_the_same_letters_twice(self, scene: Scene) -> None:
+        scene.fail()
+        assert self.redrive(scene, all=True)["requested"] == 1
+        again = self.redrive(scene, all=True)
+        assert again["requested"] == 0
+        assert self.read(scene, again["id"])["state"] == "done"
 
     def test_many_partitions_are_read_in_small_chunks(self, scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
         scene.history.create(scene.topic, 64)
