@@ -27,7 +27,7 @@ from headwater.model.deployment import (
     worker_user,
 )
 from headwater.model.price.tick import TICKS_PARTITIONS, TICKS_TOPIC
-from headwater.model.redrive import Redrive, RedriveSpec, redrive_group, redrive_worker_set_id
+from headwater.model.redrive import RedriveSpec, redrive_group, redrive_worker_set_id
 from headwater.model.sink import Sink, TopicSink, has_prices_sink
 from headwater.model.stream import event_time_field
 from headwater.model.worker_spec import PubSubPull, SinkSpec, WorkerSet, WorkerSpec
@@ -212,16 +212,15 @@ def _hash(spec: WorkerSpec) -> str:
     return hashlib.sha256(spec.model_dump_json().encode()).hexdigest()[:16]
 
 
-def redrive_worker_set(deployment: Deployment, pipeline: WorkerSpec, redrive: Redrive) -> WorkerSet:
+def redrive_worker_set(deployment: Deployment, pipeline: WorkerSpec, redrive: RedriveSpec) -> WorkerSet:
     """Return the worker of a redrive, which runs a pipeline on dead letters."""
-    letters = RedriveSpec(id=redrive.id, number=redrive.number, selection=redrive.selection)
     changes = {
         "source_topic": pipeline.dead_letter_topic,
         "source_group": redrive_group(deployment.id, redrive.number),
         "source": None,
         "event_time_field": None,
         "slots": 1,
-        "redrive": letters,
+        "redrive": redrive,
     }
     spec = pipeline.model_copy(update=changes)
     return WorkerSet(redrive_worker_set_id(deployment.id, redrive.number), 1, spec, _hash(spec))

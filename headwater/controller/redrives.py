@@ -23,10 +23,18 @@ from headwater.controller.flow_locks import FlowLocks
 from headwater.controller.sources import Sources
 from headwater.errors import DeployFailed, Unavailable
 from headwater.model.binding import KafkaTopic
-from headwater.model.deployment import Deployment, DesiredPhase, Phase, dead_letter_topic, worker_group
+from headwater.model.deployment import (
+    Deployment,
+    DeploymentVersion,
+    DesiredPhase,
+    Phase,
+    dead_letter_topic,
+    worker_group,
+)
 from headwater.model.redrive import (
-    Redrive,
+    OpenRedrive,
     RedriveProgress,
+    RedriveSpec,
     RedriveState,
     is_redrive,
     redrive_group,
@@ -57,12 +65,16 @@ class RedrivePlan:
         running: The redrive whose worker should run, if there is one.
     """
 
-    ended: Sequence[tuple[Redrive, RedriveState]] = ()
-    running: Redrive | None = None
+    ended: Sequence[tuple[OpenRedrive, RedriveState]] = ()
+    running: OpenRedrive | None = None
 
 
 def plan_redrives(
-    deployment: Deployment | None, redrives: Sequence[Redrive], progress: Callable[[Redrive], RedriveProgress]
+    deployment: Deployment | None,
+    redrives: Sequence[OpenRedrive],
+    progress: Callable[[OpenRedrive], RedriveProgress],
+    *,
+    may_run: bool = True,
 ) -> RedrivePlan:
     """Plan the redrives of a deployment that have not ended.
 
@@ -70,12 +82,13 @@ def plan_redrives(
         deployment: The deployment; None when it has ended.
         redrives: The redrives in the order of their numbers.
         progress: Returns how far a redrive has come.
+        may_run: Whether the worker of another redrive may run.
     """
     if deployment is None or deployment.desired is DesiredPhase.ABSENT:
         return RedrivePlan([(redrive, "stopped") for redrive in redrives])
     if deployment.desired is not DesiredPhase.RUNNING or deployment.phase is not Phase.RUNNING:
         return RedrivePlan()
-    if deployment.unreadable_reason:
+    if deployment.unreadable_reason or not may_run:
         return RedrivePlan()
     first, *others = redrives
     if not progress(first).has_finished:
@@ -103,6 +116,8 @@ class Redrives:
     settings: WorkerSettings
     clock: Callable[[], float]
     now: Callable[[], datetime]
+    _deployments: dict[str, tuple[DeploymentVersion, Deployment]] = field(default_factory=dict)
+    """The deployments with open redrives, as they were read last."""
     _prepared: set[str] = field(default_factory=set)
     _worker_sets: dict[str, tuple[Deployment, WorkerSet]] = field(default_factory=dict)
     _lag_checked_at: dict[str, float] = field(default_factory=dict)
@@ -114,14 +129,26 @@ class Redrives:
         """
         open_redrives = self.store.running()
         by_deployment = [list(group) for _, group in groupby(open_redrives, key=lambda each: each.deployment_id)]
+        deployments = self._read_deployments({redrive.deployment_id for redrive in open_redrives})
         running: set[str] = set()
         owners = Counter[str]()
         for redrives in sorted(by_deployment, key=lambda group: (group[0].created_at, group[0].id)):
-            running |= self._run_deployment(redrives[0].deployment_id, redrives, owners)
+            running |= self._run_deployment(deployments.get(redrives[0].deployment_id), redrives, owners)
         for worker_set_id in self.orchestrator.worker_set_ids():
             if is_redrive(worker_set_id) and worker_set_id not in running:
                 self.orchestrator.stop_workers(worker_set_id)
         self._forget({redrive.id for redrive in open_redrives})
+
+    def _read_deployments(self, deployment_ids: set[str]) -> Mapping[str, Deployment]:
+        """Return the deployments that are active, by id.
+
+        A deployment with large scripts takes long to read, so it is only read when its version has changed.
+        """
+        versions = {version.id: version for version in self.deployments.active_versions(deployment_ids)}
+        known = {id_: known for id_, known in self._deployments.items() if versions.get(id_) == known[0]}
+        changed = self.deployments.list_active(versions.keys() - known.keys())
+        self._deployments = known | {each.id: (versions[each.id], each) for each in changed}
+        return {id_: deployment for id_, (_, deployment) in self._deployments.items()}
 
     def _forget(self, open_ids: set[str]) -> None:
         self._prepared &= open_ids
@@ -129,23 +156,25 @@ class Redrives:
             for redrive_id in remembered.keys() - open_ids:
                 remembered.pop(redrive_id)
 
-    def _run_deployment(self, deployment_id: str, redrives: Sequence[Redrive], owners: Counter[str]) -> set[str]:
+    def _run_deployment(
+        self, deployment: Deployment | None, redrives: Sequence[OpenRedrive], owners: Counter[str]
+    ) -> set[str]:
         """Run the redrives of a deployment. Return the worker sets that may run.
 
         Args:
-            deployment_id: The deployment.
+            deployment: The deployment; None when it has ended.
             redrives: Its redrives.
             owners: How many workers run for redrives of each owner.
         """
-        deployment = next(iter(self.deployments.list_active([deployment_id])), None)
-        plan = plan_redrives(deployment, redrives, self._progress)
+        may_run = (
+            deployment is not None and owners[deployment.owner] < MAX_WORKERS_OF_OWNER and owners.total() < MAX_WORKERS
+        )
+        plan = plan_redrives(deployment, redrives, self._progress, may_run=may_run)
         for redrive, state in plan.ended:
             self._end(redrive, state)
         if plan.running is None or deployment is None:
             # During a long pause, Kafka may forget the positions. They are then set again.
             self._prepared -= {redrive.id for redrive in redrives}
-            return set()
-        if owners[deployment.owner] >= MAX_WORKERS_OF_OWNER or owners.total() >= MAX_WORKERS:
             return set()
         owners[deployment.owner] += 1
         try:
@@ -154,18 +183,18 @@ class Redrives:
             self._let_yield(deployment, plan.running)
         except (DeployFailed, Unavailable) as error:
             log.warning("a redrive waits", redrive=plan.running.id, reason=error.detail)
-        return {redrive_worker_set_id(deployment_id, plan.running.number)}
+        return {redrive_worker_set_id(deployment.id, plan.running.number)}
 
-    def _progress(self, redrive: Redrive) -> RedriveProgress:
+    def _progress(self, redrive: OpenRedrive) -> RedriveProgress:
         return self.outcomes.progress(redrive.deployment_id, redrive.number)
 
-    def _end(self, redrive: Redrive, state: RedriveState) -> None:
+    def _end(self, redrive: OpenRedrive, state: RedriveState) -> None:
         """Store the end of a redrive after its worker has ended."""
         if self.orchestrator.stop_workers(redrive_worker_set_id(redrive.deployment_id, redrive.number)):
             self.store.finish(redrive.id, state, self._progress(redrive).counts, self.now())
             log.info("a redrive has ended", redrive=redrive.id, state=state)
 
-    def _ensure_worker(self, deployment: Deployment, redrive: Redrive) -> bool:
+    def _ensure_worker(self, deployment: Deployment, redrive: OpenRedrive) -> bool:
         """Ensure the worker of a redrive, unless the deployment was changed meanwhile.
 
         Return whether the worker may run. The reconciliation stops the workers of a paused deployment on another
@@ -185,16 +214,13 @@ class Redrives:
 
     def _is_current(self, deployment: Deployment) -> bool:
         """Whether no other state of the deployment has been requested meanwhile."""
-        current = next(iter(self.deployments.list_active([deployment.id])), None)
-        return current is not None and (current.desired, current.generation) == (
-            deployment.desired,
-            deployment.generation,
-        )
+        requested = [(each.desired, each.generation) for each in self.deployments.active_versions([deployment.id])]
+        return requested == [(deployment.desired, deployment.generation)]
 
-    def _worker_set(self, deployment: Deployment, redrive: Redrive) -> WorkerSet:
+    def _worker_set(self, deployment: Deployment, redrive: OpenRedrive) -> WorkerSet:
         """Return the worker set.
 
-        It is cached until the deployment changes, because its hash is expensive.
+        It is cached until the deployment changes, because its selection and its hash are expensive.
         """
         cached = self._worker_sets.get(redrive.id)
         if cached is not None and cached[0] == deployment:
@@ -203,11 +229,13 @@ class Redrives:
         if revision.config.unreadable_reason:
             raise DeployFailed(revision.config.unreadable_reason)
         pipeline = worker_set(deployment, revision, self.sources.binding(revision.config.source), self.settings)
-        wanted = redrive_worker_set(deployment, pipeline.spec, redrive)
+        selection = self.store.open_selections(deployment.id)[redrive.id]
+        spec = RedriveSpec(id=redrive.id, number=redrive.number, selection=selection)
+        wanted = redrive_worker_set(deployment, pipeline.spec, spec)
         self._worker_sets[redrive.id] = deployment, wanted
         return wanted
 
-    def _let_yield(self, deployment: Deployment, redrive: Redrive) -> None:
+    def _let_yield(self, deployment: Deployment, redrive: OpenRedrive) -> None:
         """Let the redrive yield while the pipeline lags."""
         if self.clock() - self._lag_checked_at.get(redrive.id, float("-inf")) < LAG_CHECK_EVERY_S:
             return

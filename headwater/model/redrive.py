@@ -15,6 +15,8 @@ RedriveState = Literal["running", "done", "stopped"]
 
 MAX_OPEN_REDRIVES = 10
 """How many redrives of a deployment may be running or waiting."""
+MAX_OPEN_REDRIVES_OF_OWNER = 50
+"""How many redrives of all deployments of an owner may be running or waiting."""
 _SEPARATOR = ".redrive-"
 
 
@@ -110,6 +112,17 @@ class Redrive:
     state: RedriveState = "running"
     counts: RedriveCounts = RedriveCounts()
     ended_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OpenRedrive:
+    """A redrive that has not ended, without its selection, which may be large. See Redrive."""
+
+    id: str
+    config_id: str
+    deployment_id: str
+    number: int
+    created_at: datetime
 
 
 @dataclass(frozen=True, slots=True)

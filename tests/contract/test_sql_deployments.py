@@ -401,6 +401,8 @@ class TestVersions:
     def test_equal_versions_mean_an_equal_deployment(self, stores: SqlStores) -> None:
         created = deploy(stores)
         assert stores.deployments.active_versions() == [DeploymentVersion.of(created)]
+        assert stores.deployments.active_versions(["d1", "d2"]) == [DeploymentVersion.of(created)]
+        assert stores.deployments.active_versions(["d2"]) == stores.deployments.active_versions([]) == []
         steps: list[Callable[[], object]] = [
             lambda: stores.deployments.write_observations([seen(created)]),
             lambda: stores.deployments.request_credential_rotation(OWNER, "f1", "other"),

@@ -7,9 +7,17 @@ import pytest
 from headwater.errors import Conflict, NotFound
 from headwater.model.audit import AuditQuery
 from headwater.model.deployment import Phase
-from headwater.model.redrive import MAX_OPEN_REDRIVES, LetterRange, Redrive, RedriveCounts, RedriveSelection
+from headwater.model.redrive import (
+    MAX_OPEN_REDRIVES,
+    LetterRange,
+    OpenRedrive,
+    Redrive,
+    RedriveCounts,
+    RedriveSelection,
+)
+from headwater.stores.sql import redrives as sql_redrives
 from tests.support.deployments import SOLANA, deploy, observed, running, save
-from tests.support.sql import OWNER, T0, SqlStores, a_flow
+from tests.support.sql import OWNER, T0, SqlStores, a_deployment, a_flow
 
 SELECTION = RedriveSelection(
     ranges={0: LetterRange(3, 9), 7: LetterRange(0, 1)}, ids=((0, 3), (7, 0)), error="x", transform_uid="t"
@@ -41,9 +49,10 @@ def test_a_redrive(stores: SqlStores) -> None:
 def test_numbers(stores: SqlStores) -> None:
     redrives = [request(stores, name) for name in ("c", "b", "a")]
     assert [each.number for each in redrives] == [1, 2, 3]
-    assert list(stores.redrives.running()) == redrives
+    opened = [OpenRedrive(each.id, "f1", "d1", each.number, T0) for each in redrives]
+    assert list(stores.redrives.running()) == opened
     stores.redrives.finish("b", "done", RedriveCounts(), T0)
-    assert list(stores.redrives.running()) == [redrives[0], redrives[2]]
+    assert list(stores.redrives.running()) == [opened[0], opened[2]]
     assert request(stores, "d").number == 4
 
 
@@ -84,6 +93,23 @@ def test_too_many(stores: SqlStores) -> None:
         request(stores, "more")
     stores.redrives.finish("r0", "done", RedriveCounts(), T0)
     request(stores, "more")
+
+
+def test_too_many_of_an_owner(stores: SqlStores, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sql_redrives, "MAX_OPEN_REDRIVES_OF_OWNER", 2)
+    for number, owner in ((2, OWNER), (3, "bob")):
+        stores.flows.create(a_flow(f"f{number}", owner))
+        deployment = a_deployment(f"d{number}", config_id=f"f{number}", owner=owner)
+        stores.deployments.request_deploy(owner, f"f{number}", deployment)
+    request(stores, "r1")
+    of_second = stores.redrives.require_redrivable(OWNER, "f2")
+    stores.redrives.request(of_second, "r2", SELECTION, 2, T0)
+    with pytest.raises(Conflict, match="of your pipelines"):
+        request(stores, "r3")
+    of_bob = stores.redrives.require_redrivable("bob", "f3")
+    stores.redrives.request(of_bob, "r4", SELECTION, 2, T0)
+    stores.redrives.finish("r2", "done", RedriveCounts(), T0)
+    request(stores, "r5")
 
 
 def test_configurations_without_a_deployment(stores: SqlStores) -> None:

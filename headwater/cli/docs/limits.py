@@ -122,6 +122,7 @@ def _groups() -> Iterator[tuple[str, list[tuple[str, str]]]]:
             ("kinds of errors that a summary counts by themselves", f"{metric.MAX_TOTALS:,}"),
             ("`ids` of a redrive", f"1 to {dead_letter.MAX_REDRIVEN_IDS:,}"),
             ("redrives of a pipeline that are running or waiting", f"{redrive.MAX_OPEN_REDRIVES}"),
+            ("redrives of an owner that are running or waiting", f"{redrive.MAX_OPEN_REDRIVES_OF_OWNER}"),
         ],
     )
     yield (

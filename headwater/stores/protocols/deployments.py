@@ -97,8 +97,8 @@ class DeploymentStore(Protocol):
     def list_active(self, deployment_ids: Collection[str] | None = None) -> Sequence[Deployment]:
         """Return the active deployments: all of them, or only those with the given ids."""
 
-    def active_versions(self) -> Sequence[DeploymentVersion]:
-        """Return the DeploymentVersion of each active deployment.
+    def active_versions(self, deployment_ids: Collection[str] | None = None) -> Sequence[DeploymentVersion]:
+        """Return the versions of the active deployments: all, or only of the given ids.
 
         The controller compares them to notice changes.
         """

@@ -9,6 +9,7 @@ from headwater.model.deployment import Deployment
 from headwater.model.redrive import (
     LetterOutcome,
     LetterOutcomes,
+    OpenRedrive,
     Redrive,
     RedriveCounts,
     RedriveProgress,
@@ -23,8 +24,8 @@ class RedriveStore(Protocol):
     def require_redrivable(self, owner: str, config_id: str) -> Deployment:
         """Return the active deployment of a configuration, whose letters may be redriven now.
 
-        Raises NotFound when the configuration does not exist, and Conflict when it is not deployed, is paused, has
-        failed, or has MAX_OPEN_REDRIVES open redrives.
+        Raises NotFound when the configuration does not exist. Raises Conflict when it is not deployed, is paused, has
+        failed, or has MAX_OPEN_REDRIVES open redrives, or its owner has MAX_OPEN_REDRIVES_OF_OWNER.
         """
 
     def request(
@@ -40,10 +41,10 @@ class RedriveStore(Protocol):
         """Return a redrive of a configuration; None when there is none with this id."""
 
     def open_selections(self, deployment_id: str) -> Mapping[str, RedriveSelection]:
-        """Return the selections of the redrives of a deployment that have not ended, by the ids of the redrives."""
+        """Return the selections of the open redrives of a deployment, by the ids of the redrives."""
 
-    def running(self) -> Sequence[Redrive]:
-        """Return all redrives that have not ended, in the order of their numbers."""
+    def running(self) -> Sequence[OpenRedrive]:
+        """Return the open redrives of all deployments, by deployment in the order of their numbers."""
 
     def finish(self, redrive_id: str, state: RedriveState, counts: RedriveCounts, at: datetime) -> None:
         """Store the end of a redrive that is running."""

@@ -142,9 +142,9 @@ class DeploymentMapper:
             for row in connection.execute(query)
         ]
 
-    def active_versions(self, connection: Connection) -> list[DeploymentVersion]:
-        """Return the version of each active deployment."""
-        return [DeploymentVersion._make(row) for row in connection.execute(_SELECT_VERSIONS)]
+    def active_versions(self, connection: Connection, *where: ColumnElement[bool]) -> list[DeploymentVersion]:
+        """Return the versions of the active deployments for which the conditions hold."""
+        return [DeploymentVersion._make(row) for row in connection.execute(_SELECT_VERSIONS.where(*where))]
 
     def lock_active(self, connection: Connection, config_id: str) -> Deployment | None:
         """Lock and return the active deployment of a configuration; None when there is none."""

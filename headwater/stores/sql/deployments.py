@@ -182,9 +182,14 @@ class SqlDeployments:
             conditions = (deployments.c.id.in_(ids) for ids in id_chunks(deployment_ids))
             return [active for condition in conditions for active in self._mapper.list_active(connection, condition)]
 
-    def active_versions(self) -> Sequence[DeploymentVersion]:
+    def active_versions(self, deployment_ids: Collection[str] | None = None) -> Sequence[DeploymentVersion]:
         with self._connections.reading() as connection:
-            return self._mapper.active_versions(connection)
+            if deployment_ids is None:
+                return self._mapper.active_versions(connection)
+            conditions = (deployments.c.id.in_(ids) for ids in id_chunks(deployment_ids))
+            return [
+                version for condition in conditions for version in self._mapper.active_versions(connection, condition)
+            ]
 
     def ended_among(self, deployment_ids: Collection[str]) -> Sequence[str]:
         with self._connections.reading() as connection:

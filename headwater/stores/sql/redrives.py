@@ -1,7 +1,7 @@
 """The redrives of deployments."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from datetime import datetime
 from typing import Any
 
@@ -11,6 +11,8 @@ from headwater.errors import Conflict
 from headwater.model.deployment import Deployment, DesiredPhase, Phase
 from headwater.model.redrive import (
     MAX_OPEN_REDRIVES,
+    MAX_OPEN_REDRIVES_OF_OWNER,
+    OpenRedrive,
     Redrive,
     RedriveCounts,
     RedriveSelection,
@@ -21,9 +23,10 @@ from headwater.stores.sql.audit import record
 from headwater.stores.sql.connections import Connections
 from headwater.stores.sql.deployment_mapper import DeploymentMapper
 from headwater.stores.sql.flow_mapper import FlowMapper
-from headwater.stores.sql.tables import redrives
+from headwater.stores.sql.tables import deployments, redrives
 
 _IS_RUNNING = redrives.c.state == "running"
+_OPEN = [redrives.c[field.name] for field in fields(OpenRedrive)]
 
 
 class SqlRedrives:
@@ -42,7 +45,7 @@ class SqlRedrives:
     def _lock_redrivable(self, connection: Connection, owner: str, config_id: str) -> Deployment:
         self._flow_mapper.get(connection, owner, config_id, lock=True)
         deployment = _redrivable(self._deployment_mapper.lock_active(connection, config_id))
-        _require_few_open(connection, deployment.id)
+        _require_few_open(connection, deployment)
         return deployment
 
     def request(
@@ -74,15 +77,17 @@ class SqlRedrives:
 
     def open_selections(self, deployment_id: str) -> Mapping[str, RedriveSelection]:
         """See RedriveStore."""
-        query = select(redrives.c.id, redrives.c.selection).where(redrives.c.deployment_id == deployment_id, _IS_RUNNING)
+        query = select(redrives.c.id, redrives.c.selection).where(
+            redrives.c.deployment_id == deployment_id, _IS_RUNNING
+        )
         with self._connections.reading() as connection:
             return {row.id: RedriveSelection.model_validate_json(row.selection) for row in connection.execute(query)}
 
-    def running(self) -> Sequence[Redrive]:
+    def running(self) -> Sequence[OpenRedrive]:
         """See RedriveStore."""
-        query = select(redrives).where(_IS_RUNNING).order_by(redrives.c.deployment_id, redrives.c.number)
+        query = select(*_OPEN).where(_IS_RUNNING).order_by(redrives.c.deployment_id, redrives.c.number)
         with self._connections.reading() as connection:
-            return [_redrive(row) for row in connection.execute(query)]
+            return [OpenRedrive(*row) for row in connection.execute(query)]
 
     def finish(self, redrive_id: str, state: RedriveState, counts: RedriveCounts, at: datetime) -> None:
         """See RedriveStore."""
@@ -107,11 +112,20 @@ def _redrivable(deployment: Deployment | None) -> Deployment:
     return deployment
 
 
-def _require_few_open(connection: Connection, deployment_id: str) -> None:
-    query = select(func.count()).select_from(redrives).where(redrives.c.deployment_id == deployment_id, _IS_RUNNING)
-    if (connection.scalar(query) or 0) >= MAX_OPEN_REDRIVES:
+def _require_few_open(connection: Connection, deployment: Deployment) -> None:
+    """Raise Conflict when too many redrives of the deployment or of its owner have not ended."""
+    of_owner = select(redrives.c.deployment_id).where(
+        redrives.c.deployment_id == deployments.c.id, deployments.c.owner == deployment.owner, _IS_RUNNING
+    )
+    open_redrives = list(connection.scalars(of_owner))
+    if open_redrives.count(deployment.id) >= MAX_OPEN_REDRIVES:
         raise Conflict(
             f"{MAX_OPEN_REDRIVES} redrives of this pipeline are running or waiting. Wait until one of them is done."
+        )
+    if len(open_redrives) >= MAX_OPEN_REDRIVES_OF_OWNER:
+        raise Conflict(
+            f"{MAX_OPEN_REDRIVES_OF_OWNER} redrives of your pipelines are running or waiting. Wait until one of them "
+            "is done."
         )
 
 

@@ -1,7 +1,9 @@
 """Redrives run one after the other beside their pipeline, and end with it."""
 
+from collections import Counter
 from dataclasses import replace
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
@@ -12,6 +14,7 @@ from headwater.model.dead_letter import LetterId
 from headwater.model.deployment import Deployment, DesiredPhase, Phase
 from headwater.model.redrive import (
     LetterRange,
+    OpenRedrive,
     Redrive,
     RedriveCounts,
     RedriveProgress,
@@ -25,8 +28,8 @@ DLQ = f"flow.{FLOW}.dlq"
 SELECTION = RedriveSelection(ranges={0: LetterRange(0, 9)})
 
 
-def redrive(number: int) -> Redrive:
-    return Redrive(f"r{number}", FLOW, "d", number, datetime(2026, 1, 1, tzinfo=UTC), SELECTION, 9)
+def redrive(number: int) -> OpenRedrive:
+    return OpenRedrive(f"r{number}", FLOW, "d", number, datetime(2026, 1, 1, tzinfo=UTC))
 
 
 RUNNING = replace(deployment(), phase=Phase.RUNNING)
@@ -50,6 +53,15 @@ FIRST, SECOND = redrive(1), redrive(2)
 def test_plans(state: Deployment | None, finished: bool, planned: RedrivePlan) -> None:
     progress = {1: RedriveProgress(has_finished=finished), 2: RedriveProgress()}
     assert plan_redrives(state, [FIRST, SECOND], lambda each: progress[each.number]) == planned
+
+
+def test_nothing_is_asked_of_a_redrive_that_waits_for_others() -> None:
+    def progress(_: OpenRedrive) -> RedriveProgress:
+        raise AssertionError
+
+    assert plan_redrives(RUNNING, [FIRST, SECOND], progress, may_run=False) == RedrivePlan()
+    stopped = RedrivePlan([(FIRST, "stopped")])
+    assert plan_redrives(None, [FIRST], progress, may_run=False) == stopped
 
 
 def test_the_last_redrive_ends() -> None:
@@ -118,6 +130,27 @@ def test_redrives_run_one_after_the_other(scene: Scene) -> None:
     ended = scene.stored(first)
     assert (ended.state, ended.counts, ended.ended_at) == ("done", RedriveCounts(1, 0, 1), NOW)
     assert scene.stored(second).state == "running"
+
+
+def test_deployments_and_selections_are_read_once(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    scene.request()
+    scene.request()
+    reads = Counter[str]()
+
+    def counted(store: object, name: str) -> None:
+        method = getattr(store, name)
+
+        def call(ids: Any) -> Any:
+            found = method(ids)
+            reads[name] += len(found)
+            return found
+
+        monkeypatch.setattr(store, name, call)
+
+    counted(scene.database.deployments, "list_active")
+    counted(scene.database.redrives, "open_selections")
+    scene.run(10)
+    assert reads == {"list_active": 1, "open_selections": 2}
 
 
 def test_another_controller_continues(scene: Scene) -> None:
