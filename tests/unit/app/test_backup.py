@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from headwater.app.backends import Backends
 from headwater.app.backup import _set_store, backup
-from headwater.app.endpoints import Endpoints
 from headwater.errors import SetupError
 from headwater.settings import Settings
 from headwater.stores.embedded_valkey import EmbeddedValkey
@@ -21,12 +21,12 @@ def test_a_second_backup_does_not_use_the_set_store_of_the_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(EmbeddedValkey, "start", lambda _: pytest.fail("the set store is started"))
-    endpoints = Endpoints.from_settings(Settings(data_dir=tmp_path))
-    locks = endpoints.data_directory
+    backends = Backends.from_settings(Settings(data_dir=tmp_path))
+    locks = backends.data_directory
     with (
         locks.locked("backup"),  # the first backup, which runs the set store of a stopped installation
         locks.locked("up"),
         pytest.raises(SetupError, match="another `headwater backup`"),
-        _set_store(endpoints),
+        _set_store(backends),
     ):
         pass

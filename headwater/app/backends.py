@@ -1,8 +1,9 @@
-"""Resolves where Kafka, the set store and the database are.
+"""The backends of an installation: Kafka, the set store and the SQL database.
 
 The set store is Valkey or Redis. It has the values of filters and datasets, and also prices, metrics and rate limits.
 
-Each is an external one of the operator when a setting names it, otherwise the embedded one in the data directory.
+Each backend is an external one of the operator when a setting names it, otherwise the embedded one in the data
+directory.
 """
 
 from dataclasses import dataclass
@@ -25,15 +26,15 @@ EXTERNAL_REPLICATION = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Endpoints:
-    """The endpoints of an installation. Each is resolved from the settings on access."""
+class Backends:
+    """The backends of an installation. Each is resolved from the settings on access."""
 
     settings: Settings
     data_directory: DataDirectory
 
     @classmethod
-    def from_settings(cls, settings: Settings) -> "Endpoints":
-        """Return the endpoints of the installation in the settings."""
+    def from_settings(cls, settings: Settings) -> "Backends":
+        """Return the backends of the installation in the settings."""
         return cls(settings, DataDirectory(settings.data_dir))
 
     @property
@@ -69,7 +70,7 @@ class Endpoints:
         """Return the embedded Valkey of the data directory."""
         return EmbeddedValkey(self.data_directory.path)
 
-    def admin_kafka(self) -> KafkaAccess:
+    def admin_kafka_access(self) -> KafkaAccess:
         """Return how to connect to Kafka as its administrator.
 
         Raises SetupError when the data directory has no embedded Kafka yet, or when the settings of the external
@@ -89,25 +90,25 @@ class Endpoints:
         if self.embeds_kafka:
             reject_user_settings(self.settings)
         else:
-            self.reader_kafka()
+            self.reader_kafka_access()
 
-    def reader_kafka(self) -> KafkaAccess:
+    def reader_kafka_access(self) -> KafkaAccess:
         """Return how readers connect to Kafka. Raises SetupError.
 
         A user name and a password are present only when the operator manages the users.
         """
-        admin = self.admin_kafka()
+        admin = self.admin_kafka_access()
         if self.embeds_kafka:  # the embedded Kafka has one listener for readers and one for Headwater's processes
             return _without_user(admin, bootstrap_servers=self.embedded_kafka().bootstrap_servers)
         return reader_access(self.settings, admin)
 
-    def worker_kafka(self) -> KafkaAccess:
+    def worker_kafka_access(self) -> KafkaAccess:
         """Return how workers connect to Kafka. Raises SetupError.
 
         A user name and a password are present only when the operator manages the users. Workers then log in as
         Headwater's own user.
         """
-        admin = self.admin_kafka()
+        admin = self.admin_kafka_access()
         if not self.manages_kafka_users:
             return admin
         return _without_user(admin) if self.embeds_kafka else worker_access(admin, reader_access(self.settings, admin))
