@@ -78,7 +78,7 @@ def _locked_against_restore(data_directory: DataDirectory) -> Iterator[None]:
     Raises SetupError when a restore is in progress or was interrupted.
     """
     with data_directory.database_lock() if data_directory.path.exists() else nullcontext():
-        data_directory.require_restored()
+        data_directory.require_no_unfinished_restore()
         yield
 
 

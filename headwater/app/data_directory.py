@@ -111,13 +111,13 @@ class DataDirectory:
     def restoring(self) -> Iterator[None]:
         """Mark the directory as being restored.
 
-        The mark is removed when the block ends without an error.
+        The mark is removed when the block ends without an error. See `require_no_unfinished_restore`.
         """
         self._restoring.touch()
         yield
         self._restoring.unlink()
 
-    def require_restored(self) -> None:
+    def require_no_unfinished_restore(self) -> None:
         """Raise SetupError when a restore into this directory was interrupted."""
         if self._restoring.exists():
             raise SetupError(

@@ -32,7 +32,7 @@ def connect_database(backends: Backends, *, check_key: bool = True) -> Iterator[
     wrong, or when a restore was interrupted.
     """
     with _locked_against_restore(backends):
-        backends.data_directory.require_restored()
+        backends.data_directory.require_no_unfinished_restore()
         cipher = field_cipher(backends.settings, backends.data_directory)
         quotas = quota_defaults(backends.settings)
         database = open_database(backends.database_url(), cipher, quotas, check_key=check_key)
