@@ -140,9 +140,9 @@ def run_worker(spec: WorkerSpec, slot: int, reporter: HeartbeatReporter, plan: R
         with (
             _resources(spec, reporter, lookup_times) as resources,
             _pipeline_metrics(spec, slot, lookup_times) as metrics,
-            _redriven_letters(spec) as letters,
+            _redrive_parts(spec) as redrive_parts,
         ):
-            worker = _worker(spec, slot, resources, metrics, reporter, plan, letters)
+            worker = _worker(spec, slot, resources, metrics, reporter, plan, redrive_parts)
             for number in (signal.SIGINT, signal.SIGTERM):
                 signal.signal(number, lambda *_: worker.stop())
             tune_worker_memory()
@@ -172,22 +172,22 @@ def _pipeline_metrics(spec: WorkerSpec, slot: int, lookup_times: deque[float]) -
         yield PipelineMetrics(metrics_writer, EventTime(spec.event_time_field), lookup_times)
 
 
-class RedrivenLetters(NamedTuple):
-    """The source of the letters of a redrive, and the store of their outcomes."""
+class RedriveParts(NamedTuple):
+    """The source of a redrive's worker, and the store of its letters' outcomes."""
 
     source: DeadLetterSource
-    store: RedriveOutcomeStore
+    outcomes: RedriveOutcomeStore
     redrive: RedriveSpec
 
 
 @contextmanager
-def _redriven_letters(spec: WorkerSpec) -> Iterator[RedrivenLetters | None]:
-    """Open the source and the store of a redrive, if the worker has one."""
+def _redrive_parts(spec: WorkerSpec) -> Iterator[RedriveParts | None]:
+    """Open the parts of a redrive. Yield None for a worker of a pipeline."""
     if spec.redrive is None:
         yield None
         return
     with closing(connect(spec.redis_url)) as client:
-        store = RedisRedriveOutcomes(client)
+        outcomes = RedisRedriveOutcomes(client)
         source = DeadLetterSource(
             spec.kafka,
             spec.source_topic,
@@ -195,9 +195,9 @@ def _redriven_letters(spec: WorkerSpec) -> Iterator[RedrivenLetters | None]:
             instance_id=f"{spec.config_id}-{REDRIVE_SLOT}",
             deployment_id=spec.deployment_id,
             redrive=spec.redrive,
-            store=store,
+            store=outcomes,
         )
-        yield RedrivenLetters(source, store, spec.redrive)
+        yield RedriveParts(source, outcomes, spec.redrive)
 
 
 @contextmanager
@@ -228,20 +228,21 @@ def _worker(
     metrics: PipelineMetrics,
     reporter: HeartbeatReporter,
     plan: ReadingPlan,
-    letters: RedrivenLetters | None,
+    redrive_parts: RedriveParts | None,
 ) -> Worker:
     transforms = build_transforms(spec.transforms, TRANSFORMS, resources)
-    if letters is not None:
-        inner = _delivery(spec, REDRIVE_SLOT, letters.source, reporter)
+    if redrive_parts is not None:
+        letters, outcomes, redrive = redrive_parts
+        inner = _delivery(spec, REDRIVE_SLOT, letters, reporter)
         redelivery = RedriveDelivery(
             inner,
-            letters.source,
-            letters.store,
+            letters,
+            outcomes,
             deployment_id=spec.deployment_id,
-            redrive=letters.redrive,
+            redrive=redrive,
             in_transaction=spec.delivery == "exactly_once",
         )
-        return Worker(letters.source, transforms, redelivery, metrics, reporter=reporter, plan=plan)
+        return Worker(letters, transforms, redelivery, metrics, reporter=reporter, plan=plan)
     is_queue = isinstance(spec.source, PubSubPull)
     source = SOURCES["pubsub" if is_queue else "kafka"](spec, slot)
     delivery = _delivery(spec, slot, source, reporter)

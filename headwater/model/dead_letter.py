@@ -73,8 +73,8 @@ OTHER_LETTERS = LetterKind("other", "", None)
 
 
 @dataclass(frozen=True, slots=True)
-class RedrivenLetter:
-    """That a letter was redriven: when, and with which outcome."""
+class LastRedrive:
+    """When a letter was last redriven, and with which outcome."""
 
     time: datetime
     outcome: RedriveOutcome
@@ -95,7 +95,7 @@ class DeadLetter:
         revision: The revision of the configuration that could not process the record.
         source: The position of the source record, as in the header SOURCE_HEADER.
         value: The bytes of the source record; None is a Kafka tombstone.
-        redriven: Whether and how the letter was redriven last.
+        redriven: The last redrive of the letter; None when it was never redriven.
     """
 
     id: LetterId
@@ -107,7 +107,7 @@ class DeadLetter:
     revision: int | None
     source: str
     value: bytes | None
-    redriven: RedrivenLetter | None = None
+    redriven: LastRedrive | None = None
 
 
 class LetterHeaders:

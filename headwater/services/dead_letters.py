@@ -12,10 +12,10 @@ from headwater.model.dead_letter import (
     MESSAGE_HEADER,
     OTHER_LETTERS,
     DeadLetter,
+    LastRedrive,
     LetterHeaders,
     LetterId,
     LetterKind,
-    RedrivenLetter,
     encode_cursor,
     parse_cursor,
     parse_letter_total_name,
@@ -199,5 +199,5 @@ def _letter(record: LogRecord, outcome: LetterOutcome | None) -> DeadLetter:
         revision=headers.integer(CONFIG_HEADER),
         source=headers.text(SOURCE_HEADER),
         value=record.value,
-        redriven=None if outcome is None else RedrivenLetter(_utc(outcome.time_s), outcome.outcome),
+        redriven=None if outcome is None else LastRedrive(_utc(outcome.time_s), outcome.outcome),
     )
