@@ -24,7 +24,7 @@ import typer
 
 from headwater.app.backends import Backends
 from headwater.app.database import connect_database
-from headwater.model.deployment import Condition, ObservedWorker, Phase, Status
+from headwater.model.deployment import Condition, ObservedWorker, ObservedWorkerStatus, Phase
 from headwater.model.key import DEFAULT_SCOPES
 from headwater.model.metric import Histogram, MetricsDelta, PartitionCounts
 from headwater.services.ids import new_id, utc_now
@@ -66,7 +66,9 @@ def deploy(database: Database, config_id: str) -> str:
     new = a_deployment(new_id(), config_id=config_id)
     requested = database.deployments.request_deploy(OWNER, config_id, new)
     database.deployments.write_observations([seen(requested, Phase.RUNNING, condition=Condition.STABLE)])
-    worker = ObservedWorker(name=f"{new.id}-0", status=Status.RUNNING, is_ready=True, start_time=utc_now())
+    worker = ObservedWorker(
+        name=f"{new.id}-0", status=ObservedWorkerStatus.RUNNING, is_ready=True, start_time=utc_now()
+    )
     database.deployments.report_workers({new.id: [worker]})
     return new.id
 

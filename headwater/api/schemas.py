@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, Self, Union
 from pydantic import BaseModel, Field, PlainSerializer, create_model
 
 from headwater import errors
-from headwater.model.deployment import LogLine, ObservedWorker, Status
+from headwater.model.deployment import LogLine, ObservedWorker, ObservedWorkerStatus
 from headwater.model.fields import is_none
 from headwater.model.flow import Flow, PipelineConfig
 from headwater.model.positions import Move, Rewind
@@ -298,7 +298,7 @@ class WorkerEntry(BaseModel):
     """The state of one worker."""
 
     name: str
-    status: Status
+    status: ObservedWorkerStatus
     is_ready: bool
     is_crash_looping: bool
     is_oom_killed: bool

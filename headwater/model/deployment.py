@@ -44,7 +44,7 @@ class Condition(StrEnum):
     FAILED = "Failed"
 
 
-class Status(StrEnum):
+class ObservedWorkerStatus(StrEnum):
     """The status of a worker, in the words that Kubernetes uses for pods."""
 
     PENDING = "Pending"
@@ -72,7 +72,7 @@ class ObservedWorker(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     name: str
-    status: Status
+    status: ObservedWorkerStatus
     is_ready: bool
     is_crash_looping: bool = False
     is_oom_killed: bool = False

@@ -7,7 +7,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from datetime import UTC, datetime
 
 from headwater.backoff import Backoff
-from headwater.model.deployment import LogLine, ObservedWorker, Status
+from headwater.model.deployment import LogLine, ObservedWorker, ObservedWorkerStatus
 from headwater.model.worker_protocol import FENCED_STATUS, Heartbeat
 from headwater.orchestrators.oom_history import OomHistory
 from headwater.orchestrators.worker_process import QUIET_AFTER_S, STUCK_AFTER_S, WorkerProcess
@@ -237,13 +237,13 @@ class Slot:
         status, process = _status(role), role.process
         heartbeat = process.heartbeat if process is not None else None
         reported_state = heartbeat.state if heartbeat is not None else ""
-        is_waiting, is_running = reported_state == "waiting", status is Status.RUNNING
+        is_waiting, is_running = reported_state == "waiting", status is ObservedWorkerStatus.RUNNING
         is_quiet = is_running and process is not None and process.is_quiet and not is_waiting
         return ObservedWorker(
             name=self.name,
             status=status,
             is_ready=is_running and reported_state == "ready" and not is_quiet,
-            is_crash_looping=status is Status.CRASH_LOOP_BACK_OFF,
+            is_crash_looping=status is ObservedWorkerStatus.CRASH_LOOP_BACK_OFF,
             is_oom_killed=role.oom_killed_at is not None and now - role.oom_killed_at < OOM_REPORTED_FOR_S,
             restart_count=self.deaths,
             start_time=process.start_time if process is not None else self.created_at,
@@ -255,17 +255,17 @@ class Slot:
         )
 
 
-def _status(role: SlotRole) -> Status:
+def _status(role: SlotRole) -> ObservedWorkerStatus:
     if role.process is None:
         if role.deaths_in_a_row >= CRASH_LOOP_DEATHS:
-            return Status.CRASH_LOOP_BACK_OFF
-        return Status.OOM_KILLED if role.was_oom_killed else Status.PENDING
+            return ObservedWorkerStatus.CRASH_LOOP_BACK_OFF
+        return ObservedWorkerStatus.OOM_KILLED if role.was_oom_killed else ObservedWorkerStatus.PENDING
     if role.process.stop_deadline is not None or not role.runs_wanted_spec:
-        return Status.TERMINATING
+        return ObservedWorkerStatus.TERMINATING
     heartbeat = role.process.heartbeat
     if heartbeat is not None and heartbeat.state == "crashing":
-        return Status.CRASH_LOOP_BACK_OFF
-    return Status.PENDING if heartbeat is None else Status.RUNNING
+        return ObservedWorkerStatus.CRASH_LOOP_BACK_OFF
+    return ObservedWorkerStatus.PENDING if heartbeat is None else ObservedWorkerStatus.RUNNING
 
 
 def _describe_oom_kill(process: WorkerProcess) -> str:

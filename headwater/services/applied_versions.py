@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from headwater.errors import NotFound
-from headwater.model.deployment import ObservedWorker, Phase, ReportedWorkers, Status
+from headwater.model.deployment import ObservedWorker, ObservedWorkerStatus, Phase, ReportedWorkers
 from headwater.model.value_sets import SetHistory, SetId, SetVersion, dataset_set_id
 from headwater.services.datasets import Datasets
 from headwater.services.filters import Filters
@@ -147,5 +147,5 @@ def _uses_dataset(worker: ObservedWorker, set_id: SetId) -> bool:
     has not begun to work.
     """
     if worker.set_versions is None:
-        return worker.status in (Status.RUNNING, Status.TERMINATING)
+        return worker.status in (ObservedWorkerStatus.RUNNING, ObservedWorkerStatus.TERMINATING)
     return set_id.name in worker.set_versions

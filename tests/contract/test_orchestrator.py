@@ -17,7 +17,7 @@ import pytest
 
 from headwater.errors import OrchestratorUnavailable
 from headwater.model.access import KafkaAccess
-from headwater.model.deployment import ObservedWorker, Status
+from headwater.model.deployment import ObservedWorker, ObservedWorkerStatus
 from headwater.model.reading_plan import ReadingPlan
 from headwater.model.value_sets import SetVersion
 from headwater.model.worker_spec import WorkerSet, WorkerSpec
@@ -123,7 +123,7 @@ class TestEveryOrchestrator:
     def test_ensure_makes_ready_workers(self, orchestrator: Orchestrator) -> None:
         orchestrator.ensure(worker_set(slots=2))
         until(ready(orchestrator, "hash1", 2))
-        assert {w.status for w in orchestrator.status("d1")} == {Status.RUNNING}
+        assert {w.status for w in orchestrator.status("d1")} == {ObservedWorkerStatus.RUNNING}
         assert orchestrator.worker_set_ids() == {"d1"}
         worker_snapshots = sorted(orchestrator.worker_snapshots(), key=lambda pulse: pulse.worker)
         assert [(p.worker, p.spec.config_id, p.heartbeat and p.heartbeat.state) for p in worker_snapshots] == [
@@ -235,7 +235,7 @@ class TestProcesses:
 
     def test_a_worker_that_keeps_dying_is_in_a_crash_loop(self, processes: ProcessOrchestrator) -> None:
         processes.ensure(worker_set(revision=666))
-        until(lambda: self.worker(processes).status is Status.CRASH_LOOP_BACK_OFF)
+        until(lambda: self.worker(processes).status is ObservedWorkerStatus.CRASH_LOOP_BACK_OFF)
         worker = self.worker(processes)
         assert worker.is_crash_looping
         assert not worker.is_ready
@@ -276,7 +276,7 @@ class TestProcesses:
         self, processes: ProcessOrchestrator, tmp_path: Path
     ) -> None:
         processes.ensure(worker_set(revision=555))
-        until(lambda: self.worker(processes).status is Status.CRASH_LOOP_BACK_OFF)
+        until(lambda: self.worker(processes).status is ObservedWorkerStatus.CRASH_LOOP_BACK_OFF)
         worker = self.worker(processes)
         assert (worker.is_crash_looping, worker.is_ready, worker.restart_count) == (True, False, 0)
         assert len(self.journal(tmp_path)) == 1

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.model.deployment import ObservedWorker, Status
+from headwater.model.deployment import ObservedWorker, ObservedWorkerStatus
 from headwater.orchestrators.cgroups import BASE_FILE, WorkerCgroups, find_cgroups
 from headwater.orchestrators.memory_usage import RECENT_S
 from headwater.orchestrators.process import MEMORY_CHECK_INTERVAL_S, ProcessOrchestrator
@@ -76,7 +76,7 @@ def test_a_worker_and_its_children_have_a_cgroup_that_is_removed_with_them(
 
 def test_an_out_of_memory_kill_of_a_worker_is_reported(processes: ProcessOrchestrator) -> None:
     processes.ensure(worker_set(revision=888))
-    until(lambda: worker(processes).status is Status.OOM_KILLED)
+    until(lambda: worker(processes).status is ObservedWorkerStatus.OOM_KILLED)
     assert (worker(processes).is_oom_killed, worker(processes).is_ready) == (True, False)
     assert worker(processes).reason == OVER_LIMIT_REASON
 

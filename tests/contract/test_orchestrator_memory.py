@@ -14,7 +14,7 @@ import pytest
 
 from headwater.app import build_worker
 from headwater.children import inherited_environment
-from headwater.model.deployment import ObservedWorker, Status
+from headwater.model.deployment import ObservedWorker, ObservedWorkerStatus
 from headwater.model.reading_plan import ReadingPlan
 from headwater.orchestrators import memory_usage
 from headwater.orchestrators.cgroups import V2, find_cgroups
@@ -59,12 +59,12 @@ def dead(processes: ProcessOrchestrator) -> list[ObservedWorker]:
 
 def test_a_worker_over_its_memory_limit_is_killed_and_reported(processes: ProcessOrchestrator) -> None:
     processes.ensure(worker_set(revision=888))
-    until(lambda: processes.status("d1")[0].status is Status.OOM_KILLED)
+    until(lambda: processes.status("d1")[0].status is ObservedWorkerStatus.OOM_KILLED)
     worker = processes.status("d1")[0]
     assert worker.is_oom_killed
     assert not worker.is_ready
     assert "killed for memory" in worker.reason
-    until(lambda: processes.status("d1")[0].status is Status.RUNNING)
+    until(lambda: processes.status("d1")[0].status is ObservedWorkerStatus.RUNNING)
     assert processes.status("d1")[0].is_oom_killed, "the kill is reported for a while"
     processes.ensure(worker_set(revision=1))
     until(ready(processes, "hash1"))

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from headwater.children import Child, spawn
-from headwater.model.deployment import Status
+from headwater.model.deployment import ObservedWorkerStatus
 from headwater.orchestrators.process import ProcessOrchestrator
 from tests.contract.test_orchestrator import Clock, process_orchestrator, ready, worker_set
 from tests.support.waiting import until
@@ -116,7 +116,7 @@ def test_a_fenced_worker_is_restarted_only_when_its_controller_leads(
     until(lambda: processes.status("d1")[0].reason == "ended with status 3")
     clock.added_s += LONGEST_PAUSE_S
     time.sleep(0.5)
-    assert processes.status("d1")[0].status is Status.PENDING
+    assert processes.status("d1")[0].status is ObservedWorkerStatus.PENDING
     assert pid(tmp_path) == fenced
     processes.set_lease_remaining(10)
     until(ready(processes, "hash1"))

@@ -15,9 +15,9 @@ from headwater.model.deployment import (
     DeploymentVersion,
     DesiredPhase,
     ObservedWorker,
+    ObservedWorkerStatus,
     Phase,
     ReportedWorkers,
-    Status,
 )
 from headwater.model.value_sets import SetVersion
 from headwater.stores.protocols.deployments import MAX_LOG_LINES
@@ -43,7 +43,7 @@ def stores(stores: SqlStores) -> SqlStores:
 
 
 def worker(name: str, reason: str = "") -> ObservedWorker:
-    return ObservedWorker(name=name, status=Status.RUNNING, is_ready=True, start_time=T0, reason=reason)
+    return ObservedWorker(name=name, status=ObservedWorkerStatus.RUNNING, is_ready=True, start_time=T0, reason=reason)
 
 
 class TestRequestDeploy:

@@ -6,14 +6,16 @@ from datetime import timedelta
 
 import pytest
 
-from headwater.model.deployment import Condition, DesiredPhase, ObservedWorker, Phase, Status
+from headwater.model.deployment import Condition, DesiredPhase, ObservedWorker, ObservedWorkerStatus, Phase
 from headwater.model.pipeline_state import ConfigurationQuery, ConfigurationSummary, PipelineState
 from headwater.model.stored_config import read_pipeline_config
 from headwater.stores.protocols.overview import RevisionId
 from tests.support.sql import OWNER, T0, SqlStores, a_config, a_deployment, a_flow, at, next_revision, seen
 
 ALL = ConfigurationQuery()
-WORKER = ObservedWorker(name="d1-0", status=Status.RUNNING, is_ready=False, start_time=T0, not_ready_since=T0)
+WORKER = ObservedWorker(
+    name="d1-0", status=ObservedWorkerStatus.RUNNING, is_ready=False, start_time=T0, not_ready_since=T0
+)
 
 
 def summaries(stores: SqlStores, query: ConfigurationQuery = ALL, limit: int = 100) -> Sequence[ConfigurationSummary]:

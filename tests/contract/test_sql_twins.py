@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from headwater.errors import NotFound, RequestError, Unavailable
 from headwater.model.audit import AuditQuery
-from headwater.model.deployment import Condition, Observation, ObservedWorker, Phase, Status
+from headwater.model.deployment import Condition, Observation, ObservedWorker, ObservedWorkerStatus, Phase
 from headwater.model.stored_config import read_pipeline_config
 from headwater.stores.sql.database import Database
 from tests.examples import examples
@@ -134,7 +134,12 @@ class Twins(RuleBasedStateMachine):
     @rule(newest=st.integers(0, 2), restarts=st.integers(0, 3))
     def report(self, newest: int, restarts: int) -> None:
         state = ObservedWorker(
-            name="w", status=Status.RUNNING, is_ready=True, restart_count=restarts, start_time=T0, reason="é"
+            name="w",
+            status=ObservedWorkerStatus.RUNNING,
+            is_ready=True,
+            restart_count=restarts,
+            start_time=T0,
+            reason="é",
         )
         self.both(lambda stores: stores.deployments.report_workers({f"d{self._made - newest}": [state]}))
 

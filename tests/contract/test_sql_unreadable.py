@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import text
 
 from headwater.errors import SetupError, StoredDataUnreadable
-from headwater.model.deployment import Condition, DesiredPhase, ObservedWorker, Phase, Status
+from headwater.model.deployment import Condition, DesiredPhase, ObservedWorker, ObservedWorkerStatus, Phase
 from headwater.stores.sql.connections import Connections, make_engine
 from headwater.stores.sql.database import Database, open_database
 from headwater.stores.sql.encryption import FieldCipher
@@ -182,7 +182,7 @@ class TestOtherRows:
         assert len(two.deployments.active_versions()) == 2
 
     def test_worker_states(self, two: Database, damage: Damage) -> None:
-        worker = ObservedWorker(name="w", status=Status.RUNNING, is_ready=True, start_time=T0)
+        worker = ObservedWorker(name="w", status=ObservedWorkerStatus.RUNNING, is_ready=True, start_time=T0)
         two.deployments.report_workers({"d1": [worker], "d2": [worker]})
         damage("UPDATE worker_states SET workers = 'damaged' WHERE deployment_id = 'd1'")
         assert [d.workers for d in two.deployments.list_active()] == [(worker,), ()]

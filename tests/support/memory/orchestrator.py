@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from headwater.errors import OrchestratorUnavailable
-from headwater.model.deployment import LogLine, ObservedWorker, Status
+from headwater.model.deployment import LogLine, ObservedWorker, ObservedWorkerStatus
 from headwater.model.worker_protocol import Heartbeat, WorkerSnapshot
 from headwater.model.worker_spec import WorkerSet
 
@@ -87,7 +87,7 @@ class MemoryOrchestrator:
     def _status(self, wanted: WorkerSet, slot: int, *, ready: bool) -> ObservedWorker:
         return ObservedWorker(
             name=f"{wanted.id}-{slot}",
-            status=Status.RUNNING if ready else Status.PENDING,
+            status=ObservedWorkerStatus.RUNNING if ready else ObservedWorkerStatus.PENDING,
             is_ready=ready,
             start_time=self._started_at[wanted.id, wanted.spec_hash],
             spec_hash=wanted.spec_hash,

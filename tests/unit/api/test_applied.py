@@ -8,7 +8,7 @@ import httpx2
 import pytest
 
 from headwater.errors import RedisUnavailable
-from headwater.model.deployment import ObservedWorker, Status
+from headwater.model.deployment import ObservedWorker, ObservedWorkerStatus
 from headwater.model.value_sets import SetId, SetVersion, dataset_set_id, filter_set_id
 from tests.unit.api.installation import FLOW, Installation, User
 
@@ -36,7 +36,7 @@ class Scene:
         present = dict(zip((s.name for s in set_ids), self.headwater.sets.versions(set_ids), strict=True))
         status = ObservedWorker(
             name="w0",
-            status=Status.RUNNING,
+            status=ObservedWorkerStatus.RUNNING,
             is_ready=True,
             start_time=datetime(2026, 1, 2, tzinfo=UTC),
             set_versions=present if versions is None else versions,

@@ -12,7 +12,7 @@ from anyio.from_thread import BlockingPortal
 from headwater.api import deployments
 from headwater.brokers.base import DeploymentResources, TopicSpec
 from headwater.errors import RedisUnavailable
-from headwater.model.deployment import Condition, LogLine, Observation, ObservedWorker, Phase, Status
+from headwater.model.deployment import Condition, LogLine, Observation, ObservedWorker, ObservedWorkerStatus, Phase
 from headwater.model.metric import MetricsDelta, PartitionCounts
 from headwater.services.deployments import Deployments
 from headwater.services.ids import new_id
@@ -276,11 +276,13 @@ class TestStats:
         deployment = headwater.database.deployments.active(config_id)
         assert deployment is not None
         workers = [
-            ObservedWorker(name="w-0", status=Status.RUNNING, is_ready=True, start_time=STARTED, spec_hash="5e"),
-            ObservedWorker(name="w-1", status=Status.PENDING, is_ready=False, start_time=STARTED),
+            ObservedWorker(
+                name="w-0", status=ObservedWorkerStatus.RUNNING, is_ready=True, start_time=STARTED, spec_hash="5e"
+            ),
+            ObservedWorker(name="w-1", status=ObservedWorkerStatus.PENDING, is_ready=False, start_time=STARTED),
             ObservedWorker(
                 name="w-2",
-                status=Status.OOM_KILLED,
+                status=ObservedWorkerStatus.OOM_KILLED,
                 is_ready=False,
                 is_crash_looping=True,
                 is_oom_killed=True,
@@ -410,7 +412,9 @@ class TestStats:
             alice.post(f"{path}/deploy")
             deployment = headwater.database.deployments.active(path.rsplit("/", 1)[1])
             assert deployment is not None
-            worker = ObservedWorker(name="w", status=Status.RUNNING, is_ready=False, start_time=STARTED, reason=away)
+            worker = ObservedWorker(
+                name="w", status=ObservedWorkerStatus.RUNNING, is_ready=False, start_time=STARTED, reason=away
+            )
             headwater.database.deployments.report_workers({deployment.id: [worker]})
             lines = [LogLine(time=STARTED, worker="w", source=of, message=away) for of in ("worker", "script")]
             headwater.database.deployments.write_logs({deployment.id: lines})
@@ -426,7 +430,7 @@ class TestStats:
             alice.post(f"{FLOW}/{config_id}/deploy")
             deployment = headwater.database.deployments.active(config_id)
             assert deployment is not None
-            worker = ObservedWorker(name="w-0", status=Status.RUNNING, is_ready=True, start_time=STARTED)
+            worker = ObservedWorker(name="w-0", status=ObservedWorkerStatus.RUNNING, is_ready=True, start_time=STARTED)
             headwater.database.deployments.report_workers({deployment.id: [worker]})
             health = alice.get(f"{FLOW}/{config_id}/deploy/stats").json()["workers_health"]
             assert health["healthy_workers"] == 0

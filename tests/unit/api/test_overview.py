@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from headwater.model.deployment import ObservedWorker, Status, worker_group
+from headwater.model.deployment import ObservedWorker, ObservedWorkerStatus, worker_group
 from headwater.model.metric import Histogram, MetricsDelta, PartitionCounts
 from headwater.model.stored_config import read_pipeline_config, write_pipeline_config
 from tests.support.waiting import until
@@ -57,7 +57,9 @@ def item(user: User, name: str) -> dict[str, Any]:
 
 def worker(headwater: Installation, **fields: Any) -> ObservedWorker:
     start = headwater.clock.now - timedelta(hours=1)
-    return ObservedWorker(name="w-0", status=Status.RUNNING, start_time=start, **{"is_ready": True} | fields)
+    return ObservedWorker(
+        name="w-0", status=ObservedWorkerStatus.RUNNING, start_time=start, **{"is_ready": True} | fields
+    )
 
 
 def store_unreadable(headwater: Installation, config_id: str) -> None:

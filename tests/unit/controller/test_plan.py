@@ -43,7 +43,15 @@ from headwater.controller.plan import (
 )
 from headwater.model.access import KafkaAccess
 from headwater.model.binding import KafkaTopic
-from headwater.model.deployment import Condition, Deployment, DesiredPhase, ObservedWorker, Phase, Revision, Status
+from headwater.model.deployment import (
+    Condition,
+    Deployment,
+    DesiredPhase,
+    ObservedWorker,
+    ObservedWorkerStatus,
+    Phase,
+    Revision,
+)
 from headwater.model.positions import GroupPositions, Rewind, StoredPositions
 from headwater.model.rollout import apply_observation
 from headwater.model.worker_spec import WorkerSet
@@ -102,7 +110,7 @@ def desired(of: Deployment) -> DesiredState:
 def status(of: WorkerSet, *, ready: bool = True, deaths: int = 0, waits: bool = False) -> ObservedWorker:
     return ObservedWorker(
         name="w",
-        status=Status.RUNNING,
+        status=ObservedWorkerStatus.RUNNING,
         is_ready=ready,
         start_time=datetime(2026, 1, 1, tzinfo=UTC),
         spec_hash=of.spec_hash,

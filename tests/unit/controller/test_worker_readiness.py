@@ -3,13 +3,13 @@
 from datetime import UTC, datetime, timedelta
 
 from headwater.controller.worker_readiness import with_not_ready_since
-from headwater.model.deployment import ObservedWorker, Status
+from headwater.model.deployment import ObservedWorker, ObservedWorkerStatus
 
 T0 = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
 
 def worker(name: str = "w-0", *, is_ready: bool = False) -> ObservedWorker:
-    return ObservedWorker(name=name, status=Status.RUNNING, is_ready=is_ready, start_time=T0)
+    return ObservedWorker(name=name, status=ObservedWorkerStatus.RUNNING, is_ready=is_ready, start_time=T0)
 
 
 def at(seconds: float) -> datetime:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from headwater.model.deployment import Status
+from headwater.model.deployment import ObservedWorkerStatus
 from headwater.model.worker_protocol import Heartbeat
 from headwater.orchestrators.slot import QUIET_REASON, Slot, SlotRole
 
@@ -48,7 +48,10 @@ def test_a_worker_that_waits_in_silence_keeps_its_reason() -> None:
 def test_only_the_last_death_is_shown_as_status() -> None:
     slot = Slot("d-0")
     slot.worker = SlotRole(wanted_spec_hash="one")
-    for was_killed_over_limit, shown in [(True, Status.OOM_KILLED), (False, Status.PENDING)]:
+    for was_killed_over_limit, shown in [
+        (True, ObservedWorkerStatus.OOM_KILLED),
+        (False, ObservedWorkerStatus.PENDING),
+    ]:
         ended = running("one")
         ended.was_killed_over_limit = was_killed_over_limit
         slot.worker.process = ended

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from headwater.model.deployment import ObservedWorker, Phase, ReportedWorkers, Status
+from headwater.model.deployment import ObservedWorker, ObservedWorkerStatus, Phase, ReportedWorkers
 from headwater.model.value_sets import SetId, SetVersion, dataset_set_id, filter_set_id
 from headwater.services.applied_versions import AppliedState, AppliedVersions, WatchedSet
 from tests.support.memory.sets import MemorySetStore
@@ -18,11 +18,13 @@ OF_FILTER, OF_DATASET = WatchedSet("alice", FILTER, "c"), WatchedSet("alice", DA
 Versions = dict[str, SetVersion] | None
 
 
-def worker(name: str, versions: Versions, status: Status = Status.RUNNING) -> ObservedWorker:
+def worker(
+    name: str, versions: Versions, status: ObservedWorkerStatus = ObservedWorkerStatus.RUNNING
+) -> ObservedWorker:
     return ObservedWorker(
         name=name,
         status=status,
-        is_ready=status is Status.RUNNING,
+        is_ready=status is ObservedWorkerStatus.RUNNING,
         start_time=datetime(2026, 1, 2, tzinfo=UTC),
         set_versions=versions,
     )
@@ -165,7 +167,10 @@ class TestDatasets:
         version = scene.write(DATASET)
         scene.report(worker("w0", None))
         assert not scene.state(OF_DATASET).has_applied(version)
-        scene.report(worker("w0", None, Status.CRASH_LOOP_BACK_OFF), worker("w1", None, Status.PENDING))
+        scene.report(
+            worker("w0", None, ObservedWorkerStatus.CRASH_LOOP_BACK_OFF),
+            worker("w1", None, ObservedWorkerStatus.PENDING),
+        )
         assert scene.state(OF_DATASET).has_applied(version)
 
     def test_other_owners_do_not_matter(self, scene: Scene) -> None:
