@@ -17,11 +17,11 @@ from headwater.model.trial import (
     DifferenceExample,
     ErrorGroup,
     Sample,
-    TransformTotals,
     Trial,
     TrialRecord,
     TrialStep,
     TrialSummary,
+    TrialTransformTotals,
 )
 
 _RECORDS_DESCRIPTION = 'A record that is not JSON is `{"record_base64": …}`.'
@@ -217,7 +217,7 @@ def _summary_body(summary: TrialSummary, sample: Sample) -> dict[str, Any]:
     }
 
 
-def _totals_body(totals: TransformTotals) -> dict[str, Any]:
+def _totals_body(totals: TrialTransformTotals) -> dict[str, Any]:
     return {name: getattr(totals, name) for name in TransformTotalsBody.model_fields}
 
 

@@ -207,7 +207,7 @@ class TrialRecord:
 
 
 @dataclass(slots=True)
-class TransformTotals:
+class TrialTransformTotals:
     """The totals of one transform for all records of the sample.
 
     Attributes:
@@ -253,7 +253,7 @@ class TrialSummary:
     """The results of all records that were processed."""
 
     outcomes: Counter[Outcome]
-    transforms: list[TransformTotals]
+    transforms: list[TrialTransformTotals]
     errors: list[ErrorGroup]
 
 

@@ -30,7 +30,7 @@ class WorkerLogLine(BaseModel):
     message: str
 
 
-class TransformTotals(BaseModel):
+class TransformCounters(BaseModel):
     """The counts of a transform for the committed records since the start of the worker.
 
     Attributes:
@@ -87,7 +87,7 @@ class Heartbeat(BaseModel):
     isolation: IsolationStatus | None = None
     counters: dict[CountType, int] = Field(default_factory=dict)
     times: dict[TimeType, dict[int, int]] = Field(default_factory=dict)
-    transforms: dict[str, TransformTotals] = Field(default_factory=dict)
+    transforms: dict[str, TransformCounters] = Field(default_factory=dict)
     set_versions: dict[str, SetVersion] | None = None
     logs: list[WorkerLogLine] = Field(default_factory=list)
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from headwater.model.record import Failure
-from headwater.model.trial import ErrorGroup, Outcome, TransformTotals, TrialRecord, TrialStep, TrialSummary
+from headwater.model.trial import ErrorGroup, Outcome, TrialRecord, TrialStep, TrialSummary, TrialTransformTotals
 from headwater.services.trial_runs import MAX_LOG_LINES, shown_size
 
 MAX_RESPONSE_BYTES = 8 << 20
@@ -73,13 +73,13 @@ class Summary:
         transforms: The totals of each transform, all 0.
     """
 
-    def __init__(self, transforms: Sequence[TransformTotals]) -> None:
+    def __init__(self, transforms: Sequence[TrialTransformTotals]) -> None:
         self._transforms = list(transforms)
         self._outcomes: Counter[Outcome] = Counter()
         self._errors: Counter[_Cause] = Counter()
         self._first: dict[_Cause, int] = {}
 
-    def add(self, first: int, records: Sequence[TrialRecord], totals: Sequence[TransformTotals]) -> None:
+    def add(self, first: int, records: Sequence[TrialRecord], totals: Sequence[TrialTransformTotals]) -> None:
         """Add the results of some records.
 
         Args:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from headwater.model.outputs import output_index
 from headwater.model.record import Failure, RecordBatch, TransformResult
 from headwater.model.transforms import Transform as TransformConfig
-from headwater.model.trial import TransformTotals, TrialRecord, TrialStep
+from headwater.model.trial import TrialRecord, TrialStep, TrialTransformTotals
 from headwater.sandbox.bigint_marks import remove_marks
 from headwater.transforms.base import Transform
 
@@ -58,7 +58,7 @@ class ChunkResult:
     """
 
     records: list[TrialRecord]
-    totals: list[TransformTotals]
+    totals: list[TrialTransformTotals]
     limit: str = ""
     must_split: bool = False
 
@@ -88,7 +88,7 @@ class PipelineRun:
                 caller notices it. With None, no result has steps.
         """
         records = [TrialRecord() for _ in range(len(chunk))]
-        result = ChunkResult(records, [TransformTotals(config.uid, config.type) for config, _ in self._transforms])
+        result = ChunkResult(records, [TrialTransformTotals(config.uid, config.type) for config, _ in self._transforms])
         numbers = {
             position: number for number, position in enumerate(zip(chunk.partitions, chunk.offsets, strict=True))
         }
@@ -168,7 +168,7 @@ class _Step:
             if (number, index) not in kept and row not in failed
         ]
 
-    def add_to(self, totals: TransformTotals) -> None:
+    def add_to(self, totals: TrialTransformTotals) -> None:
         """Add the step to the totals of the transform."""
         totals.received += len(self.batch)
         totals.sent += len(self.result.output)

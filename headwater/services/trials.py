@@ -15,7 +15,7 @@ from headwater.model.flow import Flow, PipelineConfig
 from headwater.model.read_record import ReadRecord
 from headwater.model.record import RecordBatch
 from headwater.model.transforms import Transform as TransformConfig
-from headwater.model.trial import NewTrial, Sample, TransformTotals, Trial
+from headwater.model.trial import NewTrial, Sample, Trial, TrialTransformTotals
 from headwater.model.value_sets import SetId, filter_set_id
 from headwater.services.ids import Clock
 from headwater.services.pipeline_checker import CheckedPipeline, PipelineChecker
@@ -233,7 +233,7 @@ class _TrialRun:
         self._clock = clock
         self._one_by_one = one_by_one
         self._shown = ShownRecords(show_all=not trial.sample.is_from_stream)
-        self._summary = Summary([TransformTotals(each.uid, each.type) for each in config.transforms])
+        self._summary = Summary([TrialTransformTotals(each.uid, each.type) for each in config.transforms])
         self._comparison = ResultComparison()
         self._done = 0
         self._stop_reason = ""

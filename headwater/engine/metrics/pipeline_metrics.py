@@ -25,7 +25,7 @@ from headwater.model.metric import (
 )
 from headwater.model.record import Failure, count_values
 from headwater.model.value_sets import SetId
-from headwater.model.worker_protocol import TransformTotals
+from headwater.model.worker_protocol import TransformCounters
 from headwater.sources.base import Positions
 from headwater.stores.protocols.sets import SetLookup
 
@@ -117,7 +117,7 @@ class PipelineMetrics:
             "transforms": self._transform_fields(),
         }
 
-    def _transform_fields(self) -> dict[str, TransformTotals]:
+    def _transform_fields(self) -> dict[str, TransformCounters]:
         counts: dict[str, dict[str, float]] = {
             uid: {"processing_ms": ms} for uid, ms in self.transform_times_ms.items()
         }
@@ -125,7 +125,7 @@ class PipelineMetrics:
             if key := parse_transform_metric_name(name):
                 uid, metric_type = key
                 counts.setdefault(uid, {})[metric_type] = count
-        return {uid: TransformTotals.model_validate(fields) for uid, fields in counts.items()}
+        return {uid: TransformCounters.model_validate(fields) for uid, fields in counts.items()}
 
     def on_assigned(self, partitions: Iterable[int]) -> None:
         """Record that these partitions are assigned to this worker."""

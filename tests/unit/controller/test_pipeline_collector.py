@@ -10,7 +10,7 @@ from headwater.app.metrics_server import serve_metrics
 from headwater.controller.pipeline_collector import BOUNDS_MS, PipelineCollector
 from headwater.errors import SetupError
 from headwater.model.metric import Histogram
-from headwater.model.worker_protocol import Heartbeat, TransformTotals
+from headwater.model.worker_protocol import Heartbeat, TransformCounters
 from tests.support.ports import free_port
 from tests.unit.controller.world import DEPLOYMENT, FLOW, TOPIC, World
 
@@ -49,8 +49,8 @@ def test_counters_and_health(world: World) -> None:
 
 
 def test_each_transform_has_counters_and_a_mean_time(world: World) -> None:
-    totals = TransformTotals(received=7, sent=9, dropped=1, errors=2, processing_ms=350.0)
-    beat = Heartbeat(state="ready", spec_hash="h", transforms={"t1": totals, "t2": TransformTotals(received=9)})
+    totals = TransformCounters(received=7, sent=9, dropped=1, errors=2, processing_ms=350.0)
+    beat = Heartbeat(state="ready", spec_hash="h", transforms={"t1": totals, "t2": TransformCounters(received=9)})
     world.orchestrator.heartbeats[WORKER["worker"]] = beat
     found = scrape(world)
     first, second = ({**WORKER, "transform_uid": uid} for uid in ("t1", "t2"))

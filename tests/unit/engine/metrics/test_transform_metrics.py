@@ -10,7 +10,7 @@ from headwater.engine.metrics.metrics_writer import MetricsWriter
 from headwater.engine.metrics.pipeline_metrics import PipelineMetrics
 from headwater.model.metric import RELATIVE_ERROR, TIME_RANGES, Interval, parse_transform_metric_name
 from headwater.model.record import Failure, RecordBatch, RowIndexes, TransformResult
-from headwater.model.worker_protocol import TransformTotals
+from headwater.model.worker_protocol import TransformCounters
 from headwater.transforms.base import DeferredBatch, PendingBatch, Transform
 from tests.support.memory.metrics import MemoryMetrics
 from tests.unit.engine.faults import Faults, FaultyMetrics
@@ -146,7 +146,7 @@ def test_the_heartbeat_has_the_totals_of_committed_records(scene: Scene) -> None
     assert scene.metrics.heartbeat_fields()["transforms"] == {}
     scene.commit()
     totals = scene.metrics.heartbeat_fields()["transforms"]["t"]
-    assert totals == TransformTotals(received=4, sent=3, dropped=1, errors=1, processing_ms=2000.0)
+    assert totals == TransformCounters(received=4, sent=3, dropped=1, errors=1, processing_ms=2000.0)
 
 
 def test_partitions_lost_before_the_commit_are_not_counted(scene: Scene) -> None:
