@@ -23,7 +23,7 @@ from headwater.model.dead_letter import (
     TRANSFORM_HEADER,
     header_text,
 )
-from headwater.model.outputs import CONFIG_HEADER, MAX_OUTPUT_BYTES, SOURCE_HEADER
+from headwater.model.outputs import MAX_OUTPUT_BYTES, REVISION_HEADER, SOURCE_HEADER
 from headwater.model.record import Failure, Int64Column, RowIndexes, SourceIds, position_ids
 from headwater.native import BytesColumn, HeaderColumn
 from headwater.sinks.base import OutputWriter
@@ -54,7 +54,7 @@ class DeadLetters:
         ids = output_id_column(letters, self._source_ids)
         headers = [
             *_headers([failed.failure for failed in in_flight.failed_records]),
-            HeaderColumn(CONFIG_HEADER, BytesColumn.of([self._revision] * len(letters))),
+            HeaderColumn(REVISION_HEADER, BytesColumn.of([self._revision] * len(letters))),
             HeaderColumn(SOURCE_HEADER, ids),
             HeaderColumn(TIMESTAMP_HEADER, BytesColumn.of(b"%d" % timestamp for timestamp in letters.timestamps)),
         ]

@@ -5,8 +5,8 @@ The outputs of a record are the records that a script makes from it.
 
 SOURCE_HEADER = "headwater-src"
 """The position of the source record of an output, and the index of the output."""
-CONFIG_HEADER = "headwater-cfg"
-"""The revision that made a dead letter."""
+REVISION_HEADER = "headwater-cfg"
+"""In a dead letter: the number of the revision that could not process the record."""
 MAX_OUTPUTS_PER_RECORD = 1000
 MAX_OUTPUT_BYTES = 1_000_000
 """The maximum size of the value of an output."""

@@ -21,7 +21,7 @@ from headwater.model.dead_letter import (
     parse_letter_total_name,
 )
 from headwater.model.deployment import Deployment, dead_letter_topic
-from headwater.model.outputs import CONFIG_HEADER, SOURCE_HEADER
+from headwater.model.outputs import REVISION_HEADER, SOURCE_HEADER
 from headwater.model.redrive import LetterOutcome
 from headwater.services.newest_first import NewestFirst
 from headwater.services.timed_history import TimedHistory
@@ -196,7 +196,7 @@ def _letter(record: LogRecord, outcome: LetterOutcome | None) -> DeadLetter:
         message=headers.text(MESSAGE_HEADER),
         column=headers.integer(COLUMN_HEADER),
         attempts=headers.integer(ATTEMPTS_HEADER) or 1,
-        revision=headers.integer(CONFIG_HEADER),
+        revision=headers.integer(REVISION_HEADER),
         source=headers.text(SOURCE_HEADER),
         value=record.value,
         redriven=None if outcome is None else LastRedrive(_utc(outcome.time_s), outcome.outcome),

@@ -11,7 +11,7 @@ from headwater.api import examples
 from headwater.model.dead_letter import COLUMN_HEADER, LINE_HEADER, LetterKind, letter_total_name
 from headwater.model.deployment import dead_letter_topic
 from headwater.model.metric import Histogram, MetricsDelta, PartitionCounts
-from headwater.model.outputs import CONFIG_HEADER
+from headwater.model.outputs import REVISION_HEADER
 from headwater.model.price.codec import encode_state
 from headwater.model.price.state import TokenState
 from headwater.model.price.tick import partition_of, token_key
@@ -103,7 +103,7 @@ class World:
         """Append dead letters, and redrive one of them."""
         topic = dead_letter_topic(self.ids["config_id"])
         self._history.create(topic, 1)
-        headers = {LINE_HEADER: b"1", COLUMN_HEADER: b"1", CONFIG_HEADER: b"1"}
+        headers = {LINE_HEADER: b"1", COLUMN_HEADER: b"1", REVISION_HEADER: b"1"}
         for _ in range(101):
             self._history.append(topic, 0, 1, b'{"token_address":null,"raw_amount":"12"}', headers)
         redrive = self.user.post(f"{FLOW}/{self.ids['config_id']}/dead-letters/redrive", {"all": True})
