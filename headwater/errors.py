@@ -32,7 +32,7 @@ HeadwaterError
 │   │   ├── BlockIncomplete
 │   │   ├── NodeBehind
 │   │   ├── NodeRateLimited
-│   │   └── NodeCallRejected
+│   │   └── NodeCallFailed
 │   │       ├── NodeMethodMissing
 │   │       └── NodeCallTooLarge
 │   ├── PriceStateUnreadable
@@ -293,18 +293,18 @@ class NodeRateLimited(NodeUnavailable):
     """
 
 
-class NodeCallRejected(NodeUnavailable):
-    """The node rejects one call repeatedly while it answers other calls.
+class NodeCallFailed(NodeUnavailable):
+    """The node is up, but it rejects one call repeatedly, or its response to the call is unusable.
 
     Call another method, or use another node.
     """
 
 
-class NodeMethodMissing(NodeCallRejected):
+class NodeMethodMissing(NodeCallFailed):
     """The node does not offer the method. Call another method, or use another node."""
 
 
-class NodeCallTooLarge(NodeCallRejected):
+class NodeCallTooLarge(NodeCallFailed):
     """The node rejects a call because the call or its result is too large.
 
     Request fewer blocks or logs in one call.

@@ -19,7 +19,7 @@ import structlog
 from headwater.errors import (
     BlockIncomplete,
     NodeBehind,
-    NodeCallRejected,
+    NodeCallFailed,
     NodeCallTooLarge,
     NodeMethodMissing,
     NodeRateLimited,
@@ -284,7 +284,7 @@ class _BlockCollector:
         node is unavailable.
         """
         if isinstance(outcome, NodeUnavailable):
-            if not isinstance(outcome, NodeCallRejected | NodeBehind):
+            if not isinstance(outcome, NodeCallFailed | NodeBehind):
                 raise outcome
             self._errors[number] = outcome
             return ""
@@ -412,7 +412,7 @@ def _missing_block(number: int) -> NodeBehind:
     return NodeBehind(f"The node does not have block {number} yet.")
 
 
-def _wrong_block(block: Block, number: int) -> NodeCallRejected:
+def _wrong_block(block: Block, number: int) -> NodeCallFailed:
     return _unexpected_response(f"it returned block {block.number} instead of block {number}")
 
 
@@ -429,7 +429,7 @@ def _response_from_receipts(number: int, header_outcome: Outcome, receipts_outco
     if isinstance(header, NodeUnavailable):
         return header
     if isinstance(receipts, NodeUnavailable):
-        return _as_rejected(receipts)
+        return _as_failed_call(receipts)
     try:
         block = None if header is None or receipts is None else from_receipts(header, receipts)
     except ValueError as error:  # invalid hex
@@ -449,7 +449,7 @@ def _response_from_logs(number: int, full_outcome: Outcome, logs: LogsOutcome) -
     if isinstance(full, NodeUnavailable):
         return full
     if isinstance(logs, NodeUnavailable):
-        return _as_rejected(logs)
+        return _as_failed_call(logs)
     try:
         block = None if full is None else from_logs(full, logs)
     except ValueError as error:  # invalid hex
@@ -462,14 +462,14 @@ def _response_from_logs(number: int, full_outcome: Outcome, logs: LogsOutcome) -
     return BlockResponse(block, full.logs_bloom, hashes, frozenset({"logs"}))
 
 
-def _as_rejected(error: NodeUnavailable) -> NodeUnavailable:
-    """Convert an error about the logs of an existing block to NodeCallRejected.
+def _as_failed_call(error: NodeUnavailable) -> NodeUnavailable:
+    """Convert an error about the logs of an existing block to NodeCallFailed.
 
     The other method is then used.
     """
-    if isinstance(error, NodeCallRejected | NodeRateLimited | NodeBehind):
+    if isinstance(error, NodeCallFailed | NodeRateLimited | NodeBehind):
         return error
-    return NodeCallRejected(error.detail, error.retry_after_s)
+    return NodeCallFailed(error.detail, error.retry_after_s)
 
 
 def _decoded_outcome(decoder: "msgspec.json.Decoder[_T]", outcome: Outcome) -> _T | NodeUnavailable:
@@ -489,8 +489,8 @@ def _decoded(decoder: "msgspec.json.Decoder[_T]", raw: msgspec.Raw) -> _T:
         raise _unexpected_response(str(error)) from error
 
 
-def _unexpected_response(why: str) -> NodeCallRejected:
-    return NodeCallRejected(f"The node's response has an unexpected form: {why}.")
+def _unexpected_response(why: str) -> NodeCallFailed:
+    return NodeCallFailed(f"The node's response has an unexpected form: {why}.")
 
 
 def _is_number(quantity: str) -> bool:

@@ -11,7 +11,7 @@ import msgspec
 
 from headwater.errors import (
     NodeBehind,
-    NodeCallRejected,
+    NodeCallFailed,
     NodeCallTooLarge,
     NodeMethodMissing,
     NodeRateLimited,
@@ -340,4 +340,4 @@ def _final_error(kind: ErrorKind, method: str, message: str) -> NodeUnavailable:
         return NodeMethodMissing(f"The node does not support {method}: {message}.")
     if kind is ErrorKind.UNAUTHORIZED:
         return NodeUnavailable(f"The node refuses requests: {message}: check the URL and the key in it.")
-    return NodeCallRejected(f"The node refuses {method}: {message}.")
+    return NodeCallFailed(f"The node refuses {method}: {message}.")

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.errors import NodeCallRejected, NodeCallTooLarge, NodeMethodMissing, NodeUnavailable
+from headwater.errors import NodeCallFailed, NodeCallTooLarge, NodeMethodMissing, NodeUnavailable
 from headwater.ingest.evm.rpc_client import CALLS_AT_ONCE, RpcClient
 from headwater.ingest.jsonrpc import RETRY_DEADLINE_S, RateLimiter
 from tests.support.node import CUT, Behave, CallError, Node, Reply, calls_of, error, results
@@ -206,7 +206,7 @@ def test_only_the_call_with_an_unknown_error_has_no_result() -> None:
 
     with client(lambda request: results(request, answer)) as (rpc, node, waits):
         outcomes = rpc.outcomes([("a", [number]) for number in range(4)])
-    assert [isinstance(outcome, NodeCallRejected) for outcome in outcomes] == [False, False, True, False]
+    assert [isinstance(outcome, NodeCallFailed) for outcome in outcomes] == [False, False, True, False]
     assert (sizes(node), len(waits)) == ([4, 1], 1)
 
 
