@@ -38,7 +38,8 @@ HeadwaterError
 │   ├── PriceStateUnreadable
 │   └── DeployPending
 ├── LeaseLost                     the controller no longer holds its lease; it stops
-├── DeployFailed                  422: the workers of a revision did not become ready
+├── DeployFailed                  422: a deploy, resume or rewind has failed
+│   └── BrokerUnsuitable          a process that can't start because of it raises SetupError
 ├── SetupError                    a command can't start; the CLI prints the detail and exits with status 2
 │   └── DecryptionFailed
 ├── IngestStopped                 an ingest must stop; the CLI prints the detail and exits with status 2
@@ -345,7 +346,17 @@ class LeaseLost(HeadwaterError):
 
 
 class DeployFailed(HeadwaterError):
-    """The workers of a revision did not become ready. The detail says why."""
+    """A deploy, resume or rewind has failed, often because the workers of the revision did not become ready.
+
+    The detail says why. The same request would fail again until the cause is removed.
+    """
+
+
+class BrokerUnsuitable(DeployFailed):
+    """Kafka or Google Pub/Sub rejects something that Headwater needs, or lacks it. A retry does not help.
+
+    The detail says what to change: the cluster, the topic or subscription, or the settings.
+    """
 
 
 class SetupError(HeadwaterError):

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from headwater.backoff import Backoff
 from headwater.brokers.base import STREAM_TOPIC_CONFIG, ClusterAdmin, DeploymentResources, TopicSpec
-from headwater.errors import BrokerUnavailable
+from headwater.errors import BrokerUnavailable, BrokerUnsuitable, SetupError
 from headwater.model.binding import Bindings
 from headwater.model.stream import STREAM_PARTITIONS
 from headwater.wait_log import WaitLog
@@ -22,7 +22,8 @@ def create_topics(broker: ClusterAdmin, topics: tuple[TopicSpec, ...], stop: thr
     """Create missing topics, and wait until the broker knows all topics or `stop` is set.
 
     An existing topic is never changed, because it may belong to an operator. An unavailable broker is waited for.
-    Raises DeployFailed when the cluster has fewer brokers than the replication factor.
+    Raises SetupError when Kafka can't create the topics, such as when the cluster has fewer brokers than the
+    replication factor.
     """
     backoff, wait_log = Backoff(0.1, 2.0), WaitLog("the start waits for Kafka")
     while not stop.is_set():
@@ -34,6 +35,8 @@ def create_topics(broker: ClusterAdmin, topics: tuple[TopicSpec, ...], stop: thr
                 return
             names = [topic.name for topic in missing]
             wait_log.log_if_due(reason="Kafka does not have all topics yet.", missing=names)
+        except BrokerUnsuitable as error:
+            raise SetupError(error.detail) from error
         except BrokerUnavailable as error:
             wait_log.log_if_due(reason=error.detail)
         stop.wait(backoff.next_delay_s())

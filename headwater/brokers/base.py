@@ -167,7 +167,7 @@ class ClusterAdmin(Protocol):
 
         Return when every user can log in and sees its topics. The controller calls this on each deploy. Existing topics
         keep their settings, and get additional partitions when they have too few. Existing users get the given
-        password. Raises DeployFailed when the cluster has fewer brokers than the replication factor, or has no
+        password. Raises BrokerUnsuitable when the cluster has fewer brokers than the replication factor, or has no
         authorizer and therefore rejects access rules.
         """
 
@@ -259,7 +259,7 @@ class Subscriptions(Protocol):
     """Manages the Pub/Sub subscriptions of one project, by their short names.
 
     All methods are idempotent and thread-safe, block for at most some seconds, and raise BrokerUnavailable, or
-    DeployFailed for errors that are not retriable. `brokers/pubsub_subscriptions.py` implements this protocol; the
+    BrokerUnsuitable for errors that are not retriable. `brokers/pubsub_subscriptions.py` implements this protocol; the
     tests have an implementation in memory.
     """
 
@@ -284,8 +284,8 @@ class Subscriptions(Protocol):
         """Move a subscription to another position.
 
         Messages that were published at or after the position are delivered again, and earlier ones are not. Raises
-        DeployFailed when neither the topic nor the subscription keeps acknowledged messages and the position is in the
-        past.
+        BrokerUnsuitable when the position is in the past and neither the topic nor the subscription keeps acknowledged
+        messages.
 
         Args:
             path: The resource name of the subscription.
@@ -293,7 +293,7 @@ class Subscriptions(Protocol):
         """
 
     def require_exists(self, path: str) -> None:
-        """Raise DeployFailed unless the subscription exists and Headwater may read it."""
+        """Raise BrokerUnsuitable unless the subscription exists and Headwater may read it."""
 
     def delete(self, names: Collection[str]) -> None:
         """Delete subscriptions. Missing ones are ignored."""

@@ -39,7 +39,7 @@ from headwater.brokers.client_errors import missing_rights_message
 from headwater.brokers.offsets import LATEST
 from headwater.brokers.polled_admin_client import PolledAdminClient
 from headwater.brokers.topic_id import admin_metadata, commit_metadata, committed_topic_id, described_topic_id
-from headwater.errors import BrokerUnavailable, DeployFailed
+from headwater.errors import BrokerUnavailable, BrokerUnsuitable
 from headwater.model.access import KafkaAccess
 
 LAG_REQUEST_TIMEOUT_S = 2.0
@@ -106,7 +106,7 @@ class KafkaClusterAdmin:
             results(topic_futures, _ALREADY_EXISTS)
             self._add_partitions([spec for spec, future in sent if error_code(future)])
             if KafkaError.SECURITY_DISABLED in map(error_code, rule_futures):
-                raise DeployFailed(NO_AUTHORIZER_MESSAGE)
+                raise BrokerUnsuitable(NO_AUTHORIZER_MESSAGE)
             results(user_futures + rule_futures)
             existing = self._list_topics() | {topic.name for topic in desired.topics}
         self._log_in_as_all(desired, existing)
@@ -333,12 +333,12 @@ class KafkaClusterAdmin:
         return send(self._admin.create_topics, new_topics, operation_timeout=REQUEST_TIMEOUT_S)
 
     def _check_broker_count(self) -> None:
-        """Raise DeployFailed when the cluster has fewer brokers than the replication factor.
+        """Raise BrokerUnsuitable when the cluster has fewer brokers than the replication factor.
 
         Otherwise raises BrokerUnavailable, because too few brokers have registered yet.
         """
         if 0 < len(self._admin.list_topics(timeout=REQUEST_TIMEOUT_S).brokers) < self._replication:
-            raise DeployFailed(_too_few_brokers_message(self._replication))
+            raise BrokerUnsuitable(_too_few_brokers_message(self._replication))
         raise BrokerUnavailable("The brokers of Kafka are not ready yet for a new topic. Try again in a few seconds.")
 
     def _add_partitions(self, topics: Sequence[TopicSpec]) -> None:
@@ -406,7 +406,7 @@ class KafkaClusterAdmin:
 def _too_few_brokers_message(replication: int) -> str:
     return (
         f"The Kafka cluster has fewer brokers than the replication factor {replication}. Add brokers, or set "
-        "HEADWATER_KAFKA_REPLICATION to the number of brokers, and deploy again."
+        "HEADWATER_KAFKA_REPLICATION to the number of brokers, and try again."
     )
 
 
@@ -416,9 +416,9 @@ def _has_invalid_settings(future: Future[Any]) -> bool:
 
 
 def _raise_for_invalid_settings(topics: Iterable[str]) -> None:
-    """Raise DeployFailed for the first of these topics, whose settings Kafka rejected."""
+    """Raise BrokerUnsuitable for the first of these topics, whose settings Kafka rejected."""
     for topic in topics:
-        raise DeployFailed(
+        raise BrokerUnsuitable(
             f"Kafka rejects the settings of the topic {topic}. Change partitions, retention_ms, retention_bytes, "
             "compression or cleanup_policy of the sink, or ask the operator of Kafka which values its policy allows."
         )

@@ -17,7 +17,7 @@ from google.pubsub_v1 import PublisherClient, SubscriberClient
 from google.pubsub_v1.services.publisher.transports import PublisherGrpcTransport
 from google.pubsub_v1.services.subscriber.transports import SubscriberGrpcTransport
 
-from headwater.errors import BrokerUnavailable, DeployFailed
+from headwater.errors import BrokerUnavailable, BrokerUnsuitable
 from headwater.model.access import PubSubAccess
 
 REQUEST_TIMEOUT_S: Final = 5.0
@@ -80,14 +80,17 @@ def publisher(channel: grpc.Channel) -> PublisherClient:
 
 @contextmanager
 def translated_errors(resource: str) -> Iterator[None]:
-    """Translate Google's errors into DeployFailed or BrokerUnavailable.
+    """Translate Google's errors into BrokerUnsuitable or BrokerUnavailable.
 
-    The error is DeployFailed if a retry can't help. `resource` is the name of the topic or subscription of the call.
+    The error is BrokerUnsuitable if a retry can't help.
+
+    Args:
+        resource: The name of the topic or subscription of the call.
     """
     try:
         yield
     except _NOT_RETRIABLE as error:
-        raise DeployFailed(error_message(error, resource)) from error
+        raise BrokerUnsuitable(error_message(error, resource)) from error
     except exceptions.GoogleAPIError as error:
         raise BrokerUnavailable(error_message(error, resource)) from error
 

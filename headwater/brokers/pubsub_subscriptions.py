@@ -10,7 +10,7 @@ from google.protobuf.timestamp_pb2 import Timestamp  # type: ignore[import-untyp
 
 from headwater.brokers.base import ACK_DEADLINE_S
 from headwater.brokers.pubsub_client import call_options, connect, publisher, subscriber, translated_errors
-from headwater.errors import DeployFailed
+from headwater.errors import BrokerUnsuitable
 from headwater.model.access import PubSubAccess
 
 RETENTION: Final = timedelta(days=7)
@@ -60,11 +60,11 @@ class PubSubSubscriptions:
         return True
 
     def _check_topic(self, path: str, topic: str) -> None:
-        """Raise DeployFailed when an existing subscription belongs to another topic."""
+        """Raise BrokerUnsuitable when an existing subscription belongs to another topic."""
         with translated_errors(path):
             present_topic = self._subscriber.get_subscription(subscription=path, **call_options()).topic
         if present_topic != topic:
-            raise DeployFailed(
+            raise BrokerUnsuitable(
                 f"The subscription {path} belongs to the topic {present_topic}, and the stream is bound to {topic} "
                 "now: tear the pipeline down and deploy it again."
             )
@@ -78,7 +78,7 @@ class PubSubSubscriptions:
             return None
         retention = self._topic_retention(topic)
         if not retention:
-            raise DeployFailed(
+            raise BrokerUnsuitable(
                 f"The topic {topic} keeps no messages from before a subscription, so start_at can only be latest. "
                 "Turn message retention on for the topic, or change start_at, and deploy again."
             )
@@ -102,7 +102,7 @@ class PubSubSubscriptions:
             own = subscription.message_retention_duration if subscription.retain_acked_messages else timedelta()
             retention = max(own, self._topic_retention(subscription.topic))
             if not retention:
-                raise DeployFailed(
+                raise BrokerUnsuitable(
                     f"Neither the subscription {path} nor its topic {subscription.topic} keeps acknowledged messages, "
                     "so it can only be moved to latest. Turn message retention on for the topic."
                 )
@@ -121,7 +121,7 @@ class PubSubSubscriptions:
             try:
                 with translated_errors(self.path(name)):
                     self._subscriber.delete_subscription(subscription=self.path(name), **call_options())
-            except DeployFailed as error:
+            except BrokerUnsuitable as error:
                 if not isinstance(error.__cause__, exceptions.NotFound):
                     raise
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from headwater.brokers.base import Subscriptions
-from headwater.errors import BrokerUnavailable, DeployFailed
+from headwater.errors import BrokerUnavailable, BrokerUnsuitable
 from headwater.model.access import PubSubAccess
 from tests.support.memory.broker import MemorySubscriptions
 
@@ -51,19 +51,19 @@ def test_a_subscription_is_created_once_and_deleted(bench: Bench) -> None:
     for _ in range(2):
         subscriptions.delete(["wrk-1.1", "wrk-none.1"])
     assert "wrk-1.1" not in subscriptions.names()
-    with pytest.raises(DeployFailed, match=r"has no projects/project-1/subscriptions/wrk-1\.1"):
+    with pytest.raises(BrokerUnsuitable, match=r"has no projects/project-1/subscriptions/wrk-1\.1"):
         subscriptions.require_exists(subscriptions.path("wrk-1.1"))
 
 
 def test_a_topic_that_does_not_exist(bench: Bench) -> None:
-    with pytest.raises(DeployFailed, match="has no projects/project-1/topics/none"):
+    with pytest.raises(BrokerUnsuitable, match="has no projects/project-1/topics/none"):
         bench[0].ensure("wrk-2.1", "projects/project-1/topics/none", "latest")
 
 
 def test_a_subscription_to_another_topic(bench: Bench) -> None:
     subscriptions, topic = bench
     subscriptions.ensure("wrk-3.1", topic(), "latest")
-    with pytest.raises(DeployFailed, match="belongs to the topic"):
+    with pytest.raises(BrokerUnsuitable, match="belongs to the topic"):
         subscriptions.ensure("wrk-3.1", topic(), "latest")
     subscriptions.delete(["wrk-3.1"])
 
@@ -71,7 +71,7 @@ def test_a_subscription_to_another_topic(bench: Bench) -> None:
 @pytest.mark.parametrize("start_at", ["earliest", "2026-01-02T03:04:05Z"])
 def test_a_topic_without_retention_cannot_be_read_from_the_past(bench: Bench, start_at: str) -> None:
     subscriptions, topic = bench
-    with pytest.raises(DeployFailed, match="keeps no messages"):
+    with pytest.raises(BrokerUnsuitable, match="keeps no messages"):
         subscriptions.ensure("wrk-4.1", topic(), start_at)
     assert "wrk-4.1" not in subscriptions.names()
 
@@ -108,10 +108,10 @@ def test_a_topic_with_retention(pubsub: "PubSubServer") -> None:
 def test_a_subscription_without_retention_can_not_be_moved_back(bench: Bench, position: str) -> None:
     subscriptions, topic = bench
     subscriptions.ensure("wrk-6.1", topic(), "latest")
-    with pytest.raises(DeployFailed, match="messages"):
+    with pytest.raises(BrokerUnsuitable, match="messages"):
         subscriptions.seek(subscriptions.path("wrk-6.1"), position)
     subscriptions.delete(["wrk-6.1"])
-    with pytest.raises(DeployFailed, match=r"has no projects/project-1/subscriptions/wrk-6\.1"):
+    with pytest.raises(BrokerUnsuitable, match=r"has no projects/project-1/subscriptions/wrk-6\.1"):
         subscriptions.seek(subscriptions.path("wrk-6.1"), "latest")
 
 

@@ -21,7 +21,7 @@ from headwater.brokers.base import AccessRule, DeploymentResources, TopicSpec, U
 from headwater.brokers.client_errors import ClientErrors
 from headwater.brokers.client_settings import admin_settings, consumer_settings, producer_settings
 from headwater.brokers.cluster_admin import KafkaClusterAdmin
-from headwater.errors import BrokerUnavailable, DeployFailed
+from headwater.errors import BrokerUnavailable, BrokerUnsuitable
 from headwater.model.access import KafkaAccess
 from tests.support.kafka import WAIT_S, KafkaServer, read
 from tests.support.ports import free_port
@@ -231,17 +231,17 @@ class TestBrokerUnavailable:
     def test_too_few_brokers(self, kafka: KafkaServer) -> None:
         wanted = DeploymentResources((TopicSpec(kafka.unique("copies"), 1),), (), (), ())
         with pytest.raises(
-            DeployFailed, match=r"fewer brokers than the replication factor 3.* HEADWATER_KAFKA_REPLICATION"
+            BrokerUnsuitable, match=r"fewer brokers than the replication factor 3.* HEADWATER_KAFKA_REPLICATION"
         ):
             KafkaClusterAdmin(kafka.access, 3).ensure(wanted)
 
     def test_settings_that_kafka_rejects(self, kafka: KafkaServer) -> None:
         broker, topic = KafkaClusterAdmin(kafka.access, 1), kafka.unique("settings")
         wrong = {"retention.ms": "-2"}
-        with pytest.raises(DeployFailed, match=f"rejects the settings of the topic {topic}"):
+        with pytest.raises(BrokerUnsuitable, match=f"rejects the settings of the topic {topic}"):
             broker.ensure(DeploymentResources((TopicSpec(topic, 1, wrong),), (), (), ()))
         broker.ensure(DeploymentResources((TopicSpec(topic, 1),), (), (), ()))
-        with pytest.raises(DeployFailed, match=f"rejects the settings of the topic {topic}"):
+        with pytest.raises(BrokerUnsuitable, match=f"rejects the settings of the topic {topic}"):
             broker.configure({topic: wrong})
 
     def test_brokers_that_have_not_registered(self, kafka: KafkaServer, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from headwater.brokers.base import OUTPUT_TOPIC_CONFIG, AccessRule, DeploymentResources, TopicSpec, User
 from headwater.brokers.cluster_admin import KafkaClusterAdmin
-from headwater.errors import DeployFailed
+from headwater.errors import BrokerUnsuitable
 from tests.support.kafka import KafkaServer, running
 from tests.support.waiting import until
 
@@ -33,7 +33,7 @@ def owned(server: KafkaServer) -> DeploymentResources:
 
 def test_the_error_for_managed_users_names_the_setting(open_kafka: KafkaServer) -> None:
     broker, wanted = KafkaClusterAdmin(open_kafka.access, 1), owned(open_kafka)
-    with pytest.raises(DeployFailed, match=r"no authorizer.*HEADWATER_KAFKA_CREDENTIALS=given"):
+    with pytest.raises(BrokerUnsuitable, match=r"no authorizer.*HEADWATER_KAFKA_CREDENTIALS=given"):
         broker.ensure(wanted)
     assert broker.inventory().topics_in_rules_by_user == {}
     broker.remove_all(wanted)

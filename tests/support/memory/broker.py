@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from headwater.brokers import base
 from headwater.brokers.base import AccessRule, DeploymentResources, Inventory, TopicOffsets, TopicSpec
-from headwater.errors import BrokerUnavailable, DeployFailed
+from headwater.errors import BrokerUnavailable, BrokerUnsuitable
 
 
 class MemoryClusterAdmin:
@@ -249,11 +249,11 @@ class MemorySubscriptions:
         """See base.Subscriptions."""
         self._check()
         if topic not in self.topics:
-            raise DeployFailed(f"Google Pub/Sub has no {topic}.")
+            raise BrokerUnsuitable(f"Google Pub/Sub has no {topic}.")
         if start_at != "latest" and not self.topics[topic]:
-            raise DeployFailed(f"The topic {topic} keeps no messages from before a subscription.")
+            raise BrokerUnsuitable(f"The topic {topic} keeps no messages from before a subscription.")
         if self.made.setdefault(name, (topic, start_at))[0] != topic:
-            raise DeployFailed(f"The subscription {self.path(name)} belongs to the topic of another stream.")
+            raise BrokerUnsuitable(f"The subscription {self.path(name)} belongs to the topic of another stream.")
 
     def seek(self, path: str, position: str) -> None:
         """See base.Subscriptions."""
@@ -261,14 +261,14 @@ class MemorySubscriptions:
         name = path.rpartition("/")[2]
         topic = self.made[name][0] if name in self.made else ""
         if position != "latest" and not self.topics.get(topic, False):
-            raise DeployFailed(f"The topic {topic} keeps no messages from before a subscription.")
+            raise BrokerUnsuitable(f"The topic {topic} keeps no messages from before a subscription.")
         self.seeks[name] = position
 
     def require_exists(self, path: str) -> None:
         """See base.Subscriptions."""
         self._check()
         if path.rpartition("/")[2] not in self.names():
-            raise DeployFailed(f"Google Pub/Sub has no {path}.")
+            raise BrokerUnsuitable(f"Google Pub/Sub has no {path}.")
 
     def delete(self, names: Collection[str]) -> None:
         """See base.Subscriptions."""

@@ -2,10 +2,12 @@
 
 import threading
 
+import pytest
 from structlog.testing import capture_logs
 
 from headwater.app.topics import create_topics
 from headwater.brokers.base import DeploymentResources, TopicSpec
+from headwater.errors import BrokerUnsuitable, SetupError
 from tests.support.memory.broker import MemoryClusterAdmin
 
 TOPIC = TopicSpec("stream.base.log", 4)
@@ -40,3 +42,14 @@ def test_waiting_for_kafka_is_logged() -> None:
         create_topics(broker, (TOPIC,), threading.Event())
     assert broker.topics.keys() == {TOPIC.name}
     assert [(line["event"], bool(line["reason"])) for line in lines] == [("the start waits for Kafka", True)]
+
+
+def test_a_cluster_that_rejects_the_topics_ends_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    broker = MemoryClusterAdmin()
+
+    def reject(_: DeploymentResources) -> None:
+        raise BrokerUnsuitable("The Kafka cluster has fewer brokers than the replication factor 3.")
+
+    monkeypatch.setattr(broker, "ensure", reject)
+    with pytest.raises(SetupError, match="fewer brokers"):
+        create_topics(broker, (TOPIC,), threading.Event())

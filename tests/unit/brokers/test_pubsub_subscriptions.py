@@ -4,7 +4,7 @@ import pytest
 from google.api_core import exceptions
 
 from headwater.brokers.pubsub_subscriptions import PubSubSubscriptions
-from headwater.errors import DeployFailed
+from headwater.errors import BrokerUnsuitable
 from headwater.model.access import PubSubAccess
 
 TOPIC = "projects/project-1/topics/t"
@@ -26,5 +26,5 @@ class VanishingSubscription:
 def test_an_error_of_an_existing_subscription_names_the_subscription(monkeypatch: pytest.MonkeyPatch) -> None:
     subscriptions = PubSubSubscriptions(PubSubAccess(project="project-1", endpoint="127.0.0.1:9"))
     monkeypatch.setattr(subscriptions, "_subscriber", VanishingSubscription())
-    with pytest.raises(DeployFailed, match=r"has no projects/project-1/subscriptions/wrk-1\.1\. Create it"):
+    with pytest.raises(BrokerUnsuitable, match=r"has no projects/project-1/subscriptions/wrk-1\.1\. Create it"):
         subscriptions.ensure("wrk-1.1", TOPIC, "latest")
