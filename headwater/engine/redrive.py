@@ -166,7 +166,7 @@ def outcomes_of(in_flight: InFlightBatch) -> LetterOutcomes:
 class LetterTotals:
     """Implements MetricStore for a redrive.
 
-    It writes only the totals, which count the new dead letters. Letters are no records of the stream, so they are not
+    It writes only how many new dead letters there are. Letters are no records of the stream, so they are not
     counted as received or sent by the pipeline.
     """
 
@@ -175,12 +175,12 @@ class LetterTotals:
         self.restart_counting = store.restart_counting
         self.read = store.read
         self.recent = store.recent
-        self.totals = store.totals
+        self.letter_totals = store.letter_totals
         self.last_progress = store.last_progress
         self.drop = store.drop
         self._store = store
 
     def write(self, deployment_id: str, group: str, writer: str, delta: MetricsDelta) -> frozenset[int]:
         """See MetricStore."""
-        partitions = {p: PartitionCounts(each.end, {}, {}, each.totals) for p, each in delta.partitions.items()}
+        partitions = {p: PartitionCounts(each.end, {}, {}, each.letter_totals) for p, each in delta.partitions.items()}
         return self._store.write(deployment_id, group, writer, MetricsDelta(delta.minute, partitions, {}))

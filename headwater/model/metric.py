@@ -59,14 +59,14 @@ FLOOR_MS = 0.001
 _GAMMA = (1 + RELATIVE_ERROR) / (1 - RELATIVE_ERROR)
 _LOG_GAMMA = math.log(_GAMMA)
 
-MAX_TOTALS = 1_000
-"""How many totals a deployment has at most."""
+MAX_LETTER_TOTALS = 1_000
+"""How many kinds of dead letters of a deployment are counted separately."""
 RangeName = Literal["1h", "1d", "1w"]
 _TRANSFORM = "transform"
 
 
 def transform_metric_name(uid: str, metric_type: TransformMetricType) -> str:
-    """Return the name of a metric of one transform, among the named counts and times."""
+    """Return the name of a metric of one transform. It contains a slash, and no colon."""
     return f"{_TRANSFORM}/{uid}/{metric_type}"
 
 
@@ -125,10 +125,10 @@ class Histogram(Counter[int]):
 
 Counts = Mapping[CountType, int]
 Times = Mapping[TimeType, Histogram]
-NamedCounts = Mapping[str, int]
-"""Further counts by name. A name contains a slash, which no metric type does, and no colon."""
-NamedTimes = Mapping[str, Histogram]
-"""Further times by name, like NamedCounts."""
+TransformCounts = Mapping[str, int]
+"""Counts of single transforms by `transform_metric_name`. The name contains a slash, which no metric type does."""
+TransformTimes = Mapping[str, Histogram]
+"""Histograms of the times of single transforms by `transform_metric_name`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,14 +138,15 @@ class PartitionCounts:
     Attributes:
         end: The offset after the last counted record of the partition.
         counts: How many records were counted since the last write.
-        named: Further counts since the last write, which the store adds to the same intervals.
-        totals: Further counts since the last write, which the store adds up since the deployment began.
+        transform_counts: The counts of single transforms since the last write.
+        letter_totals: How many dead letters of each kind were written since the last write, by `letter_total_name`
+            (model/dead_letter.py). The store adds them up since the deployment began.
     """
 
     end: int
     counts: Counts
-    named: NamedCounts = field(default_factory=dict)
-    totals: NamedCounts = field(default_factory=dict)
+    transform_counts: TransformCounts = field(default_factory=dict)
+    letter_totals: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,8 +155,8 @@ class Total:
 
     Attributes:
         count: The count.
-        first: When it was raised first, in seconds since the epoch.
-        last: When it was raised last, in seconds since the epoch.
+        first: When it was first incremented, in seconds since the epoch.
+        last: When it was last incremented, in seconds since the epoch.
     """
 
     count: int
@@ -171,13 +172,13 @@ class MetricsDelta:
         minute: The start of the minute in which the records were counted, in seconds since the epoch.
         partitions: The counts by partition.
         times: The histograms of times.
-        named_times: Further histograms of times.
+        transform_times: The histograms of the times of single transforms.
     """
 
     minute: int
     partitions: Mapping[int, PartitionCounts]
     times: Times
-    named_times: NamedTimes = field(default_factory=dict)
+    transform_times: TransformTimes = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -187,14 +188,14 @@ class Interval:
     Attributes:
         counts: The counts by metric type.
         times: The histograms of times by metric type.
-        named: Further counts, see NamedCounts.
-        named_times: Further histograms of times.
+        transform_counts: The counts of single transforms, see TransformCounts.
+        transform_times: The histograms of the times of single transforms, see TransformTimes.
     """
 
     counts: Counter[CountType] = field(default_factory=Counter)
     times: dict[TimeType, Histogram] = field(default_factory=dict)
-    named: Counter[str] = field(default_factory=Counter)
-    named_times: dict[str, Histogram] = field(default_factory=dict)
+    transform_counts: Counter[str] = field(default_factory=Counter)
+    transform_times: dict[str, Histogram] = field(default_factory=dict)
 
     def add(self, counts: Counts, times: Times) -> None:
         """Add counts and times."""
@@ -202,11 +203,11 @@ class Interval:
         for name, histogram in times.items():
             self.times.setdefault(name, Histogram()).update(histogram)
 
-    def add_named(self, counts: NamedCounts, times: NamedTimes) -> None:
-        """Add further counts and times."""
-        self.named.update(counts)
+    def add_transforms(self, counts: TransformCounts, times: TransformTimes) -> None:
+        """Add counts and times of single transforms."""
+        self.transform_counts.update(counts)
         for name, histogram in times.items():
-            self.named_times.setdefault(name, Histogram()).update(histogram)
+            self.transform_times.setdefault(name, Histogram()).update(histogram)
 
 
 @dataclass(frozen=True, slots=True)

@@ -132,7 +132,7 @@ class DeadLetters:
 
     def summary(self, deployment: Deployment) -> list[LetterSummary]:
         """Return how many letters have each kind of error, the one with the newest letter first."""
-        totals = self._metrics.totals(deployment.id).items()
+        totals = self._metrics.letter_totals(deployment.id).items()
         by_kind = {kind: total for name, total in totals if (kind := parse_letter_total_name(name)) is not None}
         examples = self._examples(dead_letter_topic(deployment.config_id), set(by_kind) - {OTHER_LETTERS})
         summaries = [

@@ -124,7 +124,7 @@ class DeploymentMetrics:
         uids = dict.fromkeys(transform.uid for transform in transforms)
         uids |= dict.fromkeys(_measured_transforms(intervals))
         return {
-            (uid, name): _named_points(transform_metric_name(uid, name), starts, intervals)
+            (uid, name): _transform_points(transform_metric_name(uid, name), starts, intervals)
             for uid in uids
             for name in TRANSFORM_METRIC_TYPES
             if name in types
@@ -187,14 +187,14 @@ def _utc(epoch_s: float) -> datetime:
 
 def _measured_transforms(intervals: Mapping[int, Interval]) -> list[str]:
     """Return the uids of the transforms with measurements, sorted."""
-    keys = {parse_transform_metric_name(name) for interval in intervals.values() for name in interval.named}
+    keys = {parse_transform_metric_name(name) for interval in intervals.values() for name in interval.transform_counts}
     return sorted({key[0] for key in keys if key is not None})
 
 
-def _named_points(name: str, starts: Sequence[int], intervals: Mapping[int, Interval]) -> list[Point]:
-    """Return the points of a named metric, which has counts or times."""
-    times = {start: interval.named_times.get(name) for start, interval in intervals.items()}
-    counts = {start: interval.named[name] for start, interval in intervals.items()}
+def _transform_points(name: str, starts: Sequence[int], intervals: Mapping[int, Interval]) -> list[Point]:
+    """Return the points of a metric of one transform, which has counts or times."""
+    times = {start: interval.transform_times.get(name) for start, interval in intervals.items()}
+    counts = {start: interval.transform_counts[name] for start, interval in intervals.items()}
     return _time_points(times) or _count_points(starts, counts)
 
 

@@ -11,7 +11,7 @@ import pytest
 import redis
 
 from headwater.errors import RedisUnavailable
-from headwater.model.metric import MAX_TOTALS, TIME_RANGES, CountType, Histogram, MetricsDelta, PartitionCounts
+from headwater.model.metric import MAX_LETTER_TOTALS, TIME_RANGES, CountType, Histogram, MetricsDelta, PartitionCounts
 from headwater.stores.protocols.metrics import MetricStore
 from headwater.stores.redis.client import connect
 from headwater.stores.redis.metrics import RedisMetrics
@@ -80,20 +80,20 @@ def test_counts_and_times_add_up_at_each_resolution(store: MetricStore) -> None:
         )
 
 
-def test_named_metrics_add_up_at_each_resolution(store: MetricStore) -> None:
+def test_transform_metrics_add_up_at_each_resolution(store: MetricStore) -> None:
     counts = {"a/b": 2, "a/none": 0}
     for end in (5, 9):
         delta = MetricsDelta(MINUTE, {0: PartitionCounts(end, {}, counts)}, {}, {"a/time": Histogram({3: 1, 8: 2})})
         assert store.write(ID, GROUP, "a", delta) == frozenset()
     for time_range in TIME_RANGES:
         (interval,) = store.read(ID, time_range, NOW).values()
-        assert {name: count for name, count in interval.named.items() if count} == {"a/b": 4}
-        assert interval.named_times == {"a/time": {3: 2, 8: 4}}
+        assert {name: count for name, count in interval.transform_counts.items() if count} == {"a/b": 4}
+        assert interval.transform_times == {"a/time": {3: 2, 8: 4}}
         assert not interval.counts.total()
         assert not interval.times
 
 
-def test_totals_add_up_once_and_are_dropped(store: MetricStore) -> None:
+def test_letter_totals_add_up_once_and_are_dropped(store: MetricStore) -> None:
     store.acquire_partitions(ID, GROUP, "a", [0, 1])
     first = MetricsDelta(MINUTE - 86_400, {0: PartitionCounts(5, {}, {}, {"x": 1}), 1: PartitionCounts(2, {})}, {})
     second = MetricsDelta(MINUTE, {1: PartitionCounts(9, {"messages_received": 2}, {"a/b": 1}, {"x": 2, "y": 7})}, {})
@@ -102,29 +102,29 @@ def test_totals_add_up_once_and_are_dropped(store: MetricStore) -> None:
     store.acquire_partitions(ID, GROUP, "b", [0])
     assert store.write(ID, GROUP, "a", MetricsDelta(MINUTE, {0: PartitionCounts(6, {}, {}, {"x": 1})}, {})) == {0}
     assert counted(store) == {"x": 3, "y": 7}
-    assert store.totals("another") == {}
-    assert (total(store), store.read(ID, HOUR, NOW)[MINUTE].named["a/b"]) == (2, 1)
+    assert store.letter_totals("another") == {}
+    assert (total(store), store.read(ID, HOUR, NOW)[MINUTE].transform_counts["a/b"]) == (2, 1)
     store.drop(ID)
-    assert store.totals(ID) == {}
+    assert store.letter_totals(ID) == {}
 
 
 def test_more_names_than_one_command_may_have(store: MetricStore) -> None:
     names = {f"transform/{number}/received": number + 1 for number in range(900)}
     store.write(ID, GROUP, "a", MetricsDelta(MINUTE, {0: PartitionCounts(1, {}, names, names)}, {}))
-    assert store.read(ID, HOUR, NOW)[MINUTE].named == names
+    assert store.read(ID, HOUR, NOW)[MINUTE].transform_counts == names
     assert counted(store) == names
 
 
-def test_the_times_of_totals(store: MetricStore) -> None:
+def test_the_times_of_letter_totals(store: MetricStore) -> None:
     for end in (1, 2):
         store.write(ID, GROUP, "a", MetricsDelta(MINUTE, {0: PartitionCounts(end, {}, {}, {"x": 1})}, {}))
-        total_of_x = store.totals(ID)["x"]
+        total_of_x = store.letter_totals(ID)["x"]
         assert total_of_x.first <= total_of_x.last
         assert total_of_x.last > MINUTE - 86_400
 
 
-def test_too_many_totals(store: MetricStore) -> None:
-    names = {f"letters/{number}": 1 for number in range(MAX_TOTALS)}
+def test_too_many_letter_totals(store: MetricStore) -> None:
+    names = {f"letters/{number}": 1 for number in range(MAX_LETTER_TOTALS)}
     store.write(ID, GROUP, "a", MetricsDelta(MINUTE, {0: PartitionCounts(1, {}, {}, names)}, {}))
     more = {"letters/0": 1, "letters/x": 2, "letters/y": 3}
     store.write(ID, GROUP, "a", MetricsDelta(MINUTE, {0: PartitionCounts(2, {}, {}, more)}, {}))
@@ -132,7 +132,7 @@ def test_too_many_totals(store: MetricStore) -> None:
 
 
 def counted(store: MetricStore) -> dict[str, int]:
-    return {name: total_of_name.count for name, total_of_name in store.totals(ID).items()}
+    return {name: total_of_name.count for name, total_of_name in store.letter_totals(ID).items()}
 
 
 def test_only_the_range_is_read(store: MetricStore) -> None:
@@ -289,9 +289,9 @@ class TestRecent:
         assert one.data_age_ms == pytest.approx(250, rel=0.03)
         assert (sum(other.received), other.data_age_ms) == (7, None)
 
-    def test_the_mean_age_is_no_named_metric(self, store: MetricStore) -> None:
+    def test_the_mean_age_is_no_transform_metric(self, store: MetricStore) -> None:
         store.write(ID, GROUP, "a", measured({0: received(1, 7)}, data_age=[5.0]))
-        assert not store.read(ID, HOUR, NOW)[MINUTE].named
+        assert not store.read(ID, HOUR, NOW)[MINUTE].transform_counts
 
     def test_a_dropped_deployment(self, store: MetricStore) -> None:
         store.write(ID, GROUP, "a", measured({0: received(1, 7)}))

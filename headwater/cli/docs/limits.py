@@ -119,7 +119,7 @@ def _groups() -> Iterator[tuple[str, list[tuple[str, str]]]]:
             ("`limit` of a page", f"1 to {dead_letter.MAX_LETTERS_PER_PAGE:,}, default {DEFAULT_LETTERS}"),
             ("bytes of the records on a page", _bytes(dead_letters.MAX_PAGE_BYTES)),
             ("letters that a page looks at for `error` and `transform`", f"{dead_letters.MAX_SCANNED:,}"),
-            ("kinds of errors that a summary counts by themselves", f"{metric.MAX_TOTALS:,}"),
+            ("kinds of errors that a summary counts by themselves", f"{metric.MAX_LETTER_TOTALS:,}"),
             ("`ids` of a redrive", f"1 to {dead_letter.MAX_REDRIVEN_IDS:,}"),
             ("redrives of a pipeline that are running or waiting", f"{redrive.MAX_OPEN_REDRIVES}"),
             ("redrives of an owner that are running or waiting", f"{redrive.MAX_OPEN_REDRIVES_OF_OWNER}"),

@@ -89,7 +89,7 @@ class ProducedBatch(NamedTuple):
             counts[failed.partition].counts["output_error"] += 1
             counts[failed.partition].counts["messages_sent"] -= 1
         for failed in (*self.transform_failures, *self.sink_failures):
-            counts[failed.partition].totals[letter_total_name(failed.kind)] += 1
+            counts[failed.partition].letter_totals[letter_total_name(failed.kind)] += 1
         return counts
 
 
@@ -102,7 +102,7 @@ class PendingMetrics:
         transforms: The counts of single transforms, which `to_delta` adds to `counts`.
         end_offsets: By partition, the position up to which records are counted.
         times: The histograms of times.
-        named_times: Further histograms of times, by name.
+        transform_times: The histograms of the times of single transforms.
         uncounted: Batches that are not counted, because an earlier worker may have counted some of their records.
     """
 
@@ -110,7 +110,7 @@ class PendingMetrics:
     transforms: TransformCounter = field(default_factory=TransformCounter)
     end_offsets: Positions = field(default_factory=dict)
     times: dict[TimeType, Histogram] = field(default_factory=dict)
-    named_times: dict[str, Histogram] = field(default_factory=dict)
+    transform_times: dict[str, Histogram] = field(default_factory=dict)
     uncounted: list[ProducedBatch] = field(default_factory=list)
 
     def count(
@@ -141,9 +141,9 @@ class PendingMetrics:
         """Return the histogram of a metric."""
         return self.times.setdefault(name, Histogram())
 
-    def named_time(self, name: str) -> Histogram:
-        """Return the histogram of a further metric."""
-        return self.named_times.setdefault(name, Histogram())
+    def transform_time(self, name: str) -> Histogram:
+        """Return the histogram of a metric of one transform, by `transform_metric_name`."""
+        return self.transform_times.setdefault(name, Histogram())
 
     def count_uncounted(self, counted_offsets: Mapping[int, int]) -> Positions:
         """Count the uncounted records from `counted_offsets` on.
@@ -184,13 +184,13 @@ class PendingMetrics:
         self.transforms.add_counts(later.transforms)
         for name, histogram in later.times.items():
             self.time(name).update(histogram)
-        for named, histogram in later.named_times.items():
-            self.named_time(named).update(histogram)
+        for transform_metric, histogram in later.transform_times.items():
+            self.transform_time(transform_metric).update(histogram)
         self.uncounted += later.uncounted
 
     def to_delta(self, minute: int) -> MetricsDelta:
         """Return the metrics, without the uncounted records, as one write for the metric store."""
-        for partition, named in self.transforms.take().items():
-            self.counts[partition].add_named(named)
+        for partition, transform_counts in self.transforms.take().items():
+            self.counts[partition].add_transforms(transform_counts)
         counts = {p: counts.up_to(self.end_offsets[p]) for p, counts in self.counts.items()}
-        return MetricsDelta(minute, counts, self.times, self.named_times)
+        return MetricsDelta(minute, counts, self.times, self.transform_times)

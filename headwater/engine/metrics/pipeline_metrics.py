@@ -243,7 +243,7 @@ class PipelineMetrics:
 
     def _measure_transforms(self) -> None:
         for uid, times in self._transform_times.take().items():
-            self._pending.named_time(transform_metric_name(uid, "processing_latency")).add_many(*times)
+            self._pending.transform_time(transform_metric_name(uid, "processing_latency")).add_many(*times)
             self.transform_times_ms[uid] = self.transform_times_ms.get(uid, 0.0) + times.total_ms
 
     def after_commit(self, *, write_now: bool) -> None:
@@ -255,8 +255,8 @@ class PipelineMetrics:
         self.on_acknowledged(0)
         for counts in self._uncommitted_totals.values():
             self.totals.update(counts)
-        for named in self._uncommitted_transforms.take().values():
-            self.transform_totals.update(named)
+        for transform_counts in self._uncommitted_transforms.take().values():
+            self.transform_totals.update(transform_counts)
         self.batches += self._uncommitted_batches
         self._clear_uncommitted()
         self._hand_over()

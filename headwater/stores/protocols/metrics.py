@@ -11,8 +11,8 @@ class MetricStore(Protocol):
     """The metrics of deployments. Workers write them, and the API reads them.
 
     Counts are exact: for each partition of a consumer group, the store records which worker may write its counts, and
-    the counted offset, which is the offset up to which records are counted. Metrics except totals expire some time
-    after the end of the last time range that contains them.
+    the counted offset, which is the offset up to which records are counted. Metrics expire some time after the end of
+    the last time range that contains them, except for the totals of dead letters.
     """
 
     def acquire_partitions(
@@ -51,11 +51,11 @@ class MetricStore(Protocol):
         Data ages that were written by a version without this method do not count.
         """
 
-    def totals(self, deployment_id: str) -> Mapping[str, Total]:
-        """Return the totals of a deployment by name. They never expire; `drop` removes them.
+    def letter_totals(self, deployment_id: str) -> Mapping[str, Total]:
+        """Return how many dead letters of each kind a deployment has had, by `letter_total_name`.
 
-        A deployment has about MAX_TOTALS totals at most. A further name is added to the total `other` of its kind, for
-        example `letters/other` in place of `letters/x`.
+        The totals never expire; `drop` removes them. A deployment has about MAX_LETTER_TOTALS totals at most. Letters
+        of further kinds are added to one total: to `letters/other` in place of `letters/x`.
         """
 
     def last_progress(self, deployment_id: str) -> float | None:

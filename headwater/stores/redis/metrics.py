@@ -6,11 +6,13 @@ All keys of a deployment share one hash tag, so that one script can write all of
                              `GROUP/PARTITION:mark` is its counted offset, and `at` is the time at which a counted
                              offset last advanced
 {dm:ID}:RES:START    hash    one interval of RES seconds: the count of each metric `NAME`, and for each histogram of
-                             times the count of each bin `NAME:BIN`. A name with a slash is one of the named metrics
-                             (model/metric.py), any other name is a metric type. `data_age/count` and `data_age/sum`
-                             are the number and the sum (in ms) of the data ages, for lists, which don't read bins
-{dm:ID}:totals       hash    the totals since the deployment began: the count of each `NAME`
-{dm:ID}:total-times  hash    when a total was raised first and last, in ms: `NAME:first` and `NAME:last`
+                             times the count of each bin `NAME:BIN`. A name with a slash is a metric of one transform
+                             (`transform_metric_name`), any other name is a metric type. `data_age/count` and
+                             `data_age/sum` are the number and the sum (in ms) of the data ages, for lists, which don't
+                             read bins
+{dm:ID}:totals       hash    how many dead letters of each kind were written since the deployment began, by
+                             `letter_total_name`
+{dm:ID}:total-times  hash    when a total was first and last incremented, in ms: `NAME:first` and `NAME:last`
 
 Every key except the last two expires some time after the end of the last time range that contains it.
 """
@@ -20,20 +22,20 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import cast
 
 from headwater.model.metric import (
-    MAX_TOTALS,
+    MAX_LETTER_TOTALS,
     TIME_RANGES,
     Counts,
     CountType,
     Histogram,
     Interval,
     MetricsDelta,
-    NamedCounts,
-    NamedTimes,
     PartitionCounts,
     TimeRange,
     Times,
     TimeType,
     Total,
+    TransformCounts,
+    TransformTimes,
 )
 from headwater.model.recent_metrics import LAST_HOUR, RecentMetrics
 from headwater.stores.redis.client import Client, Script
@@ -68,10 +70,10 @@ class RedisMetrics:
     def write(self, deployment_id: str, group: str, writer: str, delta: MetricsDelta) -> frozenset[int]:
         """See MetricStore."""
         interval_keys = (_interval_key(deployment_id, time_range, delta.minute) for time_range in TIME_RANGES)
-        args: list[Argument] = [writer, _OWNERSHIP_TTL_MS, *_TTL_MS, MAX_TOTALS, len(delta.partitions)]
+        args: list[Argument] = [writer, _OWNERSHIP_TTL_MS, *_TTL_MS, MAX_LETTER_TOTALS, len(delta.partitions)]
         for partition, counts in delta.partitions.items():
             args += _count_arguments(f"{group}/{partition}", counts)
-        args += [*_time_arguments(delta.times), *_mean_arguments(delta.times), *_time_arguments(delta.named_times)]
+        args += [*_time_arguments(delta.times), *_mean_arguments(delta.times), *_time_arguments(delta.transform_times)]
         keys = [_ownership_key(deployment_id), *interval_keys, *_totals_keys(deployment_id)]
         rejected: list[bytes] = self._client.run(_WRITE, keys, args)
         return frozenset(int(field.rpartition(b"/")[2]) for field in rejected)
@@ -99,7 +101,7 @@ class RedisMetrics:
         ]
         return [_recent(replies) for replies in self._client.pipelines(groups)] if groups else []
 
-    def totals(self, deployment_id: str) -> Mapping[str, Total]:
+    def letter_totals(self, deployment_id: str) -> Mapping[str, Total]:
         """See MetricStore."""
         counts, times = (
             dict(zip(reply[::2], reply[1::2], strict=True))
@@ -153,12 +155,12 @@ def _stored_starts(time_range: TimeRange, now_s: float) -> Iterable[int]:
 
 
 def _count_arguments(field: str, counts: PartitionCounts) -> list[Argument]:
-    of_interval = [*_name_arguments(counts.counts), *_name_arguments(counts.named)]
-    of_totals = _name_arguments(counts.totals)
+    of_interval = [*_name_arguments(counts.counts), *_name_arguments(counts.transform_counts)]
+    of_totals = _name_arguments(counts.letter_totals)
     return [field, counts.end, len(of_interval), *of_interval, len(of_totals), *of_totals]
 
 
-def _name_arguments(counts: Counts | NamedCounts) -> list[Argument]:
+def _name_arguments(counts: Counts | TransformCounts) -> list[Argument]:
     arguments: list[Argument] = []
     for name, count in counts.items():
         if count:
@@ -166,7 +168,7 @@ def _name_arguments(counts: Counts | NamedCounts) -> list[Argument]:
     return arguments
 
 
-def _time_arguments(times: Times | NamedTimes) -> list[Argument]:
+def _time_arguments(times: Times | TransformTimes) -> list[Argument]:
     arguments: list[Argument] = []
     for name, histogram in times.items():
         for bin_, count in histogram.items():
@@ -198,11 +200,11 @@ def _interval(reply: Sequence[bytes]) -> Interval:
         if name in (_AGE_COUNT, _AGE_SUM):
             continue
         if bin_ and "/" in name:
-            interval.named_times.setdefault(name, Histogram())[int(bin_)] = int(count)
+            interval.transform_times.setdefault(name, Histogram())[int(bin_)] = int(count)
         elif bin_:
             interval.times.setdefault(cast("TimeType", name), Histogram())[int(bin_)] = int(count)
         elif "/" in name:
-            interval.named[name] = int(count)
+            interval.transform_counts[name] = int(count)
         else:
             interval.counts[cast("CountType", name)] = int(count)
     return interval

@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from headwater.model.metric import MAX_TOTALS, TIME_RANGES, Interval, MetricsDelta, NamedCounts, TimeRange, Total
+from headwater.model.metric import MAX_LETTER_TOTALS, TIME_RANGES, Interval, MetricsDelta, TimeRange, Total
 from headwater.model.recent_metrics import LAST_HOUR, RecentMetrics
 
 
@@ -17,22 +17,22 @@ class _Deployment:
         writers: The writer by group and partition.
         counted_offsets: The counted offset by group and partition.
         intervals: The intervals by resolution and start.
-        totals: The totals by name.
+        letter_totals: The totals of dead letters by name.
     """
 
     writers: dict[tuple[str, int], str] = field(default_factory=dict)
     counted_offsets: dict[tuple[str, int], int] = field(default_factory=dict)
     intervals: dict[tuple[int, int], Interval] = field(default_factory=lambda: defaultdict(Interval))
-    totals: dict[str, Total] = field(default_factory=dict)
+    letter_totals: dict[str, Total] = field(default_factory=dict)
     last_progress: float | None = None
 
-    def add_totals(self, counts: NamedCounts, now: float) -> None:
-        """Add to the totals, of which there are at most MAX_TOTALS."""
+    def add_letter_totals(self, counts: Mapping[str, int], now: float) -> None:
+        """Add dead letters to the totals, of which there are at most MAX_LETTER_TOTALS."""
         for sent_name, count in counts.items():
-            is_full = sent_name not in self.totals and len(self.totals) >= MAX_TOTALS
+            is_full = sent_name not in self.letter_totals and len(self.letter_totals) >= MAX_LETTER_TOTALS
             name = f"{sent_name.partition('/')[0]}/other" if is_full else sent_name
-            known = self.totals.get(name, Total(0, now, now))
-            self.totals[name] = Total(known.count + count, known.first, now)
+            known = self.letter_totals.get(name, Total(0, now, now))
+            self.letter_totals[name] = Total(known.count + count, known.first, now)
 
     def intervals_of(self, minute: int) -> list[Interval]:
         """Return the interval of each resolution that contains a minute."""
@@ -73,12 +73,12 @@ class MemoryMetrics:
                 deployment.last_progress = float(delta.minute)
                 for interval in deployment.intervals_of(delta.minute):
                     interval.add(counts.counts, {})
-                    interval.add_named(counts.named, {})
-                deployment.add_totals(counts.totals, float(delta.minute))
+                    interval.add_transforms(counts.transform_counts, {})
+                deployment.add_letter_totals(counts.letter_totals, float(delta.minute))
             if new or not delta.partitions:
                 for interval in deployment.intervals_of(delta.minute):
                     interval.add({}, delta.times)
-                    interval.add_named({}, delta.named_times)
+                    interval.add_transforms({}, delta.transform_times)
             return rejected
 
     def restart_counting(self, deployment_id: str, group: str, counted_offsets: Mapping[int, int]) -> None:
@@ -115,10 +115,10 @@ class MemoryMetrics:
             data_age_ms=total.times["data_age"].mean() if "data_age" in total.times else None,
         )
 
-    def totals(self, deployment_id: str) -> Mapping[str, Total]:
+    def letter_totals(self, deployment_id: str) -> Mapping[str, Total]:
         """See MetricStore."""
         with self._lock:
-            return dict(self._deployments[deployment_id].totals)
+            return dict(self._deployments[deployment_id].letter_totals)
 
     def last_progress(self, deployment_id: str) -> float | None:
         """See MetricStore."""

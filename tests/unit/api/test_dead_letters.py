@@ -20,7 +20,7 @@ from headwater.model.dead_letter import (
     letter_total_name,
 )
 from headwater.model.deployment import dead_letter_topic
-from headwater.model.metric import MAX_TOTALS, MetricsDelta, PartitionCounts
+from headwater.model.metric import MAX_LETTER_TOTALS, MetricsDelta, PartitionCounts
 from headwater.model.outputs import REVISION_HEADER, SOURCE_HEADER
 from headwater.model.redrive import (
     MAX_OPEN_REDRIVES,
@@ -264,7 +264,7 @@ class TestSummary:
         assert (item["count"], item["example"]) == (2, None)
 
     def test_many_kinds(self, scene: Scene) -> None:
-        self.count(scene, **{f"E{number}": 1 for number in range(MAX_TOTALS)})
+        self.count(scene, **{f"E{number}": 1 for number in range(MAX_LETTER_TOTALS)})
         self.count(scene, x=2, y=3)
         (item,) = [item for item in self.items(scene) if item["error"] == "other"]
         assert (item["transform_uid"], item["line"], item["count"], item["example"]) == ("", None, 5, None)

@@ -171,7 +171,7 @@ class TestSummary:
 
 class TestByTransform:
     def measure(self, scene: Scene, counts: dict[str, int], times: dict[str, list[float]] | None = None) -> None:
-        """Write named metrics at the current time."""
+        """Write metrics of single transforms at the current time."""
         scene.end += 1
         histograms = {name: Histogram() for name in times or {}}
         for name, values in (times or {}).items():

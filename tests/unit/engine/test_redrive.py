@@ -227,8 +227,8 @@ def test_a_redrive_counts_only_new_letters() -> None:
     counts = PartitionCounts(3, {"messages_received": 2}, {"transform/t/sent": 1}, {"letters/x": 1})
     delta = MetricsDelta(60, {0: counts}, {"total_latency": times}, {"transform/t/processing_latency": times})
     LetterTotals(metrics).write("d", "g", "w", delta)
-    assert metrics.totals("d")["letters/x"].count == 1
+    assert metrics.letter_totals("d")["letters/x"].count == 1
     (interval,) = metrics.read("d", TIME_RANGES[0], 60).values()
     assert not interval.counts
-    assert not interval.named
+    assert not interval.transform_counts
     assert not interval.times

@@ -14,7 +14,7 @@ def scene() -> Scene:
 
 
 def letters(scene: Scene) -> dict[LetterKind | None, int]:
-    return {parse_letter_total_name(name): total.count for name, total in scene.store.totals("d1").items()}
+    return {parse_letter_total_name(name): total.count for name, total in scene.store.letter_totals("d1").items()}
 
 
 def test_letters_are_counted_with_the_commit(scene: Scene) -> None:

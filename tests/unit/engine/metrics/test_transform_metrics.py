@@ -95,7 +95,9 @@ class Scene:
         return interval
 
     def counts(self, uid: str) -> dict[str, int]:
-        parsed = ((parse_transform_metric_name(name), count) for name, count in self.interval().named.items())
+        parsed = (
+            (parse_transform_metric_name(name), count) for name, count in self.interval().transform_counts.items()
+        )
         return {key[1]: count for key, count in parsed if key is not None and key[0] == uid and count}
 
     def committed(self, uid: str) -> dict[str, int]:
@@ -134,7 +136,7 @@ def test_the_latency_of_a_transform_weighs_a_batch_by_its_records(scene: Scene) 
     transforms = [Copies("quick", scene.clock, 0.002), Copies("slow", scene.clock, 0.5)]
     scene.process("1 0 1", transforms)
     scene.commit()
-    times = scene.interval().named_times
+    times = scene.interval().transform_times
     assert times["transform/quick/processing_latency"].total() == 3
     assert times["transform/slow/processing_latency"].total() == 2
     assert times["transform/slow/processing_latency"].percentile(50) == pytest.approx(500, rel=RELATIVE_ERROR)
