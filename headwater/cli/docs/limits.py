@@ -40,7 +40,8 @@ def page() -> str:
     """Return the page: one table per group of limits."""
     return document(
         "Limits",
-        "A request that exceeds a limit is rejected as a whole, never truncated; the error names the limit.",
+        "A request that exceeds a limit is rejected as a whole, and the error names the limit. A record that exceeds",
+        "a limit becomes a dead letter. Where a limit has another effect, its row says so.",
         *(line for title, rows in _groups() for line in ("", f"## {title}", "", *table(HEAD, rows))),
     )
 
@@ -75,7 +76,7 @@ def _groups() -> Iterator[tuple[str, list[tuple[str, str]]]]:
                 "`limit` of records of a stream or of outputs",
                 f"1 to {records.MAX_RECORDS:,}, default {records.DEFAULT_RECORDS}",
             ),
-            ("bytes of records in a response", f"{records.MAX_BYTES:,}"),
+            ("bytes of records in a response; it has no further ones", f"{records.MAX_BYTES:,}"),
             ("open live tails of all owners together", f"{LIVE_TAILS.total}, a setting"),
             ("of these, per owner", f"{LIVE_TAILS.per_owner}, a setting"),
             ("live tails in one connection", f"1 to {tails.MAX_TAILS_PER_CONNECTION}"),
@@ -107,19 +108,28 @@ def _groups() -> Iterator[tuple[str, list[tuple[str, str]]]]:
             ("`records`", f"{trial.MAX_SAMPLES}"),
             ("bytes of all `records`", _bytes(trial.MAX_SAMPLE_BYTES)),
             ("records of a `sample`", f"1 to {trial.MAX_STREAM_SAMPLES:,}"),
-            ("bytes of all records of a `sample`", f"{trial.MAX_STREAM_SAMPLE_BYTES:,}"),
-            ("bytes of the outputs that are shown", _bytes(trial_results.MAX_RESPONSE_BYTES)),
-            ("time of up to 200 records", f"{trials.TIME_LIMIT_S:.0f} s"),
-            ("time of more records", f"{trials.LONG_TIME_LIMIT_S:.0f} s"),
+            ("bytes of all records of a `sample`; it has no further ones", f"{trial.MAX_STREAM_SAMPLE_BYTES:,}"),
+            (
+                "bytes of the outputs that are shown; further records are shown without",
+                _bytes(trial_results.MAX_RESPONSE_BYTES),
+            ),
+            ("time of up to 200 records; further ones are not processed", f"{trials.TIME_LIMIT_S:.0f} s"),
+            ("time of more records; further ones are not processed", f"{trials.LONG_TIME_LIMIT_S:.0f} s"),
         ],
     )
     yield (
         "Dead letters",
         [
             ("`limit` of a page", f"1 to {dead_letter.MAX_LETTERS_PER_PAGE:,}, default {DEFAULT_LETTERS}"),
-            ("bytes of the records on a page", _bytes(dead_letters.MAX_PAGE_BYTES)),
-            ("letters that a page looks at for `error` and `transform`", f"{dead_letters.MAX_SCANNED:,}"),
-            ("kinds of errors that a summary counts by themselves", f"{metric.MAX_LETTER_TOTALS:,}"),
+            ("bytes of the records on a page; the next page has further ones", _bytes(dead_letters.MAX_PAGE_BYTES)),
+            (
+                "letters that a page looks at for `error` and `transform`; the next page continues",
+                f"{dead_letters.MAX_SCANNED:,}",
+            ),
+            (
+                "kinds of errors that a summary lists separately; it counts the others together",
+                f"{metric.MAX_LETTER_TOTALS:,}",
+            ),
             ("`ids` of a redrive", f"1 to {dead_letter.MAX_REDRIVEN_IDS:,}"),
             ("redrives of a pipeline that are running or waiting", f"{redrive.MAX_OPEN_REDRIVES}"),
             ("redrives of an owner that are running or waiting", f"{redrive.MAX_OPEN_REDRIVES_OF_OWNER}"),
@@ -160,7 +170,10 @@ def _groups() -> Iterator[tuple[str, list[tuple[str, str]]]]:
             ("outputs of one record", f"0 to {outputs.MAX_OUTPUTS_PER_RECORD:,}"),
             ("bytes of one output", f"{outputs.MAX_OUTPUT_BYTES:,}"),
             ("bytes of all outputs of one record", f"{outputs.MAX_OUTPUTS_BYTES:,}"),
-            ("bytes of the message in a dead letter's header", f"{results.MAX_ERROR_MESSAGE_BYTES:,}"),
+            (
+                "bytes of the message in a dead letter's header; a longer one is shortened",
+                f"{results.MAX_ERROR_MESSAGE_BYTES:,}",
+            ),
             ("partitions of a stream", f"{stream.STREAM_PARTITIONS}"),
             ("retention of outputs, unless their sink says otherwise, and dead letters, per partition", _retention()),
         ],
