@@ -49,6 +49,18 @@ class Lines(NamedTuple):
     ends: list[int]
 
 
+class Loss(NamedTuple):
+    """Lines of a file that are lost.
+
+    Attributes:
+        path: The path of the file in its folder.
+        reason: What happened to the file, and which lines are lost.
+    """
+
+    path: str
+    reason: str
+
+
 def file_order(path: str) -> list[tuple[int, str]]:
     """Return the sort key of a path, by the numbers in it: hour 9 comes before hour 10."""
     return [(int(part), "") if part.isdecimal() else (0, part) for part in re.split(r"(\d+)", path)]
@@ -260,15 +272,14 @@ class FolderReader:
         directory: The path of the folder.
         position: The position in the files of the folder.
         now: The clock, in seconds since 1970.
-        losses: A message for each file that was replaced, truncated or removed, and for each partial line that was
-            dropped.
+        losses: One for each file that was replaced, truncated or removed, and for each partial line that was dropped.
     """
 
     directory: Path
     position: FolderPosition
     now: Callable[[], float] = time.time
     _: KW_ONLY
-    losses: list[str] = field(default_factory=list)
+    losses: list[Loss] = field(default_factory=list)
     _paths: list[str] = field(default_factory=list)
     _files: dict[str, _File] = field(default_factory=dict)
 
@@ -377,7 +388,7 @@ class FolderReader:
         if not file.content.is_complete and not file.is_same():
             change = file.resume_after_change()
             self.position.files[file.path] = file.position
-            self.losses.append(f"{file.path} {change.value}; lines that were not read by then are lost")
+            self.losses.append(Loss(file.path, f"the file {change.value}; lines that were not read by then are lost"))
 
     def _open(self, path: str) -> _File | None:
         """Open the file of a path, also when it was rotated or compressed.
@@ -402,7 +413,7 @@ class FolderReader:
             return None
         file = self._find_moved(path, position)
         if file is None:
-            self.losses.append(f"{path} was removed; lines that were not read by then are lost")
+            self.losses.append(Loss(path, "the file was removed; lines that were not read by then are lost"))
             del self.position.files[path]
         else:
             self.position.files[path] = file.position
@@ -415,7 +426,7 @@ class FolderReader:
     def _close(self, file: _File) -> None:
         """Close a file, and record the bytes of an incomplete last line as lost."""
         if (rest := file.unread()) > 0:
-            self.losses.append(f"{file.path} ends within a line; {rest} bytes are skipped")
+            self.losses.append(Loss(file.path, f"the file ends within a line; {rest} bytes are skipped"))
         self._files.pop(file.path).content.close()
 
     def _actual(self, path: str) -> Path | None:

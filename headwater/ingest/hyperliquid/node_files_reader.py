@@ -191,8 +191,8 @@ class _NodeReader:
         """Log and clear the losses since the last call. Returns the number of losses."""
         count = 0
         for folder in self._all_folders:
-            for loss in folder.reader.losses:
-                log.warning("lines are lost", file=f"{folder.spec.name}/{loss}")
+            for path, reason in folder.reader.losses:
+                log.warning("lines are lost", file=f"{folder.spec.name}/{path}", reason=reason)
                 count += 1
             folder.reader.losses.clear()
         return count

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from headwater.errors import SetupError
 from headwater.ingest.hyperliquid import folder_reader
-from headwater.ingest.hyperliquid.folder_reader import FolderReader, file_order
+from headwater.ingest.hyperliquid.folder_reader import FolderReader, Loss, file_order
 from headwater.ingest.hyperliquid.position import FolderPosition
 from headwater.record_files.formats.compression import decompressed
 from tests.unit.ingest.hyperliquid.node_files import append
@@ -30,7 +30,7 @@ class Follower:
         self.folder = folder
         self.state = b"{}"
         self.ahead_s = 0.0
-        self.lost: list[str] = []
+        self.lost: list[Loss] = []
         self.reader: FolderReader | None = None
 
     def begin(self) -> FolderReader:
@@ -80,7 +80,7 @@ def test_an_endless_partial_line_is_reported(follower: Follower, restarts: bool)
     append(follower.folder / "10", b"three\n")
     follower.ahead_s = 61
     assert follower.read(restarts) == [b"one", b"three"]
-    assert follower.lost == ["9 ends within a line; 2 bytes are skipped"]
+    assert follower.lost == [Loss("9", "the file ends within a line; 2 bytes are skipped")]
     assert follower.read(restarts) == []
     assert list(msgspec.json.decode(follower.state)["places"]) == ["10"]
 
@@ -121,7 +121,7 @@ def test_a_file_that_was_removed_in_between_is_reported(follower: Follower) -> N
     follower.end()
     (follower.folder / "9").unlink()
     assert follower.read() == []
-    assert follower.lost == ["9 was removed; lines that were not read by then are lost"]
+    assert follower.lost == [Loss("9", "the file was removed; lines that were not read by then are lost")]
 
 
 def test_a_rewritten_file(follower: Follower, restarts: bool) -> None:
@@ -130,7 +130,7 @@ def test_a_rewritten_file(follower: Follower, restarts: bool) -> None:
     assert follower.read(restarts) == [b"one", b"two"]
     file.write_bytes(b"other, and longer than before\n")  # the same inode
     assert follower.read(restarts) == [b"other, and longer than before"]
-    assert follower.lost == ["9 was rewritten; lines that were not read by then are lost"]
+    assert follower.lost == [Loss("9", "the file was rewritten; lines that were not read by then are lost")]
 
 
 def test_a_truncated_file_is_read_from_its_new_end(follower: Follower, restarts: bool) -> None:

@@ -454,8 +454,12 @@ def test_a_removed_folder_is_reported_as_a_gap(reader: Reader) -> None:
     append(path, lines([block(5, pair(1))]))
     reader.read()
     path.unlink()
-    assert reader.read() == []
+    with capture_logs() as logged:
+        assert reader.read() == []
     assert reader.gaps == 1
+    [loss] = [line for line in logged if line["event"] == "lines are lost"]
+    assert loss["file"] == f"node_fills_by_block/{HOUR}"
+    assert "the file was removed" in loss["reason"]
 
 
 @pytest.mark.parametrize(
