@@ -24,7 +24,7 @@ from headwater.ingest.hyperliquid.conversion import (
 from headwater.ingest.hyperliquid.folder_reader import READ_BYTES, FolderReader, Lines
 from headwater.ingest.hyperliquid.options import Entity
 from headwater.ingest.hyperliquid.position import BlockProgress, Coverage, SeenBlocks
-from headwater.ingest.hyperliquid.records import BAD_EVENT_ERRORS, Block
+from headwater.ingest.hyperliquid.records import BAD_EVENT_ERRORS, BlockPart
 
 log = structlog.get_logger(__name__)
 
@@ -61,17 +61,24 @@ class FolderSpec(NamedTuple):
     rank: int
 
 
-def _forms(kind: Kind, *names: str, first: int = 0) -> tuple[FolderSpec, ...]:
+def _folder_specs(kind: Kind, *names: str, first: int = 0) -> tuple[FolderSpec, ...]:
+    """Return the folders with these names, each in every form, the preferred folder first.
+
+    Args:
+        kind: The kind of the events in the folders.
+        names: The names without the suffix of a form.
+        first: The rank of the first folder.
+    """
     forms: tuple[tuple[str, Form], ...] = (("_by_block", "block"), ("_streaming", "streaming"), ("", "event"))
     names_with_forms = [(name + suffix, form) for name in names for suffix, form in forms]
     return tuple(FolderSpec(name, kind, form, rank) for rank, (name, form) in enumerate(names_with_forms, first))
 
 
 FOLDERS: Final[dict[Kind, tuple[FolderSpec, ...]]] = {
-    "fills": _forms("fills", "node_fills"),
-    "trades": _forms("trades", "node_trades", first=BUILT_FROM_FILLS_RANK + 1),
-    "orders": _forms("orders", "node_order_statuses"),
-    "misc": _forms("misc", "misc_events", "node_misc_events"),
+    "fills": _folder_specs("fills", "node_fills"),
+    "trades": _folder_specs("trades", "node_trades", first=BUILT_FROM_FILLS_RANK + 1),
+    "orders": _folder_specs("orders", "node_order_statuses"),
+    "misc": _folder_specs("misc", "misc_events", "node_misc_events"),
     "blocks": (FolderSpec("replica_cmds", "blocks", "block", 0),),
 }
 """The folders by kind of event, the preferred folder first."""
@@ -96,14 +103,14 @@ def groups_for(entities: frozenset[Entity]) -> list[tuple[Kind, ...]]:
 
 
 class FolderBlocks:
-    """Reads the blocks of one folder, one after the other. Used by one thread.
+    """Reads the blocks of one folder, line by line. Used by one thread.
 
     Attributes:
         spec: The folder.
         reader: Reads the files of the folder.
         last_taken: The last block that was taken from the folder, and the number of its events that were taken.
-        block: The current block, or the part of the block in one line; None when no line is unread.
-        time_ms: The time of the current block, in ms since 1970.
+        part: The events of the current line, or of all lines of its block; None when no line is unread.
+        time_ms: The time of the block of `part`, in ms since 1970.
     """
 
     def __init__(
@@ -127,7 +134,7 @@ class FolderBlocks:
         self.spec = spec
         self.reader = reader
         self.last_taken = last_taken
-        self.block: Block | None = None
+        self.part: BlockPart | None = None
         self.time_ms = 0
         self._quiet_s = quiet_s
         # In our recordings the node writes a line for each empty block. There is no long recording of misc events, so
@@ -141,43 +148,46 @@ class FolderBlocks:
         self._last_growth_s = 0.0
 
     def read_next(self, batch: ConvertedBatch) -> None:
-        """Read the next block into `block`, unless a block is there.
+        """Read the events of the next line into `part`, unless `part` has events already.
 
         Skips lines that can't be parsed.
         """
-        while self.block is None and (self._index < len(self._lines.lines) or self._read_next_lines()):
+        while self.part is None and (self._index < len(self._lines.lines) or self._read_next_lines()):
             if not self._lines.lines[self._index].strip():
                 self.advance(batch)
                 continue
             error_count = len(batch.errors)
             try:
-                self.block, self.time_ms = self._block(self._index)
+                self.part, self.time_ms = self._part(self._index)
             except BAD_EVENT_ERRORS as error:
                 batch.skip(BAD_LINE, error)
                 self.log_errors(batch, error_count)
-            if self.block is None:
+            if self.part is None:
                 self.advance(batch)
 
     def advance(self, batch: ConvertedBatch) -> None:
-        """Advance past the current block."""
-        if self.block is not None:
+        """Advance past the lines of `part`."""
+        if self.part is not None:
             self._newest_ms = self.time_ms
-            self._writes_empty_blocks |= not self.block.events
+            self._writes_empty_blocks |= not self.part.events
         after = self._index + self._line_count
         batch.line_count += self._line_count
         batch.size += sum(map(len, self._lines.lines[self._index : after]))
-        self._index, self._line_count, self.block = after, 1, None
+        self._index, self._line_count, self.part = after, 1, None
 
-    def is_continued(self) -> bool:
-        """Return whether the current block has further events of the last taken block."""
-        assert self.block is not None
-        return self.spec.form != "block" and (self.block.number or self.time_ms) == self.last_taken.key
+    def continues_last_block(self) -> bool:
+        """Return whether `part` has further events of the last taken block."""
+        return self.spec.form != "block" and self._block_key() == self.last_taken.key
 
     def begin_block(self) -> None:
-        """Restart `last_taken` for the current block, with no events taken yet."""
-        assert self.block is not None
+        """Restart `last_taken` for the block of `part`, with no events taken yet."""
         progress = self.last_taken
-        progress.key, progress.events_taken, progress.events_to_skip = self.block.number or self.time_ms, 0, 0
+        progress.key, progress.events_taken, progress.events_to_skip = self._block_key(), 0, 0
+
+    def _block_key(self) -> int:
+        """Return what identifies the block of `part`: its number, or its time if the number is unknown."""
+        assert self.part is not None
+        return self.part.block_number or self.time_ms
 
     def missing_before(self, number: int) -> range:
         """Return the numbers of the missing blocks before the block of this number.
@@ -193,23 +203,23 @@ class FolderBlocks:
         self.reader.advance(self._lines, self._index)
 
     def may_still_receive(self, time_ms: int) -> bool:
-        """Return whether a folder without a current block may still receive the block of this time."""
-        if self.block is not None or self.reader.now() - self.reader.changed_at() >= FOLDER_IDLE_TIMEOUT_S:
+        """Return whether a folder without unread lines may still receive the block of this time."""
+        if self.part is not None or self.reader.now() - self.reader.changed_at() >= FOLDER_IDLE_TIMEOUT_S:
             return False
         return self._newest_ms is None or 0 < time_ms - self._newest_ms < FOLDER_IDLE_TIMEOUT_S * 1000
 
     def join_lines(self) -> bool:
-        """Join all lines of the current block.
+        """Join the events of all lines of the current block in `part`.
 
         Returns False while more lines of the block may be written.
         """
-        events, after = self._same_block()
+        events, after = self._events_of_block()
         while after == len(self._lines.lines) and self._extend_lines():
-            events, after = self._same_block()
+            events, after = self._events_of_block()
         if after == len(self._lines.lines) and self._may_grow(after - self._index):
             return False
-        assert self.block is not None
-        self.block, self._line_count = self.block._replace(events=events), after - self._index
+        assert self.part is not None
+        self.part, self._line_count = self.part._replace(events=events), after - self._index
         return True
 
     def log_errors(self, batch: ConvertedBatch, first: int) -> None:
@@ -226,35 +236,35 @@ class FolderBlocks:
         self._lines, self._index = self.reader.peek() or Lines("", 0, [], []), 0
         return bool(self._lines.lines)
 
-    def _block(self, index: int) -> tuple[Block | None, int]:
-        """Return the block of a line and the time of the block in ms.
+    def _part(self, index: int) -> tuple[BlockPart | None, int]:
+        """Return the events of a line, and the time of their block in ms.
 
-        The block is None for a line without events and without a time. Raises one of BAD_EVENT_ERRORS.
+        The part is None for a line without events and without a time. Raises one of BAD_EVENT_ERRORS.
         """
         line = self._lines.lines[index]
         if self.spec.kind == "blocks":
-            block = records.read_replica_line(line, self._lines.path, self._lines.first_line + index)
+            part = records.read_replica_line(line, self._lines.path, self._lines.first_line + index)
         else:
-            block = records.read_line(line)
-        if block.time:
-            return block, records.to_ms(block.time)
-        if not block.events:
+            part = records.read_line(line)
+        if part.block_time:
+            return part, records.to_ms(part.block_time)
+        if not part.events:
             return None, 0
         time_of = records.fill_time_ms if self.spec.kind == "fills" else records.event_time_ms
-        return block, time_of(block.events[0])
+        return part, time_of(part.events[0])
 
-    def _same_block(self) -> tuple[list[msgspec.Raw], int]:
-        """Return the read events of the current block, and the index of the next block's line."""
-        assert self.block is not None
-        events, index = list(self.block.events), self._index + 1
+    def _events_of_block(self) -> tuple[list[msgspec.Raw], int]:
+        """Return the events of all read lines of the current block, and the index of the next block's line."""
+        assert self.part is not None
+        events, index = list(self.part.events), self._index + 1
         while index < len(self._lines.lines):
             try:
-                block, time_ms = self._block(index)
+                part, time_ms = self._part(index)
             except BAD_EVENT_ERRORS:
                 break
-            if block is None or time_ms != self.time_ms:
+            if part is None or time_ms != self.time_ms:
                 break
-            events += block.events
+            events += part.events
             index += 1
         return events, index
 
@@ -322,41 +332,41 @@ class BlockMerger:
         return batch if batch.line_count else None
 
     def _folder_with_oldest_block(self, batch: ConvertedBatch) -> FolderBlocks | None:
-        """Return the folder with the oldest block.
+        """Return the folder with unread lines of the oldest block.
 
         Among several folders with this block, the preferred one is returned.
         """
         for folder in self._folders:
             folder.read_next(batch)
-        with_block = [folder for folder in self._folders if folder.block is not None]
-        return min(with_block, key=lambda folder: folder.time_ms, default=None)
+        unread = [folder for folder in self._folders if folder.part is not None]
+        return min(unread, key=lambda folder: folder.time_ms, default=None)
 
     def _take_run(self, folder: FolderBlocks, batch: ConvertedBatch) -> bool:
         """Take blocks of a folder up to the next block of another folder.
 
         Returns False when the folder must wait.
         """
-        other_times = (other.time_ms for other in self._folders if other is not folder and other.block is not None)
+        other_times = (other.time_ms for other in self._folders if other is not folder and other.part is not None)
         next_other_ms = min(other_times, default=math.inf)
-        while self._take_block(folder, batch):
+        while self._take_part(folder, batch):
             folder.read_next(batch)
-            if folder.block is None or folder.time_ms >= next_other_ms or batch.size >= READ_BYTES:
+            if folder.part is None or folder.time_ms >= next_other_ms or batch.size >= READ_BYTES:
                 return True
         return False
 
-    def _take_block(self, folder: FolderBlocks, batch: ConvertedBatch) -> bool:
-        """Take a folder's current block, unless it was taken from another folder.
+    def _take_part(self, folder: FolderBlocks, batch: ConvertedBatch) -> bool:
+        """Take a folder's current events, unless their block was taken from another folder.
 
         Returns False when the folder must wait.
         """
         _, kind, form, rank = folder.spec
-        assert folder.block is not None
+        assert folder.part is not None
         if self._coverage[kind].is_taken_from_other(rank, folder.time_ms):
-            batch.skip(TAKEN_FROM_OTHER_FOLDER, count=len(folder.block.events))
+            batch.skip(TAKEN_FROM_OTHER_FOLDER, count=len(folder.part.events))
         elif self._is_awaited(folder) or (kind == "trades" and form != "block" and not folder.join_lines()):
             return False
         else:
-            self._convert(folder, folder.block, batch)
+            self._convert(folder, folder.part, batch)
         folder.advance(batch)
         return True
 
@@ -365,40 +375,40 @@ class BlockMerger:
         preferred = self._folders[: self._folders.index(folder)]
         return any(other.may_still_receive(folder.time_ms) for other in preferred)
 
-    def _convert(self, folder: FolderBlocks, block: Block, batch: ConvertedBatch) -> None:
-        """Convert the events of a block that were not taken before.
+    def _convert(self, folder: FolderBlocks, part: BlockPart, batch: ConvertedBatch) -> None:
+        """Convert the events of a part that were not taken before.
 
         A restarted node writes some blocks again, up to the last one. It can write further events of the last block.
         """
         _, kind, _, rank = folder.spec
         progress, time_ms = folder.last_taken, folder.time_ms
         is_contiguous = True
-        if folder.is_continued():
-            block = _without_repeated_events(block, progress, batch)
-        elif block.number is not None and not self._seen[kind].add(block.number):
-            batch.skip(REPEATED_BLOCK, count=len(block.events))
+        if folder.continues_last_block():
+            part = _without_repeated_events(part, progress, batch)
+        elif part.block_number is not None and not self._seen[kind].add(part.block_number):
+            batch.skip(REPEATED_BLOCK, count=len(part.events))
             progress.events_to_skip = progress.events_taken
             return
         else:
-            is_contiguous = not self._record_gap(folder, block, batch)
+            is_contiguous = not self._record_gap(folder, part.block_number, batch)
             folder.begin_block()
         self._coverage[kind].record(rank, time_ms, is_contiguous)
         error_count, batch.newest_ms = len(batch.errors), max(time_ms, batch.newest_ms)
         if kind == "fills":
-            self._converter.add_fills(block, time_ms, progress, batch, self._claim_trades(time_ms, is_contiguous))
+            self._converter.add_fills(part, time_ms, progress, batch, self._claim_trades(time_ms, is_contiguous))
         else:
-            self._converter.add(kind, block, progress, batch)
-        progress.events_taken += len(block.events)
+            self._converter.add(kind, part, progress, batch)
+        progress.events_taken += len(part.events)
         if len(batch.errors) > error_count:
             folder.log_errors(batch, error_count)
 
-    def _record_gap(self, folder: FolderBlocks, block: Block, batch: ConvertedBatch) -> bool:
-        """Log and count the gap between a folder's last block and this block.
+    def _record_gap(self, folder: FolderBlocks, number: int | None, batch: ConvertedBatch) -> bool:
+        """Log and count the gap between a folder's last block and the block of this number.
 
         Returns whether there is a gap.
         """
         name, kind, _, rank = folder.spec
-        missing = range(0) if block.number is None else folder.missing_before(block.number)
+        missing = range(0) if number is None else folder.missing_before(number)
         if not missing or not self._coverage[kind].is_newest_from(rank):  # another folder may have these blocks
             return False
         log.warning(f"blocks {missing[0]} to {missing[-1]} are missing", folder=name)
@@ -417,12 +427,12 @@ class BlockMerger:
         return True
 
 
-def _without_repeated_events(block: Block, progress: BlockProgress, batch: ConvertedBatch) -> Block:
+def _without_repeated_events(part: BlockPart, progress: BlockProgress, batch: ConvertedBatch) -> BlockPart:
     """Return further events of the last taken block.
 
     Events that the node writes again are left out.
     """
-    repeated = min(progress.events_to_skip, len(block.events))
+    repeated = min(progress.events_to_skip, len(part.events))
     progress.events_to_skip -= repeated
     batch.skip(REPEATED_BLOCK, count=repeated)
-    return block._replace(events=block.events[repeated:])
+    return part._replace(events=part.events[repeated:])

@@ -11,7 +11,7 @@ from headwater.ingest.base import StreamRecord
 from headwater.ingest.hyperliquid import records
 from headwater.ingest.hyperliquid.options import Entity
 from headwater.ingest.hyperliquid.position import BlockProgress
-from headwater.ingest.hyperliquid.records import BAD_EVENT_ERRORS, Block, FillSide, NodeTrade
+from headwater.ingest.hyperliquid.records import BAD_EVENT_ERRORS, BlockPart, FillSide, NodeTrade
 
 Kind = Literal["fills", "trades", "orders", "misc", "blocks"]
 """The kind of events in a folder."""
@@ -65,7 +65,7 @@ class Converter:
     def __init__(self, entities: frozenset[Entity], unmatched_fills: Iterable[FillSide]) -> None:
         self._writes_fills = "fill" in entities
         self._unmatched_fills = {fill.trade_key: fill for fill in unmatched_fills}
-        self._by_kind: dict[Kind, Callable[[Block, BlockProgress, ConvertedBatch], None]] = {
+        self._by_kind: dict[Kind, Callable[[BlockPart, BlockProgress, ConvertedBatch], None]] = {
             "trades": _add_node_trades,
             "orders": _add_orders,
             "misc": _add_misc_events,
@@ -76,15 +76,15 @@ class Converter:
     def unmatched_fills(self) -> list[FillSide]:
         return list(self._unmatched_fills.values())
 
-    def add(self, kind: Kind, block: Block, progress: BlockProgress, batch: ConvertedBatch) -> None:
+    def add(self, kind: Kind, part: BlockPart, progress: BlockProgress, batch: ConvertedBatch) -> None:
         """Add the records of events other than fills.
 
         `progress` counts the earlier events of the block.
         """
-        self._by_kind[kind](block, progress, batch)
+        self._by_kind[kind](part, progress, batch)
 
     def add_fills(
-        self, block: Block, time_ms: int, progress: BlockProgress, batch: ConvertedBatch, builds_trades: bool
+        self, part: BlockPart, time_ms: int, progress: BlockProgress, batch: ConvertedBatch, builds_trades: bool
     ) -> None:
         """Add the records of fills, and of the trades that they form.
 
@@ -92,9 +92,9 @@ class Converter:
         """
         if builds_trades:
             self._drop_unmatched_before(time_ms, batch)
-        for index, event in enumerate(block.events, progress.events_taken):
+        for index, event in enumerate(part.events, progress.events_taken):
             try:
-                record, side = records.fill_record(event, block.number)
+                record, side = records.fill_record(event, part.block_number)
             except BAD_EVENT_ERRORS as error:
                 batch.skip(BAD_EVENT, error)
                 continue
@@ -120,13 +120,13 @@ class Converter:
             batch.skip(UNMATCHED_FILL, "its trade is skipped")
 
 
-def _add_node_trades(block: Block, progress: BlockProgress, batch: ConvertedBatch) -> None:
+def _add_node_trades(part: BlockPart, progress: BlockProgress, batch: ConvertedBatch) -> None:
     """Add the records of trades that the node wrote itself.
 
     Nodes of 2024 wrote each trade once per side. The taker is the side with the newer order.
     """
     unique: dict[object, tuple[NodeTrade, msgspec.Raw]] = {}
-    for index, event in enumerate(block.events, progress.events_taken):
+    for index, event in enumerate(part.events, progress.events_taken):
         try:
             trade = records.read_node_trade(event)
         except BAD_EVENT_ERRORS as error:
@@ -138,28 +138,28 @@ def _add_node_trades(block: Block, progress: BlockProgress, batch: ConvertedBatc
             if first.side != trade.side:
                 first.side = first.newer_side
     for index, (trade, event) in enumerate(unique.values(), progress.events_taken):
-        batch.records.append(records.node_trade_record(trade, event, block.number, index))
+        batch.records.append(records.node_trade_record(trade, event, part.block_number, index))
 
 
-def _add_orders(block: Block, _progress: BlockProgress, batch: ConvertedBatch) -> None:
-    for event in block.events:
+def _add_orders(part: BlockPart, _progress: BlockProgress, batch: ConvertedBatch) -> None:
+    for event in part.events:
         try:
-            batch.records.append(records.order_record(event, block.number))
+            batch.records.append(records.order_record(event, part.block_number))
         except BAD_EVENT_ERRORS as error:
             batch.skip(BAD_EVENT, error)
 
 
-def _add_blocks(block: Block, _progress: BlockProgress, batch: ConvertedBatch) -> None:
-    batch.records += [records.block_record(event, block.number) for event in block.events]
+def _add_blocks(part: BlockPart, _progress: BlockProgress, batch: ConvertedBatch) -> None:
+    batch.records += [records.block_record(event, part.block_number) for event in part.events]
 
 
-def _add_misc_events(block: Block, progress: BlockProgress, batch: ConvertedBatch) -> None:
+def _add_misc_events(part: BlockPart, progress: BlockProgress, batch: ConvertedBatch) -> None:
     """Add the records of misc events.
 
     The unique id of an event consists of the block and the index in the block.
     """
-    for index, event in enumerate(block.events, progress.events_taken):
+    for index, event in enumerate(part.events, progress.events_taken):
         try:
-            batch.records += records.misc_records(event, block.number, f"{progress.key}-{index}")
+            batch.records += records.misc_records(event, part.block_number, f"{progress.key}-{index}")
         except BAD_EVENT_ERRORS as error:
             batch.skip(BAD_EVENT, error)

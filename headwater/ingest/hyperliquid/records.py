@@ -22,17 +22,17 @@ MAX_FUNDING_BYTES: Final = 500_000
 """A larger funding event is split into several records, because it may exceed the size limit of a record."""
 
 
-class Block(NamedTuple):
-    """The events of a line.
+class BlockPart(NamedTuple):
+    """All events of a block, or some of them: those of one line, or of several lines.
 
     Attributes:
-        number: The number of the block; None if the line does not have it.
-        time: The time of the block as the node wrote it; may be empty.
+        block_number: The number of the block; None if the line does not have it.
+        block_time: The time of the block as the node wrote it; may be empty.
         events: The events.
     """
 
-    number: int | None
-    time: str
+    block_number: int | None
+    block_time: str
     events: list[msgspec.Raw]
 
 
@@ -218,28 +218,28 @@ _MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _ENCODE = msgspec.json.Encoder().encode
 
 
-def read_line(line: bytes) -> Block:
-    """Decode a line of either form. Raises one of BAD_EVENT_ERRORS."""
+def read_line(line: bytes) -> BlockPart:
+    """Return the events of a line of either form. Raises one of BAD_EVENT_ERRORS."""
     if line.startswith(b"["):
-        return Block(None, "", [msgspec.Raw(line)])
+        return BlockPart(None, "", [msgspec.Raw(line)])
     decoded = _LINE.decode(line)
     if decoded.events is msgspec.UNSET:
-        return Block(None, "", [msgspec.Raw(line)])
-    return Block(decoded.block_number, decoded.block_time, decoded.events)
+        return BlockPart(None, "", [msgspec.Raw(line)])
+    return BlockPart(decoded.block_number, decoded.block_time, decoded.events)
 
 
-def read_replica_line(line: bytes, path: str, number: int) -> Block:
-    """Decode line `number`, counted from 0, of a file of `replica_cmds`.
+def read_replica_line(line: bytes, path: str, number: int) -> BlockPart:
+    """Return the block in line `number`, counted from 0, of a file of `replica_cmds`.
 
-    Raises one of BAD_EVENT_ERRORS. The only event of the returned block is the record. The node does not write the
-    height. The name of a file is the height before the first line, and each line is a block, as operators of nodes
-    observed (bufrr/hyperstream, hl-agent/DATA_FLOW.md). numTxs counts the signed actions of all bundles.
+    Raises one of BAD_EVENT_ERRORS. The only event is the record of the block. The node does not write the height.
+    The name of a file is the height before the first line, and each line is a block, as operators of nodes observed
+    (bufrr/hyperstream, hl-agent/DATA_FLOW.md). numTxs counts the signed actions of all bundles.
     """
     height = int(path.rpartition("/")[2]) + 1 + number
     block = _REPLICA.decode(line).abci_block
     actions = sum(len(bundle.signed_actions) for _, bundle in block.signed_action_bundles)
     value = _ENCODE(BlockRecord(height, to_ms(block.time), None, block.proposer, actions))
-    return Block(height, block.time, [msgspec.Raw(value)])
+    return BlockPart(height, block.time, [msgspec.Raw(value)])
 
 
 @lru_cache(maxsize=256)

@@ -9,7 +9,7 @@ import pytest
 
 from headwater.ingest.hyperliquid.conversion import REPEATED_TRADE, UNMATCHED_FILL, ConvertedBatch, Converter
 from headwater.ingest.hyperliquid.position import BlockProgress
-from headwater.ingest.hyperliquid.records import Block, Side
+from headwater.ingest.hyperliquid.records import BlockPart, Side
 from headwater.model.natural_key import natural_key
 from tests.unit.ingest.hyperliquid.node_files import HASH, OTHER, TIME, TIME_MS, USER, fill
 
@@ -31,7 +31,7 @@ class Fills:
     def add(self, *events: Any, time_ms: int = TIME_MS) -> list[dict[str, Any]]:
         self.converter = Converter(frozenset({"trade"}), self.converter.unmatched_fills)  # as after a restart
         before = len(self.batch.records)
-        self.converter.add_fills(Block(5, TIME, raw(*events)), time_ms, self.progress, self.batch, True)
+        self.converter.add_fills(BlockPart(5, TIME, raw(*events)), time_ms, self.progress, self.batch, True)
         self.progress.events_taken += len(events)
         return [json.loads(record.value) for record in self.batch.records[before:]]
 
@@ -88,7 +88,7 @@ def node_trade(buyer_oid: int, seller_oid: int, side: Side = "B", **members: Any
 
 def converted(*events: Any) -> tuple[list[dict[str, Any]], list[bytes], ConvertedBatch]:
     batch = ConvertedBatch()
-    Converter(frozenset({"trade"}), []).add("trades", Block(5, TIME, raw(*events)), BlockProgress(5), batch)
+    Converter(frozenset({"trade"}), []).add("trades", BlockPart(5, TIME, raw(*events)), BlockProgress(5), batch)
     keys = [record.key for record in batch.records]
     assert keys == [KEY_OF(record.value) for record in batch.records]
     return [json.loads(record.value) for record in batch.records], keys, batch
@@ -117,6 +117,8 @@ class TestTradesOfTheNode:
     def test_trades_without_orders_are_never_repeats(self) -> None:
         event = node_trade(1, 2, side_info=[{"user": USER}, {"user": OTHER}])
         batch = ConvertedBatch()
-        Converter(frozenset({"trade"}), []).add("trades", Block(5, TIME, raw(event, event)), BlockProgress(5), batch)
+        Converter(frozenset({"trade"}), []).add(
+            "trades", BlockPart(5, TIME, raw(event, event)), BlockProgress(5), batch
+        )
         assert len(batch.records) == 2
         assert not batch.skipped

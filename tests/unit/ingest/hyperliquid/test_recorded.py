@@ -163,8 +163,8 @@ def test_blocks() -> None:
     envelopes = content("blocks/block_envelopes.jsonl").splitlines()
     assert len(envelopes) == 42
     for line in envelopes:
-        block_of = records.read_line(line[:-1] + b',"events":[]}')
-        assert block_of.number == json.loads(line)["block_number"]
+        part = records.read_line(line[:-1] + b',"events":[]}')
+        assert part.block_number == json.loads(line)["block_number"]
 
 
 def test_trades_of_the_websocket() -> None:
