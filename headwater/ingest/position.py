@@ -9,13 +9,13 @@ from headwater.errors import IngestStopped
 _Position = TypeVar("_Position", bound=msgspec.Struct)
 
 
-def read_position(text: bytes, type_: type[_Position], name: str) -> _Position:
+def read_position(stored: bytes, type_: type[_Position], name: str) -> _Position:
     """Decode the stored position of the ingest `name`.
 
     Raises IngestStopped when another kind of ingest, or an ingest of another source, stored the position.
     """
     try:
-        return msgspec.json.decode(text, type=type_)
+        return msgspec.json.decode(stored, type=type_)
     except msgspec.DecodeError as error:
         raise IngestStopped(
             f"The stored position of the ingest {name} belongs to another kind of ingest: choose another --name."

@@ -20,7 +20,7 @@ from headwater.ingest.evm.head_notifier import HeadNotifier
 from headwater.ingest.evm.ingest_state import IngestState, ReadWrittenRecords, make_step
 from headwater.ingest.evm.node_pool import NodePool
 from headwater.ingest.evm.options import EvmOptions
-from headwater.ingest.evm.position import Position, decode
+from headwater.ingest.evm.position import Position, read_evm_position
 from headwater.ingest.evm.records import ENTITIES, Converter
 from headwater.ingest.evm.rpc_client import RpcClient
 from headwater.ingest.jsonrpc import MAX_ATTEMPTS
@@ -122,7 +122,7 @@ class EvmReader:
             return Position(chain_id)
         if self._options.from_block is not None:
             log.info("the ingest resumes at its stored position; from_block applies only to the first start")
-        return decode(position, self._options.name, chain_id)
+        return read_evm_position(position, self._options.name, chain_id)
 
     def _loop(
         self, state: IngestState, notifier: HeadNotifier, final_steps: Iterator[Step | None], head: HeadBlocks | None

@@ -53,12 +53,12 @@ class Position(msgspec.Struct, frozen=True):
         return msgspec.json.encode(self)
 
 
-def decode(text: bytes, name: str, chain_id: int) -> Position:
-    """Decode a stored position.
+def read_evm_position(stored: bytes, name: str, chain_id: int) -> Position:
+    """Decode the stored position of an ingest.
 
     Raises IngestStopped when an ingest of another chain or another kind stored it.
     """
-    position = read_position(text, Position, name)
+    position = read_position(stored, Position, name)
     if position.chain_id != chain_id:
         raise IngestStopped(
             f"The ingest {name} reads the chain with id {position.chain_id}, but this node serves chain {chain_id}: "

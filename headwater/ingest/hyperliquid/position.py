@@ -123,20 +123,20 @@ class WebSocketPosition(msgspec.Struct, forbid_unknown_fields=True):
     height: int = 0
 
 
-def read_node_position(text: bytes | None, name: str) -> NodePosition:
+def read_node_position(stored: bytes | None, name: str) -> NodePosition:
     """Decode the stored position of an ingest.
 
     Raises IngestStopped when another kind of ingest stored it.
     """
-    return read_position(text, NodePosition, name) if text else NodePosition()
+    return read_position(stored, NodePosition, name) if stored else NodePosition()
 
 
-def read_websocket_position(text: bytes | None, name: str) -> WebSocketPosition:
+def read_websocket_position(stored: bytes | None, name: str) -> WebSocketPosition:
     """Decode the stored position of an ingest.
 
     Raises IngestStopped when another kind of ingest stored it.
     """
-    return read_position(text, WebSocketPosition, name) if text else WebSocketPosition()
+    return read_position(stored, WebSocketPosition, name) if stored else WebSocketPosition()
 
 
 class Coverage:

@@ -7,7 +7,7 @@ from threading import Event
 import pytest
 
 from headwater.errors import IngestStopped
-from headwater.ingest.evm.position import decode
+from headwater.ingest.evm.position import read_evm_position
 from headwater.ingest.hyperliquid.node_files_reader import NodeFilesReader
 from headwater.ingest.hyperliquid.options import HyperliquidOptions
 from headwater.ingest.hyperliquid.websocket_reader import WebSocketReader
@@ -25,7 +25,7 @@ POSITIONS = {
 def begin(kind: str, position: bytes, folder: Path) -> None:
     match kind:
         case "evm":
-            decode(position, "mine", 8453)
+            read_evm_position(position, "mine", 8453)
         case "node":
             next(NodeFilesReader(HyperliquidOptions(name="mine", node_data=folder), idle_yield_s=0.0).steps(position))
         case "socket":

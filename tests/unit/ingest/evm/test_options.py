@@ -10,7 +10,7 @@ from headwater.app.evm_ingest import zerolag_entities
 from headwater.app.ingest_kinds import load_ingests
 from headwater.errors import IngestStopped, SetupError
 from headwater.ingest.evm.options import EvmOptions
-from headwater.ingest.evm.position import BlockRef, Position, ZerolagBlock, decode
+from headwater.ingest.evm.position import BlockRef, Position, ZerolagBlock, read_evm_position
 from headwater.ingest.evm.records import ENTITIES
 from headwater.ingest.options import read_options, referenced_variables
 from headwater.model.binding import Bindings, KafkaTopic
@@ -110,12 +110,12 @@ def test_zerolag_streams_are_those_that_are_bound_or_all() -> None:
 def test_positions_round_trip_and_are_small() -> None:
     recent = tuple(ZerolagBlock(n, "0x" + "ab" * 32, 5000, 1_767_323_045_000) for n in range(61_000_000, 61_000_257))
     position = Position(8453, BlockRef(61_000_000, "0x" + "cd" * 32), recent)
-    assert decode(position.encode(), "live", 8453) == position
+    assert read_evm_position(position.encode(), "live", 8453) == position
     assert len(position.encode()) < 30_000
 
 
 def test_a_position_of_another_chain_or_kind_stops_the_ingest() -> None:
     with pytest.raises(IngestStopped, match="id 137, but this node serves chain 8453"):
-        decode(Position(137).encode(), "live", 8453)
+        read_evm_position(Position(137).encode(), "live", 8453)
     with pytest.raises(IngestStopped, match="another kind"):
-        decode(b'{"slot": 5}', "live", 8453)
+        read_evm_position(b'{"slot": 5}', "live", 8453)

@@ -26,7 +26,7 @@ from headwater.ingest.evm.final_blocks import FinalBlocks
 from headwater.ingest.evm.head_blocks import SUFFIX, HeadBlocks
 from headwater.ingest.evm.ingest_state import IngestState
 from headwater.ingest.evm.options import EvmOptions
-from headwater.ingest.evm.position import Position, decode
+from headwater.ingest.evm.position import Position, read_evm_position
 from headwater.ingest.evm.records import ENTITIES, Converter
 from headwater.ingest.evm.token_transfers import TRANSFER
 from tests.examples import examples
@@ -98,7 +98,7 @@ class Store:
 
     def take(self, step: Step) -> None:
         if self.position is None:
-            begun_at = decode(step.position, "test", 8453).recent
+            begun_at = read_evm_position(step.position, "test", 8453).recent
             self.first = begun_at[0].number + 1 if begun_at else 0
         self.records += step.records
         self.position = step.position
@@ -131,7 +131,7 @@ def steps_of(
         from_block=from_block,
         reorg_depth=depth,
     )
-    position = Position(8453) if store.position is None else decode(store.position, "test", 8453)
+    position = Position(8453) if store.position is None else read_evm_position(store.position, "test", 8453)
     work = IngestState(options=options, nodes=chain, converter=Converter("base", None, {}), position=position)  # type: ignore[arg-type]  # a chain in memory
     head, final_blocks = HeadBlocks(work, ENTITIES, store.read_back), FinalBlocks(work, pool)
     final = final_blocks.steps()
@@ -204,7 +204,7 @@ class Ingest(RuleBasedStateMachine):
     @precondition(lambda self: self.calm)
     @invariant()
     def everything_arrived(self) -> None:
-        blocks, position = self.chain.blocks_now, decode(self.store.position or b"", "test", 8453)
+        blocks, position = self.chain.blocks_now, read_evm_position(self.store.position or b"", "test", 8453)
         assert position.final is not None
         assert hashes(self.store.of("log")) == of_blocks(blocks[: position.final.number + 1])
         assert position.final.number >= len(blocks) - 1 - CONFIRMATIONS
