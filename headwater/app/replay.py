@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Literal
 
 from headwater.errors import SetupError
-from headwater.model.stream import event_time_field, find_chain
+from headwater.model.stream import Entity, event_time_field, find_chain
 from headwater.record_files.event_times import EventTimes
 from headwater.record_files.formats.base import DEFAULT_DIALECT, Dialect
 from headwater.record_files.lowercase import lowercase
 from headwater.record_files.record_file import STDIN, RecordFile
 
-Times = Literal["keep", "now", "shift"]
+TimeMode = Literal["keep", "now", "shift"]
+"""How the times of records are changed; the option --times of `headwater replay` describes each mode."""
 
 
 @dataclass(slots=True)
@@ -28,7 +29,7 @@ class Replay:
         entity: The entity of the stream.
         paths: The files.
         format: The format of the files; empty to derive it from their names.
-        times: How the times of the records are changed.
+        time_mode: How the times of the records are changed.
         pace: The replay speed relative to the records' times; 0 means as fast as possible.
         skip_bad: Whether invalid records are skipped and counted; otherwise they raise SetupError.
         dialect: The format of CSV and TSV files.
@@ -39,58 +40,65 @@ class Replay:
     paths: Sequence[Path]
     _: KW_ONLY
     format: str = ""
-    times: Times = "keep"
+    time_mode: TimeMode = "keep"
     pace: float = 0.0
     skip_bad: bool = False
     dialect: Dialect = DEFAULT_DIALECT
+    _entity: Entity | None = field(init=False)
     _lowercase: Callable[[bytes], bytes] = field(init=False)
     _files: list[RecordFile] = field(init=False)
-    _times: EventTimes | None = field(init=False)
+    _event_times: EventTimes | None = field(init=False)
 
     def __post_init__(self) -> None:
         chain = find_chain(self.chain)
         entity = chain.entity(self.entity) if chain else None
         self._lowercase = lowercase(entity.lowercase_fields if entity else ())
-        self._files = [
-            RecordFile(path, self.format, entity, skip_bad=self.skip_bad, dialect=self.dialect) for path in self.paths
-        ]
+        self._entity = entity
+        self._files = self._record_files()
         name = event_time_field(self.chain, self.entity)
-        self._times = None if name is None else EventTimes(name)
+        self._event_times = None if name is None else EventTimes(name)
+
+    def _record_files(self) -> list[RecordFile]:
+        """Return the files. Nothing of them has been read yet."""
+        return [
+            RecordFile(path, self.format, self._entity, skip_bad=self.skip_bad, dialect=self.dialect)
+            for path in self.paths
+        ]
 
     def records(self) -> Iterator[bytes]:
         """Yield all records with adjusted times.
 
         With `pace`, each is yielded when it is due. Raises SetupError.
         """
-        records = self._all()
-        if self.times == "keep" and not self.pace:
+        records = map(self._lowercase, concatenated.from_iterable(self._files))
+        if self.time_mode == "keep" and not self.pace:
             return records
-        if self._times is None:
+        if self._event_times is None:
             raise SetupError(f"Records of {self.chain}.{self.entity} have no event time: omit --times and --pace.")
         if self.pace:
-            records = self._times.paced(records, self.pace)
-        return self._with_adjusted_times(records, self._times)
+            records = self._event_times.paced(records, self.pace)
+        return self._with_adjusted_times(records, self._event_times)
 
-    def _all(self) -> Iterator[bytes]:
-        return map(self._lowercase, concatenated.from_iterable(self._files))
-
-    def _with_adjusted_times(self, records: Iterator[bytes], times: EventTimes) -> Iterator[bytes]:
-        match self.times:
+    def _with_adjusted_times(self, records: Iterator[bytes], event_times: EventTimes) -> Iterator[bytes]:
+        match self.time_mode:
             case "keep":
                 return records
             case "now":
-                return times.stamped_now(records)
+                return event_times.stamped_now(records)
             case "shift":
-                return times.shifted(records, None if self.pace else self._seconds_since_newest(times))
+                return event_times.shifted(records, None if self.pace else self._seconds_since_newest(event_times))
 
-    def _seconds_since_newest(self, times: EventTimes) -> int:
-        """Return the whole seconds from the time of the newest record to now. Reads all files."""
+    def _seconds_since_newest(self, event_times: EventTimes) -> int:
+        """Return the whole seconds from the time of the newest record to now.
+
+        Reads all files, without a change of `bytes_read`.
+        """
         if STDIN in self.paths:
             raise SetupError(
                 "--times shift without --pace needs the time of the newest record, which can't be found on standard "
                 "input. Name files instead."
             )
-        newest = times.newest(self._all())
+        newest = event_times.newest(concatenated.from_iterable(self._record_files()))
         return 0 if newest is None else int((time.time() - newest) // 1)
 
     def size(self) -> int:
@@ -107,5 +115,5 @@ class Replay:
         if skipped := sum(file.skipped for file in self._files):
             yield f"{skipped} entries were not valid records and were skipped"
         yield from (file.warning for file in self._files if file.warning)
-        if self._times is not None and self._times.records_without_time:
-            yield f"{self._times.records_without_time} records have no known time and were written unchanged"
+        if self._event_times is not None and self._event_times.records_without_time:
+            yield f"{self._event_times.records_without_time} records have no known time and were written unchanged"

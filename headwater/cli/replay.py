@@ -75,7 +75,7 @@ def replay(
         entity,
         files,
         format=format_ or "",
-        times=times,
+        time_mode=times,
         pace=pace,
         skip_bad=skip_bad,
         dialect=Dialect(delimiter, frozenset(null or [])),
