@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Callable, Mapping
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -54,12 +54,16 @@ def converter_of(type_: str | None) -> ToJson:
 def _integer_json(text: str) -> bytes:
     """Convert an integer, and leave its digits unchanged.
 
-    17.0 and 1.2e3 become integers, because many programs export integer columns in these forms.
+    17.0 and 1.2e3 become integers, because many programs export integer columns in these forms. A number with more
+    than _MAX_DIGITS digits stays as it is written.
     """
     number = _number_json(text)
     if number.lstrip(b"-").isdigit():
         return number
-    exact = Decimal(text)
+    try:
+        exact = Decimal(text)
+    except InvalidOperation:  # the exponent has too many digits
+        return number
     if exact == exact.to_integral_value() and exact.adjusted() < _MAX_DIGITS:
         return b"%d" % int(exact)
     return number

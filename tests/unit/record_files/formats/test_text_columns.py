@@ -17,6 +17,7 @@ from headwater.record_files.formats.text_columns import converter_of
         ("integer", "1.5", b"1.5"),
         ("integer", "115792089237316195423570985008687907853269984665640564039457584007913129639935", None),
         ("integer", "1e999999999", b"1e999999999"),
+        ("integer", "1e99999999999999999999", b"1e99999999999999999999"),
         ("number", "1250000000.0", b"1250000000.0"),
         ("number", "0.10", b"0.10"),
         ("boolean", "True", b"true"),
