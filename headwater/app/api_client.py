@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import httpx2
+import msgspec
 
 from headwater.app.api_url import local_api_url
 from headwater.app.data_directory import DataDirectory
@@ -14,6 +15,22 @@ from headwater.settings import Settings
 
 KEY_VARIABLE = "HEADWATER_API_KEY"
 DEPLOY_WITHIN_S = 70.0
+
+
+class _Fault(msgspec.Struct):
+    pointer: str
+    detail: str
+
+
+class _Problem(msgspec.Struct):
+    """A problem document of the API. Other services often have error responses without a `type`."""
+
+    type: str
+    detail: str
+    errors: list[_Fault] = []
+
+
+_decode_problem = msgspec.json.Decoder(_Problem).decode
 
 
 class ApiClient:
@@ -68,16 +85,17 @@ class ApiClient:
         except httpx2.TransportError as error:
             url = self._http.base_url
             raise SetupError(f"There is no API at {url}: {error}. Start Headwater, or set --url.") from error
-        if "json" not in response.headers.get("content-type", ""):
+        if response.is_success and "json" in response.headers.get("content-type", ""):
+            return response.json()
+        try:
+            problem = _decode_problem(response.content)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise SetupError(
                 f"The server at {self._http.base_url} is not a Headwater API (status {response.status_code}). "
                 "Check --url."
-            )
-        if response.is_success:
-            return response.json()
-        problem = response.json()
-        faults = "".join(f" {fault['pointer']}: {fault['detail']}." for fault in problem.get("errors", []))
-        raise SetupError(f"{problem['detail']}{faults}")
+            ) from error
+        faults = "".join(f" {fault.pointer}: {fault.detail}." for fault in problem.errors)
+        raise SetupError(f"{problem.detail}{faults}")
 
 
 def _parsed(url: str) -> httpx2.URL:
