@@ -110,9 +110,9 @@ def serve(settings: Settings, fd: int | None) -> None:
 def _services(backends: Backends, database: Database, client: Client) -> Services:
     settings = backends.settings
     bindings = load_bindings(settings)
-    broker = KafkaClusterAdmin(backends.admin_kafka_access(), backends.replication())
+    broker = KafkaClusterAdmin(backends.admin_kafka_access(), replication=backends.replication())
     admins: dict[KafkaAccess | None, ClusterAdmin] = {
-        access: KafkaClusterAdmin(access, 1) for access in bindings.kafka_accesses()
+        access: KafkaClusterAdmin(access) for access in bindings.kafka_accesses()
     }
     admins[None] = broker
     probe_topic = next((topic for _, topic in bindings.installation_topics()), TICKS_TOPIC)

@@ -62,7 +62,10 @@ def run(settings: Settings) -> None:
     with data_directory.locked("controller") as lock_id, connect_database(backends) as database:
         workers_kafka, manages_users = backends.worker_kafka_access(), backends.manages_kafka_users
         broker = KafkaClusterAdmin(
-            backends.admin_kafka_access(), backends.replication(), workers_kafka, manages_users=manages_users
+            backends.admin_kafka_access(),
+            workers_kafka,
+            replication=backends.replication(),
+            manages_users=manages_users,
         )
         bindings = load_bindings(settings)
         if backends.embeds_kafka:

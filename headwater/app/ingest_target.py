@@ -76,7 +76,7 @@ def prepare_target(
     bindings = load_bindings(settings)
     names = {stream: _topic_name(bindings, options.chain, stream) for stream in reader.streams}
     specs = [TopicSpec(name, STREAM_PARTITIONS, STREAM_TOPIC_CONFIG) for name in names.values()]
-    broker = KafkaClusterAdmin(access, backends.replication())
+    broker = KafkaClusterAdmin(access, replication=backends.replication())
     create_topics(broker, (*specs, TopicSpec(POSITIONS_TOPIC, 1, INGEST_TOPIC_CONFIG)), stop)
     if stop.is_set():
         return None

@@ -63,7 +63,8 @@ def run(settings: Settings) -> None:
     require_platform()
     backends = Backends.from_settings(settings)
     stop = stop_on_signals()
-    create_topics(KafkaClusterAdmin(backends.admin_kafka_access(), backends.replication()), (TICKS_TOPIC_SPEC,), stop)
+    broker = KafkaClusterAdmin(backends.admin_kafka_access(), replication=backends.replication())
+    create_topics(broker, (TICKS_TOPIC_SPEC,), stop)
     owner = secrets.token_hex(8)
     with (
         closing(backends.connect_set_store()) as client,

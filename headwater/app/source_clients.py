@@ -22,7 +22,7 @@ def connect_sources(bindings: Bindings, broker: ClusterAdmin, deployments: Deplo
         bindings=bindings,
         broker=broker,
         active_deployments=deployments.list_active,
-        clusters={access: KafkaClusterAdmin(access, 1) for access in bindings.kafka_accesses()},
+        clusters={access: KafkaClusterAdmin(access) for access in bindings.kafka_accesses()},
         projects=_projects(bindings.pubsub_accesses()),
     )
 

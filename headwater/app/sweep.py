@@ -109,6 +109,8 @@ def find_unknown_resources(settings: Settings) -> Iterator[UnknownResources]:
     backends = Backends.from_settings(settings)
     with installation_database(settings) as database:
         manages_users = backends.manages_kafka_users
-        broker = KafkaClusterAdmin(backends.admin_kafka_access(), backends.replication(), manages_users=manages_users)
+        broker = KafkaClusterAdmin(
+            backends.admin_kafka_access(), replication=backends.replication(), manages_users=manages_users
+        )
         sources = connect_sources(load_bindings(settings), broker, database.deployments)
         yield UnknownResources(broker, sources, database.deployments)

@@ -69,18 +69,18 @@ class KafkaClusterAdmin:
 
     Args:
         access: How the managing user logs in.
-        replication: The replication factor of new topics.
         user_access: How the users that `ensure` creates log in; its user name and password are ignored. Default: like
             the managing user.
+        replication: The replication factor of the topics that `ensure` creates.
         manages_users: See base.ClusterAdmin.
     """
 
     def __init__(
         self,
         access: KafkaAccess,
-        replication: int,
         user_access: KafkaAccess | None = None,
         *,
+        replication: int = 1,
         manages_users: bool = True,
     ) -> None:
         self._access = access

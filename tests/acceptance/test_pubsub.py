@@ -79,9 +79,7 @@ class Bench:
             AccessRule("reader", "topic", self.foreign_topic, ("READ",)),
             AccessRule("reader", "group", "wrk-", ("READ", "DELETE"), prefixed=True),
         )
-        KafkaClusterAdmin(self.kafka.access, 1).ensure(
-            DeploymentResources((), (User("reader", "a password"),), rules, ())
-        )
+        KafkaClusterAdmin(self.kafka.access).ensure(DeploymentResources((), (User("reader", "a password"),), rules, ()))
         (folder / "password").write_text("a password\n")
         return {
             "topic": self.foreign_topic,

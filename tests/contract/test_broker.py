@@ -129,7 +129,7 @@ class MemoryBench:
 class KafkaBench:
     def __init__(self, kafka: KafkaServer) -> None:
         self._kafka = kafka
-        self.broker = KafkaClusterAdmin(kafka.access, replication=1)
+        self.broker = KafkaClusterAdmin(kafka.access)
 
     def settings(self, topic: str) -> dict[str, str]:
         asked = self._kafka.admin.describe_configs([ConfigResource(ResourceType.TOPIC, topic)])
@@ -155,7 +155,7 @@ class KafkaBench:
             producer.abort_transaction(30)
 
     def without_users(self) -> ClusterAdmin:
-        return KafkaClusterAdmin(self._kafka.access, replication=1, manages_users=False)
+        return KafkaClusterAdmin(self._kafka.access, manages_users=False)
 
     def append(self, topic: str, partition: int, timestamps_ms: list[int]) -> None:
         for stamp in timestamps_ms:

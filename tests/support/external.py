@@ -103,7 +103,7 @@ def _start(
     valkey.wait_ready(stop)
     kafka.wait_ready(child, READY_WITHIN_S)
     access = kafka.access()
-    create_topics(KafkaClusterAdmin(access, 1), stream_topics(Bindings()), stop)
+    create_topics(KafkaClusterAdmin(access), stream_topics(Bindings()), stop)
     return {
         "HEADWATER_DATABASE_URL": postgres.url(),
         "HEADWATER_REDIS_URL": valkey.url,

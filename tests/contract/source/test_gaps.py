@@ -157,7 +157,7 @@ class TestTopicMadeAgain:
             read(source, 1)
 
     def test_start_positions_know_their_topic(self, kafka: KafkaServer, kafka_bench: KafkaBench) -> None:
-        KafkaClusterAdmin(kafka.access, 1).commit_start_offsets(kafka_bench.group, kafka_bench.topic, "latest")
+        KafkaClusterAdmin(kafka.access).commit_start_offsets(kafka_bench.group, kafka_bench.topic, "latest")
         with kafka.consumer(group=kafka_bench.group) as consumer:
             pinned = consumer.committed([TopicPartition(kafka_bench.topic, p) for p in range(2)], 30)
         assert {committed_topic_id(p.metadata) for p in pinned} == {

@@ -71,7 +71,7 @@ def refusal(source: Source) -> str:
 
 
 def test_a_read_acl_that_is_removed_and_restored(kafka: KafkaServer, kafka_bench: KafkaBench) -> None:
-    broker, user = KafkaClusterAdmin(kafka.access, 1), User(kafka.unique("reader"), "a password")
+    broker, user = KafkaClusterAdmin(kafka.access), User(kafka.unique("reader"), "a password")
     group = AccessRule(user.name, "group", kafka_bench.group, ("READ",))
     owned = DeploymentResources((), (user,), (group, AccessRule(user.name, "topic", kafka_bench.topic, ("READ",))), ())
     broker.ensure(owned)
@@ -82,7 +82,7 @@ def test_a_read_acl_that_is_removed_and_restored(kafka: KafkaServer, kafka_bench
         kafka_bench.append(0, [b"a"])
         assert read(source, 1) == [(0, 0, b"a")]
         broker.remove_stale(replace(owned, rules=(group,)), [])
-        KafkaClusterAdmin(kafka.user(user.name, user.password), 1).ping(kafka_bench.topic)
+        KafkaClusterAdmin(kafka.user(user.name, user.password)).ping(kafka_bench.topic)
         assert "uthorization" in refusal(source)
         kafka_bench.append(0, [b"b"])
         broker.ensure(owned)

@@ -64,7 +64,7 @@ class Deployment:
 @pytest.fixture(scope="module")
 def broker(kafka: KafkaServer) -> KafkaClusterAdmin:
     """KafkaClusterAdmin, logged in as the administrator."""
-    return KafkaClusterAdmin(kafka.access, replication=1)
+    return KafkaClusterAdmin(kafka.access)
 
 
 @pytest.fixture(scope="module")
@@ -217,26 +217,26 @@ class TestBrokerUnavailable:
     def test_no_broker_at_the_address(self, kafka: KafkaServer) -> None:
         access = kafka.access.model_copy(update={"bootstrap_servers": f"127.0.0.1:{free_port()}"})
         with pytest.raises(BrokerUnavailable, match="does not answer"):
-            KafkaClusterAdmin(access, 1).inventory()
+            KafkaClusterAdmin(access).inventory()
 
     def test_wrong_admin_password(self, kafka: KafkaServer) -> None:
-        broker = KafkaClusterAdmin(kafka.user(kafka.access.username, "wrong"), 1)
+        broker = KafkaClusterAdmin(kafka.user(kafka.access.username, "wrong"))
         with pytest.raises(BrokerUnavailable, match="rejects the user headwater-admin: check"):
             broker.inventory()
 
     def test_not_an_administrator(self, kafka: KafkaServer, ours: Deployment) -> None:
         with pytest.raises(BrokerUnavailable, match="dep-near1 lacks a right"):
-            KafkaClusterAdmin(ours.reader, 1).inventory()
+            KafkaClusterAdmin(ours.reader).inventory()
 
     def test_too_few_brokers(self, kafka: KafkaServer) -> None:
         wanted = DeploymentResources((TopicSpec(kafka.unique("copies"), 1),), (), (), ())
         with pytest.raises(
             BrokerUnsuitable, match=r"fewer brokers than the replication factor 3.* HEADWATER_KAFKA_REPLICATION"
         ):
-            KafkaClusterAdmin(kafka.access, 3).ensure(wanted)
+            KafkaClusterAdmin(kafka.access, replication=3).ensure(wanted)
 
     def test_settings_that_kafka_rejects(self, kafka: KafkaServer) -> None:
-        broker, topic = KafkaClusterAdmin(kafka.access, 1), kafka.unique("settings")
+        broker, topic = KafkaClusterAdmin(kafka.access), kafka.unique("settings")
         wrong = {"retention.ms": "-2"}
         with pytest.raises(BrokerUnsuitable, match=f"rejects the settings of the topic {topic}"):
             broker.ensure(DeploymentResources((TopicSpec(topic, 1, wrong),), (), (), ()))
@@ -248,9 +248,9 @@ class TestBrokerUnavailable:
         monkeypatch.setattr(AdminClient, "list_topics", lambda *_, **__: SimpleNamespace(brokers={}))
         wanted = DeploymentResources((TopicSpec(kafka.unique("copies"), 1),), (), (), ())
         with pytest.raises(BrokerUnavailable, match="not ready yet"):
-            KafkaClusterAdmin(kafka.access, 3).ensure(wanted)
+            KafkaClusterAdmin(kafka.access, replication=3).ensure(wanted)
 
     def test_bad_settings(self, kafka: KafkaServer) -> None:
         access = kafka.access.model_copy(update={"security_protocol": "SASL_SSL", "ca_file": "/no/such/file"})
         with pytest.raises(BrokerUnavailable, match=r"ca\.location"):
-            KafkaClusterAdmin(access, 1)
+            KafkaClusterAdmin(access)

@@ -101,7 +101,7 @@ def test_removing_users_affects_no_other_user(prepared: EmbeddedKafka, started: 
     prepared.wait_ready(started[-1])
     stays = User("stays", "kept-password")
     gone = DeploymentResources((), tuple(User(f"gone-{n}", "password") for n in range(60)), (), ())
-    broker = KafkaClusterAdmin(prepared.access(), 1)
+    broker = KafkaClusterAdmin(prepared.access())
     broker.ensure(DeploymentResources((), (stays,), (), ()))
     broker.ensure(gone)
     broker.remove_all(gone)
@@ -109,10 +109,10 @@ def test_removing_users_affects_no_other_user(prepared: EmbeddedKafka, started: 
     started[-1].wait(20)
     started.append(prepared.start())
     prepared.wait_ready(started[-1])
-    assert KafkaClusterAdmin(prepared.access(), 1).inventory().users == {"headwater-admin", "stays"}
+    assert KafkaClusterAdmin(prepared.access()).inventory().users == {"headwater-admin", "stays"}
     login = prepared.access().model_copy(update={"username": stays.name, "password": stays.password})
     with pytest.raises(BrokerUnavailable, match="authorization failed"):  # the user may authenticate, and nothing else
-        KafkaClusterAdmin(login, 1).partitions("nothing")
+        KafkaClusterAdmin(login).partitions("nothing")
 
 
 class TestSecrets:

@@ -58,7 +58,7 @@ def write_and_read(access: KafkaAccess, topic: str, group: str) -> None:
 @pytest.mark.parametrize("listener", PROTOCOLS)
 def test_headwater_manages_the_cluster(secured_kafka: SecuredKafka, listener: str) -> None:
     access = secured_kafka.access(listener)
-    broker = KafkaClusterAdmin(access, 1, secured_kafka.access("scram512"))
+    broker = KafkaClusterAdmin(access, secured_kafka.access("scram512"))
     owned = deployment(f"managed-{listener}")
     broker.ensure(owned)
     write_and_read(access, f"flow.managed-{listener}", "any")
@@ -70,7 +70,7 @@ def test_headwater_manages_the_cluster(secured_kafka: SecuredKafka, listener: st
 @pytest.mark.parametrize("listener", PROTOCOLS)
 def test_topics_alone_need_no_users(secured_kafka: SecuredKafka, listener: str) -> None:
     """Ingests and the prices worker create no users."""
-    broker = KafkaClusterAdmin(secured_kafka.access(listener), 1)
+    broker = KafkaClusterAdmin(secured_kafka.access(listener))
     create_topics(broker, (TopicSpec(f"alone-{listener}", 2),), threading.Event())
     assert broker.partitions(f"alone-{listener}") == 2
 
@@ -78,7 +78,7 @@ def test_topics_alone_need_no_users(secured_kafka: SecuredKafka, listener: str) 
 @pytest.mark.parametrize("listener", ["scram256", "scram512"])
 def test_users_that_headwater_creates(secured_kafka: SecuredKafka, listener: str) -> None:
     users = secured_kafka.access(listener)
-    broker = KafkaClusterAdmin(secured_kafka.access("oauth"), 1, users)
+    broker = KafkaClusterAdmin(secured_kafka.access("oauth"), users)
     name = f"made-{listener}"
     broker.ensure(deployment(name))
     user = users.model_copy(update={"username": f"wrk-{name}", "password": "a password"})
@@ -90,14 +90,14 @@ def test_users_that_headwater_creates(secured_kafka: SecuredKafka, listener: str
 
 def test_scope_and_extensions_reach_the_token_endpoint(secured_kafka: SecuredKafka) -> None:
     extended = secured_kafka.access("oauth").model_copy(update={"oauth_extensions": "logicalCluster=lkc-1"})
-    assert ADMIN in KafkaClusterAdmin(extended, 1).inventory().users
+    assert ADMIN in KafkaClusterAdmin(extended).inventory().users
     assert {form["scope"][0] for form in secured_kafka.oidc.granted} == {"kafka-admin"}
 
 
 def test_a_client_id_without_rights(secured_kafka: SecuredKafka) -> None:
     another = secured_kafka.access("oauth").model_copy(update={"oauth_client_id": "another"})
     with pytest.raises(BrokerUnavailable, match="the client ID another lacks a right"):
-        KafkaClusterAdmin(another, 1).inventory()
+        KafkaClusterAdmin(another).inventory()
 
 
 def heard(access: KafkaAccess) -> None:
@@ -175,12 +175,12 @@ class TestRefusals:
         place = {"bootstrap_servers": secured_kafka.access("open").bootstrap_servers, "ca_file": ""}
         access = secured_kafka.access("scram512").model_copy(update=place | {"security_protocol": "SASL_PLAINTEXT"})
         with pytest.raises(BrokerUnavailable, match=r"does not answer: .* the security protocol are right"):
-            KafkaClusterAdmin(access, 1).inventory()
+            KafkaClusterAdmin(access).inventory()
 
     def test_a_key_that_its_password_does_not_open(self, secured_kafka: SecuredKafka) -> None:
         locked = secured_kafka.access("mtls").model_copy(update={"key_password": "wrong"})
         with pytest.raises(BrokerUnavailable, match=r"The settings of Kafka at .* can't be used: .*ssl\.key\.location"):
-            KafkaClusterAdmin(locked, 1)
+            KafkaClusterAdmin(locked)
 
 
 class TestTokens:

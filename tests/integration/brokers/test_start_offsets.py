@@ -28,6 +28,6 @@ def test_records_that_arrive_during_a_timestamp_lookup_are_read(
             return answers
 
     monkeypatch.setattr(cluster_admin, "AdminClient", Busy)
-    assert KafkaClusterAdmin(kafka.access, 1).commit_start_offsets(
+    assert KafkaClusterAdmin(kafka.access).commit_start_offsets(
         kafka.unique("group"), topic, "1970-01-01T00:01:00Z"
     ) == {0: 1}

@@ -32,7 +32,7 @@ def owned(server: KafkaServer) -> DeploymentResources:
 
 
 def test_the_error_for_managed_users_names_the_setting(open_kafka: KafkaServer) -> None:
-    broker, wanted = KafkaClusterAdmin(open_kafka.access, 1), owned(open_kafka)
+    broker, wanted = KafkaClusterAdmin(open_kafka.access), owned(open_kafka)
     with pytest.raises(BrokerUnsuitable, match=r"no authorizer.*HEADWATER_KAFKA_CREDENTIALS=given"):
         broker.ensure(wanted)
     assert broker.inventory().topics_in_rules_by_user == {}
@@ -43,7 +43,7 @@ def test_the_error_for_managed_users_names_the_setting(open_kafka: KafkaServer) 
 
 
 def test_given_users_need_no_authorizer(open_kafka: KafkaServer) -> None:
-    broker, wanted = KafkaClusterAdmin(open_kafka.access, 1, manages_users=False), owned(open_kafka)
+    broker, wanted = KafkaClusterAdmin(open_kafka.access, manages_users=False), owned(open_kafka)
     topic, group = wanted.topics[0].name, f"{wanted.users[0].name}.main"
     broker.ensure(wanted)
     until(lambda: broker.partitions(topic) == 1)  # the broker describes a new topic a moment later

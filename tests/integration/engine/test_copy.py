@@ -118,7 +118,7 @@ class TestRights:
     def test_the_worker_waits_for_a_revoked_acl(
         self, kafka: KafkaServer, tmp_path: Path, delivery: DeliveryMode
     ) -> None:
-        broker, user = KafkaClusterAdmin(kafka.access, 1), User(kafka.unique("wrk"), "a password")
+        broker, user = KafkaClusterAdmin(kafka.access), User(kafka.unique("wrk"), "a password")
         pipeline = Pipeline(kafka, tmp_path, delivery=delivery)
         ids = transactional_id_prefix(pipeline.spec.config_id)
         rules = (
