@@ -237,7 +237,8 @@ class Settings(BaseSettings):
     quota_stored_bytes: int = Field(
         0,
         ge=0,
-        description="Bytes of the largest stored revisions that each owner may have; 0 means any number.",
+        description="Bytes of an owner's stored configurations, each counted with its largest stored revision; 0 means "
+        "any number.",
     )
     quota_script_bytes: int = Field(
         0, ge=0, description="Bytes of scripts that each owner may have; 0 means any number."
@@ -256,7 +257,8 @@ class Settings(BaseSettings):
     quota_total_stored_bytes: int = Field(
         0,
         ge=0,
-        description="Bytes of the largest stored revisions that all owners may have; 0 means any number.",
+        description="Bytes of all owners' stored configurations, each counted with its largest stored revision; 0 means "
+        "any number.",
     )
     quota_total_script_bytes: int = Field(
         0, ge=0, description="Bytes of scripts that all owners may have together; 0 means any number."

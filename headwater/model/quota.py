@@ -15,7 +15,7 @@ QUOTA_NAMES: tuple[QuotaName, ...] = get_args(QuotaName)
 
 QUOTA_MEANINGS: Mapping[QuotaName, str] = {
     "configurations": "configurations that are not deleted",
-    "stored_bytes": "bytes of the largest stored revision of each configuration",
+    "stored_bytes": "bytes of configurations, each counted with its largest stored revision",
     "script_bytes": "bytes of the scripts in the newest revisions of configurations",
     "deployments": "deployments, until their teardown has ended",
     "workers": "workers of deployments (`parallelism` of what is deployed)",
@@ -83,7 +83,7 @@ def revision_usage(config: str, *texts: str) -> RevisionUsage:
 
 def _max_workers(config: str) -> int:
     parallelism = stored_object(config).get("parallelism", 1)
-    # This version stores a number. A version that adapts the number of workers stores {"min": …, "max": …}.
+    # It is stored as a number. A later version may store {"min": …, "max": …}; then the maximum counts.
     workers = parallelism.get("max") if isinstance(parallelism, dict) else parallelism
     return workers if isinstance(workers, int) else 1
 

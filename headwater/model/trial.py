@@ -139,7 +139,8 @@ class Sample:
     Attributes:
         topic: The topic of the records.
         records: The records, in the order in which they are processed.
-        requested: The number of records that were requested from a stream; None for the records of a request.
+        requested: How many records the trial was to read from the stream; None when the request itself contained the
+            records.
         reason: Why there are fewer records than requested; empty when there are as many.
     """
 

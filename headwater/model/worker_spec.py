@@ -62,8 +62,8 @@ class WorkerSpec(BaseModel):
         event_time_field: The field of the stream's records that contains the event time, if there is one.
         slots: The number of workers of the deployment, each of which has a slot.
         jit: Whether V8 runs scripts with its JIT compiler.
-        redrive: The redrive for which the worker reads the dead-letter topic; None for the workers of a pipeline. It is
-            left out then, so that the hash of their specs stays.
+        redrive: The redrive for which the worker reads the dead-letter topic; None for the workers of a pipeline. Their
+            specs omit the field, so that their hashes equal those of versions without redrives.
     """
 
     model_config = ConfigDict(frozen=True)
