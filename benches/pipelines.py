@@ -294,7 +294,7 @@ def running(commands: Sequence[list[str]]) -> Iterator[Usage]:
 
 @contextmanager
 def sets(folder: Path) -> Iterator[str]:
-    """Run a set store with the filter's and the dataset's values for the block. Yield its URL."""
+    """Run a Valkey with the filter's and the dataset's values for the block. Yield its URL."""
     embedded = EmbeddedValkey(folder)
     child = embedded.start()
     embedded.wait_ready(child, timeout_s=30.0)

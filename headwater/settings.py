@@ -120,7 +120,7 @@ class Settings(BaseSettings):
     database_url: SecretStr = Field(SecretStr(""), description="URL of your own PostgreSQL.")
     redis_url: SecretStr = Field(
         SecretStr(""),
-        description="URL of your own Valkey or Redis (6.2 or newer) or its cluster (see docs/set_store.md).",
+        description="URL of your own Valkey or Redis (6.2 or newer) or its cluster (see docs/valkey.md).",
     )
     secret_key: SecretStr = Field(
         SecretStr(""), description="Key that encrypts stored credentials: 32 bytes in base64."
@@ -237,8 +237,8 @@ class Settings(BaseSettings):
     quota_stored_bytes: int = Field(
         0,
         ge=0,
-        description="Bytes of an owner's stored configurations, each counted with its largest stored revision; 0 means "
-        "any number.",
+        description="Bytes of an owner's stored configurations, each counted with its largest stored revision; 0 "
+        "means any number.",
     )
     quota_script_bytes: int = Field(
         0, ge=0, description="Bytes of scripts that each owner may have; 0 means any number."
@@ -257,8 +257,8 @@ class Settings(BaseSettings):
     quota_total_stored_bytes: int = Field(
         0,
         ge=0,
-        description="Bytes of all owners' stored configurations, each counted with its largest stored revision; 0 means "
-        "any number.",
+        description="Bytes of all owners' stored configurations, each counted with its largest stored revision; 0 "
+        "means any number.",
     )
     quota_total_script_bytes: int = Field(
         0, ge=0, description="Bytes of scripts that all owners may have together; 0 means any number."

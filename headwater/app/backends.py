@@ -1,6 +1,6 @@
-"""The backends of an installation: Kafka, the set store and the SQL database.
+"""The backends of an installation: Kafka, Valkey and the SQL database.
 
-The set store is Valkey or Redis. It has the values of filters and datasets, and also prices, metrics and rate limits.
+Valkey, or Redis in its place, has the values of filters and datasets, and also prices, metrics and rate limits.
 
 Each backend is an external one of the operator when a setting names it, otherwise the embedded one in the data
 directory.
@@ -44,7 +44,7 @@ class Backends:
 
     @property
     def embeds_valkey(self) -> bool:
-        """Whether the embedded Valkey is used, because no setting names an external set store."""
+        """Whether the embedded Valkey is used, because no setting names an external Valkey or Redis."""
         return not self.settings.redis_url.get_secret_value()
 
     @property
@@ -124,13 +124,13 @@ class Backends:
         return self.settings.kafka_replication or default
 
     def redis_url(self) -> str:
-        """Return the URL of the set store."""
+        """Return the URL of Valkey."""
         return self.settings.redis_url.get_secret_value() or self.embedded_valkey().url
 
-    def connect_set_store(self) -> Client:
-        """Connect to the set store. Raises SetupError when the store evicts keys.
+    def connect_redis(self) -> Client:
+        """Connect to Valkey. Raises SetupError when Valkey evicts keys.
 
-        An unavailable store is only logged, because it may become available again.
+        An unavailable Valkey is only logged, because it may become available again.
         """
         client = connect(self.redis_url())
         try:

@@ -1,8 +1,8 @@
-"""Backs up and restores the database, the secret key and the set store.
+"""Backs up and restores the database, the secret key and the data of Valkey.
 
-Kafka's data is not part of a backup. The database is read from a snapshot, and the set store is read after the
-database. So the backup contains every set that the database references. It may also contain sets that were written
-during the backup.
+Kafka's data is not part of a backup. The database is read from a snapshot, and Valkey is read after the database. So
+the backup contains every set that the database references. It may also contain sets that were written during the
+backup.
 """
 
 import base64
@@ -24,13 +24,13 @@ from headwater.errors import SetupError
 from headwater.private_files import write_private
 from headwater.settings import Settings
 from headwater.stores.embedded_valkey import EmbeddedValkey
-from headwater.stores.redis import backup as set_backup
+from headwater.stores.redis import backup as redis_backup
 from headwater.stores.redis.client import Client, connect
 from headwater.stores.sql import backup as database_backup
 from headwater.stores.sql.database import open_database
 from headwater.stores.sql.encryption import FieldCipher, decode_secret_key
 
-DATABASE, SET_STORE, SECRET_KEY, API_KEY = "database.jsonl", "set-store.jsonl", "secret-key", "api-key"
+DATABASE, REDIS, SECRET_KEY, API_KEY = "database.jsonl", "set-store.jsonl", "secret-key", "api-key"
 DATA_FILES = ("tokens.json", "abis.json")
 """Files of the data directory that hold no secret and belong in every backup."""
 REPLY_TIMEOUT_S = 60.0
@@ -56,7 +56,7 @@ def backup(settings: Settings, path: Path, *, with_keys: bool = True) -> dict[st
     path = path.expanduser().absolute()
     with (
         _locked_against_restore(backends.data_directory),
-        _set_store(backends) as client,
+        _redis_client(backends) as client,
         writing(path) as archive,
     ):
         key = secret_key(settings, backends.data_directory)
@@ -83,15 +83,15 @@ def _locked_against_restore(data_directory: DataDirectory) -> Iterator[None]:
 
 
 @contextmanager
-def _set_store(backends: Backends, *, holds_lock: bool = False) -> Iterator[Client]:
-    """Open a client of the set store.
+def _redis_client(backends: Backends, *, holds_lock: bool = False) -> Iterator[Client]:
+    """Open a client of Valkey.
 
-    The embedded set store runs during the block. It is started unless `headwater up` runs it. Raises SetupError when
-    another backup of the same data directory is in progress, because that one may run the set store.
+    The embedded Valkey runs during the block. It is started unless `headwater up` runs it. Raises SetupError when
+    another backup of the same data directory is in progress, because that one may run Valkey.
 
     Args:
         backends: The backends of the installation.
-        holds_lock: Whether this process already holds the lock of `headwater up`, which runs the embedded set store.
+        holds_lock: Whether this process already holds the lock of `headwater up`, which runs the embedded Valkey.
     """
     with ExitStack() as stack:
         if backends.embeds_valkey and (holds_lock or _acquire_locks(backends.data_directory, stack)):
@@ -114,7 +114,7 @@ def _acquire_locks(data_directory: DataDirectory, stack: ExitStack) -> bool:
 
 @contextmanager
 def _running(valkey: EmbeddedValkey) -> Iterator[None]:
-    """Run the embedded set store during the block."""
+    """Run the embedded Valkey during the block."""
     child = valkey.start()
     try:
         valkey.wait_ready(child, READY_WITHIN_S)
@@ -124,7 +124,7 @@ def _running(valkey: EmbeddedValkey) -> Iterator[None]:
 
 
 def _write_stores(archive: ArchiveWriter, backends: Backends, client: Client) -> dict[str, Any]:
-    """Add the database and the set store to the archive. Returns the manifest's description."""
+    """Add the database and the data of Valkey to the archive. Returns the manifest's description."""
     url = backends.database_url()
     with database_backup.snapshot(url) as snapshot:
         description = {
@@ -134,11 +134,11 @@ def _write_stores(archive: ArchiveWriter, backends: Backends, client: Client) ->
             "database": url.partition(":")[0],
         }
         archive.add_lines(DATABASE, snapshot.rows, lambda row: str(row[0]))
-    archive.add_lines(SET_STORE, set_backup.dump(client), _line_kind)
+    archive.add_lines(REDIS, redis_backup.dump(client), _line_kind)
     return description
 
 
-def _line_kind(entry: set_backup.Entry) -> str:
+def _line_kind(entry: redis_backup.Entry) -> str:
     if "key" in entry:
         return "keys"
     return "sets" if entry.get("begin") else "pages"
@@ -158,8 +158,8 @@ def restore(settings: Settings, path: Path, *, replace: bool = False) -> dict[st
     """Replace the data of an installation by a backup.
 
     Returns the manifest. Raises SetupError, Unavailable. With `replace`, the installation may hold data. Its database
-    file, secret key and set store are renamed and kept. After an interrupted restore, no process starts on the data
-    directory until a restore has succeeded.
+    file, secret key and data of Valkey are renamed and kept. After an interrupted restore, no process starts on the
+    data directory until a restore has succeeded.
     """
     backends = Backends.from_settings(settings)
     data_directory = backends.data_directory
@@ -180,7 +180,7 @@ def restore(settings: Settings, path: Path, *, replace: bool = False) -> dict[st
             replace_database = _prepare_database(backends, archive, cipher, stamp)
             with data_directory.restoring():
                 replace_database()
-                _restore_set_store(backends, archive, stamp)
+                _restore_redis(backends, archive, stamp)
                 _restore_files(backends, archive, stamp)
         return archive.manifest
 
@@ -234,7 +234,7 @@ def _require_empty(backends: Backends) -> None:
             )
         return
     client = connect(backends.redis_url(), reply_timeout_s=REPLY_TIMEOUT_S)
-    if not set_backup.is_empty(client):
+    if not redis_backup.is_empty(client):
         raise SetupError("Valkey or Redis holds data already. `headwater restore --replace` replaces it.")
 
 
@@ -294,13 +294,13 @@ def _remove(database: Path) -> None:
         database.with_name(database.name + suffix).unlink(missing_ok=True)
 
 
-def _restore_set_store(backends: Backends, archive: Archive, stamp: str) -> None:
+def _restore_redis(backends: Backends, archive: Archive, stamp: str) -> None:
     if backends.embeds_valkey and (old := backends.data_directory.path / "valkey").exists():
         old.rename(old.with_name(f"valkey.{stamp}"))
-    with _set_store(backends, holds_lock=True) as client:
-        set_backup.clear(client)
-        loaded = set_backup.load(client, archive.lines(SET_STORE))
-    expected = archive.manifest["members"][SET_STORE]["lines"]
+    with _redis_client(backends, holds_lock=True) as client:
+        redis_backup.clear(client)
+        loaded = redis_backup.load(client, archive.lines(REDIS))
+    expected = archive.manifest["members"][REDIS]["lines"]
     if (loaded.begun_sets, loaded.keys + loaded.unreadable) != (expected.get("sets", 0), expected.get("keys", 0)):
         raise SetupError(
             f"Only {loaded} of {expected} entries were restored into Valkey or Redis. Restore again, or use another "

@@ -100,7 +100,7 @@ def serve(settings: Settings, fd: int | None) -> None:
     backends.data_directory.create()
     allow_open_files(settings.http_connections)
     with connect_database(backends) as database:
-        app = create_api(_services(backends, database, backends.connect_set_store()))
+        app = create_api(_services(backends, database, backends.connect_redis()))
         config = server_config(app, settings, app.state.metrics.record_refusal)
         sockets = None if fd is None else [socket.socket(fileno=fd)]
         tune_server_memory()

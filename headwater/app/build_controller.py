@@ -71,7 +71,7 @@ def run(settings: Settings) -> None:
         if backends.embeds_kafka:
             create_topics(broker, stream_topics(bindings), stop)
         sources = connect_sources(bindings, broker, database.deployments)
-        client = backends.connect_set_store()
+        client = backends.connect_redis()
         sets = RedisSetStore(client)
         memory_limit = settings.worker_memory_mb << 20
         orchestrator = ProcessOrchestrator(

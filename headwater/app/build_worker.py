@@ -78,7 +78,7 @@ TRANSACTION_HANGS = (
 MAX_LOOKUP_TIMES = 100_000
 SWITCH_INTERVAL_S = 0.0005
 """Python's switch interval: how long the engine's thread may keep the GIL while another thread has received a response
-of the set store.
+of Valkey.
 """
 
 
@@ -156,7 +156,7 @@ def run_worker(spec: WorkerSpec, slot: int, reporter: HeartbeatReporter, plan: R
 
 @contextmanager
 def _pipeline_metrics(spec: WorkerSpec, slot: int, lookup_times: deque[float]) -> Iterator[PipelineMetrics]:
-    """Open the metrics of the worker, with their own connection to the set store.
+    """Open the metrics of the worker, with their own connection to Valkey.
 
     The connection has a short time-out.
     """

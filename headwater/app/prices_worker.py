@@ -67,7 +67,7 @@ def run(settings: Settings) -> None:
     create_topics(broker, (TICKS_TOPIC_SPEC,), stop)
     owner = secrets.token_hex(8)
     with (
-        closing(backends.connect_set_store()) as client,
+        closing(backends.connect_redis()) as client,
         closing(connect(backends.redis_url(), reply_timeout_s=METRICS_WRITE_TIMEOUT_S)) as metrics,
     ):
         price_writer = PriceWriter(RedisPrices(client), owner)

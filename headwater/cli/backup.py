@@ -1,6 +1,6 @@
 """`headwater backup` and `restore`: save the state of an installation in one file.
 
-The file contains the database, the secret key and the set store.
+The file contains the database, the secret key and the data of Valkey.
 """
 
 from pathlib import Path
@@ -32,7 +32,7 @@ def backup(
         ),
     ] = False,
 ) -> None:
-    """Write the database, the secret key and the set store into one file, and verify the file.
+    """Write the database, the secret key and the data of Valkey into one file, and verify the file.
 
     Headwater may run meanwhile.
     """
@@ -49,7 +49,9 @@ def backup(
 def restore(
     settings: Settings,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A file of `headwater backup`.")],
-    replace: Annotated[bool, typer.Option("--replace", help="Replace the existing database and set store.")] = False,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Replace the existing database and the data of Valkey.")
+    ] = False,
     check: Annotated[bool, typer.Option("--check", help="Only check the file.")] = False,
 ) -> None:
     """Verify a backup, and replace the data of a stopped installation by the backup.

@@ -306,7 +306,7 @@ class Controller:
     def _purge(self, flows: Sequence[Flow]) -> None:
         """Start to remove deleted configurations, unless the last removal is still running.
 
-        The removal runs on a thread of the pool, because a hanging set store must not delay the main loop.
+        The removal runs on a thread of the pool, because a hanging Valkey must not delay the main loop.
         """
         if self._purging is not None and self._purging.done():
             ended, self._purging = self._purging, None

@@ -69,7 +69,7 @@ class SetVersionReader:
     def latest(self) -> Mapping[str, SetVersion] | None:
         """Return the versions by SetId.name as they were read last; None before the first read.
 
-        Returns the same object until a version changes. While the set store is unavailable, the versions stay.
+        Returns the same object until a version changes. While Valkey is unavailable, the versions stay.
         """
         return self._latest
 
@@ -93,7 +93,7 @@ class SetVersionReader:
                 delay_s = self._health.on_error(error)
 
     def read(self) -> None:
-        """Read the versions once. Log when the set store becomes unavailable."""
+        """Read the versions once. Log when Valkey becomes unavailable."""
         set_ids = [*self._filters, *self._datasets.last_used()]
         try:
             versions = self._store.versions(set_ids)

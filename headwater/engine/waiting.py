@@ -12,13 +12,13 @@ log = structlog.get_logger(__name__)
 
 
 class Waiting:
-    """Measures how long a worker waits for Kafka or a store, and schedules its next attempt.
+    """Measures how long a worker waits for Kafka or Valkey, and schedules its next attempt.
 
     Attributes:
         reason: What the worker waits for, as a sentence; empty when it does not wait.
         total_s: How long the worker has waited in total, in seconds.
         kafka_backoff: The delays after errors of Kafka.
-        store_backoff: The delays after errors of the set store.
+        store_backoff: The delays after errors of Valkey.
         recovery_backoff: The delays after errors of `Delivery.recover`. They are short, because `recover` itself waits
             for Kafka.
     """

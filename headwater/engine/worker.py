@@ -2,7 +2,7 @@
 
 The worker reads batches, passes them through the transforms, delivers them in order, and commits their positions. One
 thread runs the loop, and `Worker.step` is one iteration. The loop waits for space in the producer's queue, for
-acknowledgements, and for the set store. During a long wait the worker pauses the source and keeps polling it, so that
+acknowledgements, and for Valkey. During a long wait the worker pauses the source and keeps polling it, so that
 the worker stays a member of its consumer group. A rebalance can happen within any poll of the source. `on_revoked` then
 finishes the batches in flight within REVOKE_BUDGET_S, commits their positions, and drops the partitions.
 
@@ -285,7 +285,7 @@ class Worker:
             self._resume()
 
     def _advance_batches(self, *, wait: bool) -> bool:
-        """Advance the batches in flight. Return False when the set store is unavailable."""
+        """Advance the batches in flight. Return False when Valkey is unavailable."""
         try:
             self._batches.advance(wait=wait)
         except RedisUnavailable as error:

@@ -14,8 +14,8 @@ from headwater.stores.protocols.sets import SetStore, SetWriteResult, ValuePage
 class Datasets:
     """Creates, reads, changes and deletes datasets.
 
-    A dataset has a row in the SQL database. Its values, and the name by which scripts use it, are in the set store. The
-    state of the row is "pending" until scripts can look the name up, and "deleting" until the name and the values are
+    A dataset has a row in the SQL database. Its values, and the name by which scripts use it, are in Valkey. The state
+    of the row is "pending" until scripts can look the name up, and "deleting" until the name and the values are
     removed. The controller's sweeper finishes creations and deletions that were interrupted.
 
     All methods may block and raise DatabaseUnavailable and RedisUnavailable.

@@ -102,7 +102,7 @@ class LetterSelector:
             try:
                 return dict(self._store.outcomes(self._deployment_id, letters))
             except RedisUnavailable as error:
-                log.warning("a redrive waits for the set store", reason=error.detail)
+                log.warning("a redrive waits for Valkey or Redis", reason=error.detail)
                 time.sleep(1.0)
 
 

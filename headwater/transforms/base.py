@@ -61,7 +61,7 @@ class PendingBatch(Protocol):
 class DeferredBatch:
     """A PendingBatch whose `result` computes on the caller's thread.
 
-    `result` may wait for the set store.
+    `result` may wait for Valkey.
 
     Args:
         compute: Computes the result of the transform. It is called by each call of `result`, because it may raise

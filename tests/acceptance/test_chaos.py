@@ -13,7 +13,7 @@ from tests.acceptance.installation import Installation
 from tests.chaos.copy_under_faults import StrikePlan, copy
 from tests.chaos.faults import send_signal
 from tests.chaos.run import Environment, RunOptions, RunReport, run_in
-from tests.chaos.single_faults import interrupt_set_store
+from tests.chaos.single_faults import interrupt_valkey
 
 RUN_NUMBER = 10900
 """With this seed the first strikes are: kafka KILL, valkey link narrow, script KILL, valkey KILL, kafka link sliced,
@@ -43,11 +43,11 @@ def test_a_pipeline_from_pubsub_loses_nothing_under_strikes(tmp_path: Path) -> N
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("outage_s", [10.0, 60.0])
-def test_pipelines_wait_while_the_set_store_hangs(installation: Installation, outage_s: float) -> None:
+def test_pipelines_wait_while_valkey_hangs(installation: Installation, outage_s: float) -> None:
     [valkey] = installation.processes("valkey-server")
 
     def disturb(environment: Environment, report: RunReport) -> None:
-        interrupt_set_store(
+        interrupt_valkey(
             environment,
             report,
             outage_s,

@@ -117,12 +117,12 @@ def run_loops(minutes: Annotated[float, typer.Option()] = 5.0, seed: Seed = 0, r
 
 @app.command("outage")
 def run_outage(
-    seconds: Annotated[float, typer.Option(help="How long the set store is unavailable.")] = 60.0,
+    seconds: Annotated[float, typer.Option(help="How long Valkey is unavailable.")] = 60.0,
     silent: Annotated[bool, typer.Option(help="Connections hang, and are not refused.")] = False,
     seed: Seed = 0,
     rate: Rate = 500,
 ) -> None:
-    """Check that only pipelines with lookups wait while the set store is unavailable."""
+    """Check that only pipelines with lookups wait while Valkey is unavailable."""
     options = RunOptions(seed_or_random(seed), 0, ALL_KINDS, rate=rate)
     conclude(lambda directory: outage(directory, options, seconds, silent=silent))
 

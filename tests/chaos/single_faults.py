@@ -1,6 +1,6 @@
 """Tests of single faults that last for a long time.
 
-The faults are a busy machine, endless loops in scripts, and an unavailable set store.
+The faults are a busy machine, endless loops in scripts, and an unavailable Valkey.
 """
 
 import contextlib
@@ -24,7 +24,7 @@ HOGS = 4
 LATE_MS = 2_000
 """The limit of the p99 of the outputs' age while scripts loop endlessly on some records."""
 RESUMED_WITHIN_S = 2.0
-"""The limit of the time until pipelines continue when the set store is available again."""
+"""The limit of the time until pipelines continue when Valkey is available again."""
 SETTLED_RECORDS = 400
 LOOKUP_PIPELINES = frozenset(["contains", "filter"])
 
@@ -107,7 +107,7 @@ def _watch_loops(environment: Environment, report: RunReport) -> None:
 
 
 def outage(directory: Path, options: RunOptions, outage_s: float, *, silent: bool) -> RunReport:
-    """Make the set store unavailable for a while.
+    """Make Valkey unavailable for a while.
 
     Only pipelines with lookups may wait, and no worker may restart.
 
@@ -118,19 +118,19 @@ def outage(directory: Path, options: RunOptions, outage_s: float, *, silent: boo
 
     def disturb(environment: Environment, report: RunReport) -> None:
         link = environment.proxies["valkey"]
-        interrupt_set_store(environment, report, outage_s, partial(link.set, conditions), partial(link.set, CLEAR))
+        interrupt_valkey(environment, report, outage_s, partial(link.set, conditions), partial(link.set, CLEAR))
 
     return run(directory, options, disturb)
 
 
-def interrupt_set_store(
+def interrupt_valkey(
     environment: Environment,
     report: RunReport,
     outage_s: float,
     make_unavailable: Callable[[], None],
     make_available: Callable[[], None],
 ) -> None:
-    """Make the set store unavailable while pipelines run, and check how they react."""
+    """Make Valkey unavailable while pipelines run, and check how they react."""
     assert environment.feeder is not None
     feeder = environment.feeder
     until(lambda: feeder.count > SETTLED_RECORDS and environment.newest_ms > 0, what="a running stream")
@@ -146,9 +146,9 @@ def interrupt_set_store(
         report.faults.append("a worker was restarted")
     waiting = {name for name, behind in behind_s.items() if behind > outage_s / 2}
     if waiting != {pipeline.name for pipeline in environment.pipelines} & LOOKUP_PIPELINES:
-        report.faults.append(f"unexpected set of pipelines that waited for the set store: {sorted(waiting)}")
+        report.faults.append(f"unexpected set of pipelines that waited for Valkey: {sorted(waiting)}")
     if resumed_s > RESUMED_WITHIN_S:
-        report.late.append(f"the pipelines continued {resumed_s} s after the set store was available again")
+        report.late.append(f"the pipelines continued {resumed_s} s after Valkey was available again")
 
 
 def _furthest_behind(environment: Environment, end: float) -> dict[str, float]:

@@ -82,9 +82,9 @@ def test_processes_do_not_start_on_a_server_that_may_evict(
 ) -> None:
     settings = Settings.model_validate({"data_dir": tmp_path, "redis_url": valkey_server.url})
     backends = Backends(settings, DataDirectory(tmp_path))
-    backends.connect_set_store().close()
+    backends.connect_redis().close()
     admin.config_set("maxmemory-policy", "allkeys-random")
     with pytest.raises(SetupError, match="Set its maxmemory-policy to noeviction"):
-        backends.connect_set_store()
+        backends.connect_redis()
     valkey_server.stop()
-    backends.connect_set_store().close()
+    backends.connect_redis().close()

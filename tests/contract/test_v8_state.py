@@ -196,7 +196,7 @@ def test_results_equal_those_of_a_plain_interpreter(bench: Bench, tmp_path: Path
     assert run_script(bench, SCRIPTS[name], split(len(name))) == plain_deno(SCRIPTS[name], RECORDS, members, tmp_path)
 
 
-def test_the_set_store_fails_during_a_batch(bench: Bench) -> None:
+def test_valkey_fails_during_a_batch(bench: Bench) -> None:
     """No assumed result is kept, and no record runs twice on the same state."""
     script = """
       const cache = new Map();

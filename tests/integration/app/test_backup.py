@@ -34,9 +34,9 @@ def settings_of(directory: Path) -> Settings:
 
 @contextmanager
 def stores(directory: Path) -> Iterator[tuple[Database, Client]]:
-    """Open the stores of a data directory for the block. Its set store runs meanwhile."""
+    """Open the stores of a data directory for the block. Its Valkey runs meanwhile."""
     backends = Backends(settings_of(directory), DataDirectory(directory))
-    with connect_database(backends) as database, backups._set_store(backends) as client:
+    with connect_database(backends) as database, backups._redis_client(backends) as client:
         yield database, client
 
 
@@ -109,13 +109,13 @@ def test_a_backup_without_the_key_holds_no_api_key(installation: Path, tmp_path:
         assert {*complete.namelist()} - {*without.namelist()} == {"api-key", "secret-key"}
 
 
-def test_nothing_else_runs_the_set_store_of_a_stopped_installation_during_a_backup(installation: Path) -> None:
+def test_nothing_else_runs_the_valkey_of_a_stopped_installation_during_a_backup(installation: Path) -> None:
     data_directory = DataDirectory(installation)
     backends = Backends(settings_of(installation), data_directory)
-    with backups._set_store(backends) as client:
+    with backups._redis_client(backends) as client:
         with pytest.raises(SetupError, match="in use by another `headwater up`"), data_directory.locked("up"):
             pass
-        with pytest.raises(SetupError, match="in use by another `headwater backup`"), backups._set_store(backends):
+        with pytest.raises(SetupError, match="in use by another `headwater backup`"), backups._redis_client(backends):
             pass
         assert RedisSetStore(client).contains_many(FILTER, ["0xaa"]) == [True]
     with data_directory.locked("up"):
@@ -261,7 +261,7 @@ def test_nothing_starts_after_an_interrupted_restore_until_it_is_repeated(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(backups, "_restore_set_store", killed)
+        patched.setattr(backups, "_restore_redis", killed)
         with pytest.raises(KeyboardInterrupt):
             restore(settings, file, replace=True)
     with (

@@ -1,4 +1,4 @@
-"""The broker or the set store becomes unavailable while a worker runs.
+"""The broker or Valkey becomes unavailable while a worker runs.
 
 The worker waits, and continues afterwards.
 """
@@ -69,7 +69,7 @@ def test_an_idle_worker_is_not_ready_while_kafka_is_unavailable(own_kafka: OwnKa
 
 
 @pytest.mark.long
-def test_records_wait_while_the_set_store_is_unavailable(
+def test_records_wait_while_valkey_is_unavailable(
     kafka: KafkaServer, valkey_server: ValkeyServer, tmp_path: Path
 ) -> None:
     filters = [RedisSetFilterTransform(uid="t1", type="redis_set_filter", filter_expr="root = this.who")]

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from headwater.app.backends import Backends
-from headwater.app.backup import _set_store, backup
+from headwater.app.backup import _redis_client, backup
 from headwater.errors import SetupError
 from headwater.settings import Settings
 from headwater.stores.embedded_valkey import EmbeddedValkey
@@ -17,16 +17,14 @@ def test_a_missing_data_directory_with_an_external_database(tmp_path: Path) -> N
         backup(settings, tmp_path / "backup")
 
 
-def test_a_second_backup_does_not_use_the_set_store_of_the_first(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(EmbeddedValkey, "start", lambda _: pytest.fail("the set store is started"))
+def test_a_second_backup_does_not_use_the_valkey_of_the_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(EmbeddedValkey, "start", lambda _: pytest.fail("Valkey is started"))
     backends = Backends.from_settings(Settings(data_dir=tmp_path))
     locks = backends.data_directory
     with (
-        locks.locked("backup"),  # the first backup, which runs the set store of a stopped installation
+        locks.locked("backup"),  # the first backup, which runs the Valkey of a stopped installation
         locks.locked("up"),
         pytest.raises(SetupError, match="another `headwater backup`"),
-        _set_store(backends),
+        _redis_client(backends),
     ):
         pass

@@ -41,7 +41,7 @@ class Faults:
 
     Attributes:
         commit_polls: How often a transaction is not done when a worker asks whether it is done.
-        store_up: Whether the set store is available.
+        store_up: Whether Valkey is available.
         metrics_up: False when no write of metrics arrives; None when writes arrive and their replies are lost.
         slowness: How often a transform is asked for a result before it has one.
         scripts_end: Whether a transform has its result when it is waited for.
