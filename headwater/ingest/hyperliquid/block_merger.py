@@ -402,13 +402,13 @@ class BlockMerger:
         if len(batch.errors) > error_count:
             folder.log_errors(batch, error_count)
 
-    def _record_gap(self, folder: FolderBlocks, number: int | None, batch: ConvertedBatch) -> bool:
+    def _record_gap(self, folder: FolderBlocks, block_number: int | None, batch: ConvertedBatch) -> bool:
         """Log and count the gap between a folder's last block and the block of this number.
 
         Returns whether there is a gap.
         """
         name, kind, _, rank = folder.spec
-        missing = range(0) if number is None else folder.missing_before(number)
+        missing = range(0) if block_number is None else folder.missing_before(block_number)
         if not missing or not self._coverage[kind].is_newest_from(rank):  # another folder may have these blocks
             return False
         log.warning(f"blocks {missing[0]} to {missing[-1]} are missing", folder=name)
