@@ -89,7 +89,7 @@ def _with_secrets(members: dict[Any, Any], path: Path, where: str) -> dict[str, 
 
 def _read(file: Path, where: str) -> str:
     try:
-        return file.read_text()
+        return file.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise SetupError(f"{where} {error}.") from error
 

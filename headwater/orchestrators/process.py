@@ -247,7 +247,7 @@ class ProcessOrchestrator:
             if old_path.stem.removeprefix("spec-") not in needed:
                 old_path.unlink()
         path.touch(mode=0o600)
-        path.write_text(wanted.spec.model_dump_json())
+        path.write_text(wanted.spec.model_dump_json(), "utf-8")
 
     def _wake(self) -> None:
         """Wake the thread.

@@ -86,4 +86,4 @@ def _code(name: str) -> str:
 
     The whole harness is one argument, and Linux limits an argument to 128 KiB (MAX_ARG_STRLEN).
     """
-    return _INDENT_OR_COMMENT.sub("", (_HARNESS / f"{name}.js").read_text())
+    return _INDENT_OR_COMMENT.sub("", (_HARNESS / f"{name}.js").read_text("utf-8"))
