@@ -70,7 +70,7 @@ class Replay:
 
         With `pace`, each is yielded when it is due. Raises SetupError.
         """
-        records = map(self._lowercase, concatenated.from_iterable(self._files))
+        records: Iterator[bytes] = map(self._lowercase, concatenated.from_iterable(self._files))
         if self.time_mode == "keep" and not self.pace:
             return records
         if self._event_times is None:

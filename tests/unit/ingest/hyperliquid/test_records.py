@@ -118,7 +118,7 @@ def test_a_block_of_replica_cmds_counts_signed_actions() -> None:
     line = {"abci_block": {"time": TIME, "round": 1087, "proposer": USER,
             "signed_action_bundles": [["0x1", bundle], ["0x2", bundle]]}, "resps": {"Full": []}}  # fmt: skip
     line_of_node = records.read_replica_line(json.dumps(line).encode(), "2026-01-02T00:00:00Z/20260102/808750000", 0)
-    assert json.loads(records.block_record(line_of_node.events[0], line_of_node.number).value) == {
+    assert json.loads(records.block_record(line_of_node.events[0], line_of_node.block_number).value) == {
         "height": 808750001, "blockTime": TIME_MS, "hash": None, "proposer": USER, "numTxs": 4,
     }  # fmt: skip
 
