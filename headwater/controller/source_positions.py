@@ -40,7 +40,7 @@ class SourcePositions:
         unavailable is left out when its source is not read. Raises BrokerUnavailable.
         """
         stored = deployment.positions.groups
-        groups = {epoch: group.model_copy(update={"is_kept": False}) for epoch, group in stored.items()}
+        groups = {epoch: group.model_copy(update={"is_restore_deferred": False}) for epoch, group in stored.items()}
         read_epochs = {deployment.source_epoch, deployment.effective_revision.source_epoch}
         for epoch, binding in self._topics(deployment):
             if epoch in groups:
@@ -126,14 +126,14 @@ class SourcePositions:
     def restore(self, deployment: Deployment, target: Revision) -> tuple[StoredPositions, tuple[OffsetGap, ...]]:
         """Commit the stored positions.
 
-        Return the positions to keep, and the gaps in the source of the target revision. A position before the first
-        offset of its partition moves there. Positions of other sources are kept when they can't be committed. Raises
-        Unavailable, and DeployFailed when the stream of the target revision is not bound, or its positions belong to
-        another topic than the present one.
+        Return the positions that stay stored, and the gaps in the source of the target revision. A position before the
+        first offset of its partition moves there. Positions of other sources stay stored when they can't be committed.
+        Raises Unavailable, and DeployFailed when the stream of the target revision is not bound, or its positions belong
+        to another topic than the present one.
         """
         self.sources.binding(target.config.source)
         gaps: tuple[OffsetGap, ...] = ()
-        kept = dict(deployment.positions.groups)
+        unrestored = dict(deployment.positions.groups)
         for epoch, binding in self._topics(deployment):
             stored = deployment.positions.groups.get(epoch)
             if stored is None:
@@ -145,10 +145,10 @@ class SourcePositions:
                     raise
                 log.warning("positions are not restored", deployment=deployment.id, epoch=epoch, reason=error.detail)
                 continue
-            kept.pop(epoch)
+            del unrestored[epoch]
             if epoch == target.source_epoch:
                 gaps = group_gaps
-        return _kept(deployment, kept), gaps
+        return _deferred(deployment, unrestored), gaps
 
     def _restore_group(
         self, deployment: Deployment, epoch: int, binding: KafkaTopic, stored: GroupPositions
@@ -186,11 +186,15 @@ class SourcePositions:
         return {**stored.offsets, **newest, **kept}
 
 
-def _kept(deployment: Deployment, groups: Mapping[int, GroupPositions]) -> StoredPositions:
-    """Return the positions of sources that a revision still reads and that were not restored."""
+def _deferred(deployment: Deployment, groups: Mapping[int, GroupPositions]) -> StoredPositions:
+    """Return the positions that were not restored, of the sources that a revision still reads."""
     epochs = {revision.source_epoch for revision in deployment.revisions}
     return StoredPositions(
-        groups={epoch: group.model_copy(update={"is_kept": True}) for epoch, group in groups.items() if epoch in epochs}
+        groups={
+            epoch: group.model_copy(update={"is_restore_deferred": True})
+            for epoch, group in groups.items()
+            if epoch in epochs
+        }
     )
 
 

@@ -23,7 +23,9 @@ class GroupPositions(BaseModel):
         offsets: By partition: the offset of the next record to read.
         rewound: The partitions that were rewound. Their positions are committed as they are, and the metrics count
             their records again. In the database, the name is `recounted`.
-        is_kept: Whether the positions could not be restored in a resume that did not need them.
+        is_restore_deferred: True when a resume could not commit these positions to Kafka and started the workers
+            anyway, because their revision reads another source. The positions are committed when a revision reads this
+            source again. In the database, the name is `is_kept`.
     """
 
     model_config = ConfigDict(frozen=True, validate_by_name=True, serialize_by_alias=True)
@@ -32,14 +34,14 @@ class GroupPositions(BaseModel):
     topic_id: str
     offsets: Mapping[int, int]
     rewound: frozenset[int] = Field(default=frozenset(), validation_alias="recounted", serialization_alias="recounted")
-    is_kept: bool = False
+    is_restore_deferred: bool = Field(default=False, validation_alias="is_kept", serialization_alias="is_kept")
 
 
 class StoredPositions(BaseModel):
     """The positions of a deployment without workers.
 
-    They are empty while the committed offsets in Kafka are the only positions. Kept positions belong to a
-    source that is not read: they stay stored while the workers run, until a revision reads that source again.
+    They are empty while the committed offsets in Kafka are the only positions. Positions whose restore is deferred stay
+    stored while the workers run.
 
     Attributes:
         groups: The positions by source epoch, which is the number at the end of the consumer group's name.
@@ -54,7 +56,7 @@ class StoredPositions(BaseModel):
 
     def must_be_restored(self, epoch: int) -> bool:
         """Whether positions must be restored before workers read the source with this epoch."""
-        return epoch in self.groups or not all(group.is_kept for group in self.groups.values())
+        return epoch in self.groups or not all(group.is_restore_deferred for group in self.groups.values())
 
 
 class OffsetGap(BaseModel):

@@ -175,7 +175,7 @@ class TestPauseAndResume:
         world.cluster.away = True
         resume(world)
         assert (active(world).phase, workers(world)) == (Phase.RUNNING, 1)
-        assert active(world).positions.groups == {1: stored.model_copy(update={"is_kept": True})}
+        assert active(world).positions.groups == {1: stored.model_copy(update={"is_restore_deferred": True})}
         pause(world)
         assert stored_offset(world, epoch=2) == 0
         assert active(world).positions.groups[1] == stored
