@@ -128,8 +128,8 @@ class SourcePositions:
 
         Return the positions that stay stored, and the gaps in the source of the target revision. A position before the
         first offset of its partition moves there. Positions of other sources stay stored when they can't be committed.
-        Raises Unavailable, and DeployFailed when the stream of the target revision is not bound, or its positions belong
-        to another topic than the present one.
+        Raises Unavailable, and DeployFailed when the stream of the target revision is not bound, or when its positions
+        belong to another topic than the present one.
         """
         self.sources.binding(target.config.source)
         gaps: tuple[OffsetGap, ...] = ()
