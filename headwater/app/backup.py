@@ -31,6 +31,7 @@ from headwater.stores.sql.database import open_database
 from headwater.stores.sql.encryption import FieldCipher, decode_secret_key
 
 DATABASE, REDIS, SECRET_KEY, API_KEY = "database.jsonl", "set-store.jsonl", "secret-key", "api-key"
+"""The members of a backup for the database, for Valkey, and for the two keys."""
 DATA_FILES = ("tokens.json", "abis.json")
 """Files of the data directory that hold no secret and belong in every backup."""
 REPLY_TIMEOUT_S = 60.0

@@ -170,7 +170,7 @@ def letter_total_name(kind: LetterKind) -> str:
 def parse_letter_total_name(name: str) -> LetterKind | None:
     """Return the kind of the letters that a total counts; None for any other total.
 
-    The total of all kinds that are not counted by themselves has the kind OTHER_LETTERS.
+    The total of all kinds that are not counted separately has the kind OTHER_LETTERS.
     """
     if not name.startswith(_TOTAL_PREFIX):
         return None
