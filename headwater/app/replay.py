@@ -91,7 +91,7 @@ class Replay:
     def _seconds_since_newest(self, event_times: EventTimes) -> int:
         """Return the whole seconds from the time of the newest record to now.
 
-        Reads all files, without a change of `bytes_read`.
+        Reads all files. `bytes_read` does not count this reading.
         """
         if STDIN in self.paths:
             raise SetupError(
