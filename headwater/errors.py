@@ -295,7 +295,7 @@ class NodeRateLimited(NodeUnavailable):
 
 
 class NodeCallFailed(NodeUnavailable):
-    """The node is up, but it rejects one call repeatedly, or its response to the call is unusable.
+    """The node is up, but it rejects one call repeatedly, or answers it unusably.
 
     Call another method, or use another node.
     """
@@ -346,16 +346,17 @@ class LeaseLost(HeadwaterError):
 
 
 class DeployFailed(HeadwaterError):
-    """A deploy, resume or rewind has failed, often because the workers of the revision did not become ready.
+    """A deploy, resume or rewind has failed. The detail says why.
 
-    The detail says why. The same request would fail again until the cause is removed.
+    Often the workers of the revision did not become ready. The same request would fail again until the cause is
+    removed.
     """
 
 
 class BrokerUnsuitable(DeployFailed):
-    """Kafka or Google Pub/Sub rejects something that Headwater needs, or lacks it. A retry does not help.
+    """Kafka or Google Pub/Sub rejects something that Headwater needs, or lacks it.
 
-    The detail says what to change: the cluster, the topic or subscription, or the settings.
+    A retry does not help. The detail says what to change: the cluster, the topic or subscription, or the settings.
     """
 
 

@@ -23,7 +23,10 @@ class _Fault(msgspec.Struct):
 
 
 class _Problem(msgspec.Struct):
-    """A problem document of the API. An error response without these members comes from another server."""
+    """A problem document of the API.
+
+    An error response without these members comes from another server.
+    """
 
     type: str
     detail: str

@@ -44,7 +44,7 @@ class Backends:
 
     @property
     def embeds_valkey(self) -> bool:
-        """Whether the embedded Valkey is used, because no setting names an external Valkey or Redis."""
+        """Whether the embedded Valkey is used, because no setting names an external server."""
         return not self.settings.redis_url.get_secret_value()
 
     @property

@@ -125,7 +125,10 @@ def _running(valkey: EmbeddedValkey) -> Iterator[None]:
 
 
 def _write_stores(archive: ArchiveWriter, backends: Backends, client: Client) -> dict[str, Any]:
-    """Add the database and the data of Valkey to the archive. Returns the manifest's description."""
+    """Add the database and the data of Valkey to the archive.
+
+    Returns the manifest's description.
+    """
     url = backends.database_url()
     with database_backup.snapshot(url) as snapshot:
         description = {

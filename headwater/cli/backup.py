@@ -32,9 +32,9 @@ def backup(
         ),
     ] = False,
 ) -> None:
-    """Write the database, the secret key and the data of Valkey into one file, and verify the file.
+    """Write the database, the secret key and the data of Valkey into one file.
 
-    Headwater may run meanwhile.
+    The file is then verified. Headwater may run meanwhile.
     """
     from headwater.app.backup import backup as write
     from headwater.logging_setup import configure_logging

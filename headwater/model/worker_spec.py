@@ -63,7 +63,7 @@ class WorkerSpec(BaseModel):
         slots: The number of workers of the deployment, each of which has a slot.
         jit: Whether V8 runs scripts with its JIT compiler.
         redrive: The redrive for which the worker reads the dead-letter topic; None for the workers of a pipeline. Their
-            specs omit the field, so that their hashes equal those of versions without redrives.
+            specs omit the field, so that an upgrade from a version without redrives does not change their hashes.
     """
 
     model_config = ConfigDict(frozen=True)

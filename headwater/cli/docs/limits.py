@@ -40,8 +40,8 @@ def page() -> str:
     """Return the page: one table per group of limits."""
     return document(
         "Limits",
-        "A request that exceeds a limit is rejected as a whole, and the error names the limit. A record that exceeds",
-        "a limit becomes a dead letter. Where a limit has another effect, its row says so.",
+        "A request that exceeds a limit is rejected as a whole, and the error names the limit. A record that",
+        "exceeds a limit becomes a dead letter. Where a limit has another effect, its row says so.",
         *(line for title, rows in _groups() for line in ("", f"## {title}", "", *table(HEAD, rows))),
     )
 

@@ -185,7 +185,7 @@ class FolderBlocks:
         progress.key, progress.events_taken, progress.events_to_skip = self._block_key(), 0, 0
 
     def _block_key(self) -> int:
-        """Return what identifies the block of `part`: its number, or its time if the number is unknown."""
+        """Return the number of the block of `part`, or its time if the number is unknown."""
         assert self.part is not None
         return self.part.block_number or self.time_ms
 
@@ -254,7 +254,7 @@ class FolderBlocks:
         return part, time_of(part.events[0])
 
     def _events_of_block(self) -> tuple[list[msgspec.Raw], int]:
-        """Return the events of all read lines of the current block, and the index of the next block's line."""
+        """Return the events of the current block, and the index of the line after its read lines."""
         assert self.part is not None
         events, index = list(self.part.events), self._index + 1
         while index < len(self._lines.lines):

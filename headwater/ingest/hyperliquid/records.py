@@ -23,7 +23,7 @@ MAX_FUNDING_BYTES: Final = 500_000
 
 
 class BlockPart(NamedTuple):
-    """All events of a block, or some of them: those of one line, or of several lines.
+    """All events of a block, or some of them: the events of one line, or of several lines.
 
     Attributes:
         block_number: The number of the block; None if the line does not have it.

@@ -29,7 +29,7 @@ class _StoppedWhileAway(MemoryClusterAdmin):
 
 def test_a_stop_while_kafka_is_awaited_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
     stop = threading.Event()
-    monkeypatch.setattr("headwater.app.ingest_target.KafkaClusterAdmin", lambda *_: _StoppedWhileAway(stop))
+    monkeypatch.setattr("headwater.app.ingest_target.KafkaClusterAdmin", lambda *_, **__: _StoppedWhileAway(stop))
     options: Any = SimpleNamespace(chain="base", name="evm-base", metrics_port=0)
     reader: Any = SimpleNamespace(streams=["log"])
     assert prepare_target(SETTINGS, options, reader, stop) is None
