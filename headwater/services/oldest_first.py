@@ -1,12 +1,17 @@
 """Reads the records of a topic from given offsets to the newest."""
 
 from collections.abc import Iterator, Mapping
+from datetime import datetime
+from itertools import islice
 
 from headwater.brokers.topic_history import LogRecord, OffsetRange, TopicHistory
+from headwater.model.timestamps import ceil_epoch_ms
 from headwater.services.newest_first import max_chunk_bytes, next_chunk_size
 
 MAX_CHUNK = 1_024
 """How many offsets of a partition are read at once, unless they have no records."""
+MAX_SCANNED = 50_000
+"""How many records are read at most to find those from a time on."""
 
 
 class _Partition:
@@ -79,3 +84,19 @@ class OldestFirst:
         if not known:
             raise StopIteration
         return min(known, key=lambda candidate: candidate[:2])[2].pop()
+
+
+def records_since(
+    history: TopicHistory, topic: str, ranges: Mapping[int, OffsetRange], since: datetime, first_chunk: int
+) -> Iterator[LogRecord]:
+    """Return the records from a time on, from the oldest to the newest.
+
+    The timestamps of a partition need not ascend: after a rewind, the timestamps of outputs do not. Older records that
+    are behind the first one from that time on are left out, but count towards MAX_SCANNED.
+    """
+    since_ms = ceil_epoch_ms(since)
+    starts = history.offsets_since(topic, since_ms)
+    # Records may have been appended since the ranges were read.
+    unread = {n: OffsetRange(start, ranges[n].end) for n, start in starts.items() if n in ranges}
+    scanned = islice(OldestFirst(history, topic, unread, first_chunk), MAX_SCANNED)
+    return (record for record in scanned if record.timestamp >= since_ms)

@@ -4,12 +4,11 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from itertools import islice
 
-from headwater.brokers.topic_history import LogRecord, OffsetRange, TopicHistory
+from headwater.brokers.topic_history import LogRecord, TopicHistory
 from headwater.model.access import KafkaAccess
 from headwater.model.read_record import ReadRecord
-from headwater.model.timestamps import ceil_epoch_ms
 from headwater.services.newest_first import NewestFirst, first_chunk_size
-from headwater.services.oldest_first import OldestFirst
+from headwater.services.oldest_first import records_since
 from headwater.services.timed_history import TimedHistory
 from headwater.services.viewable_topics import ViewableTopic
 
@@ -54,10 +53,7 @@ class Records:
             ends = {number: offsets.end for number, offsets in ranges.items()}
             newest = NewestFirst(history, topic.topic, ends, ranges, first_chunk)
             return _items(islice(newest, count), topic)[::-1]
-        starts = history.offsets_since(topic.topic, ceil_epoch_ms(since))
-        # Records may have been appended between the two requests.
-        unread = {n: OffsetRange(start, ranges[n].end) for n, start in starts.items() if n in ranges}
-        return _items(islice(OldestFirst(history, topic.topic, unread, first_chunk), count), topic)
+        return _items(islice(records_since(history, topic.topic, ranges, since, first_chunk), count), topic)
 
 
 def _items(records: Iterable[LogRecord], topic: ViewableTopic) -> list[bytes]:

@@ -11,10 +11,9 @@ from headwater.model.binding import Bindings, KafkaTopic
 from headwater.model.flow import Source
 from headwater.model.read_record import Position, ReadRecord
 from headwater.model.stream import stream_name
-from headwater.model.timestamps import ceil_epoch_ms
 from headwater.model.trial import MAX_STREAM_SAMPLE_BYTES, Sample, StreamSample, parse_position
 from headwater.services.newest_first import NewestFirst, first_chunk_size, max_chunk_bytes
-from headwater.services.oldest_first import OldestFirst
+from headwater.services.oldest_first import records_since
 from headwater.services.records import read_record
 from headwater.services.timed_history import TimedHistory
 
@@ -75,7 +74,7 @@ class Samples:
             records = _read_positions(history, topic, positions, ranges)
             return Sample(topic, records, len(positions), _missing_reason(positions, records))
         records, is_cut = _read_range(history, topic, wanted, ranges)
-        return Sample(topic, records, wanted.requested, _shortage_reason(wanted.requested, records, is_cut=is_cut))
+        return Sample(topic, records, wanted.requested, _shortage_reason(wanted, records, is_cut=is_cut))
 
 
 def _read_range(
@@ -91,10 +90,7 @@ def _read_range(
         newest = NewestFirst(history, topic, ends, ranges, first_chunk)
         records, is_cut = _take(map(read_record, islice(newest, wanted.requested)))
         return records[::-1], is_cut
-    starts = history.offsets_since(topic, ceil_epoch_ms(wanted.since))
-    # Records may have been appended between the two requests.
-    unread = {n: OffsetRange(start, ranges[n].end) for n, start in starts.items() if n in ranges}
-    oldest = OldestFirst(history, topic, unread, first_chunk)
+    oldest = records_since(history, topic, ranges, wanted.since, first_chunk)
     return _take(map(read_record, islice(oldest, wanted.requested)))
 
 
@@ -156,11 +152,15 @@ def _ranges_of(positions: Collection[Position]) -> dict[int, deque[OffsetRange]]
     return ranges
 
 
-def _shortage_reason(requested: int, records: Sequence[ReadRecord], *, is_cut: bool) -> str:
+def _shortage_reason(wanted: StreamSample, records: Sequence[ReadRecord], *, is_cut: bool) -> str:
     """Return why there are fewer records than requested; empty when there are as many."""
-    if len(records) >= requested:
+    if len(records) >= wanted.requested:
         return ""
-    return f"more records would be larger than {_MAX_MB} MB together" if is_cut else "the stream has no more records"
+    if is_cut:
+        return f"more records would be larger than {_MAX_MB} MB together"
+    if wanted.since is None:
+        return "the stream has no more records"
+    return "the stream has no more records from this time on, or they are behind too many older ones"
 
 
 def _missing_reason(positions: Sequence[Position], records: Sequence[ReadRecord]) -> str:

@@ -115,6 +115,15 @@ def test_records_from_a_time_on(stream: Stream) -> None:
     assert read(stream, **{"from": "2027-01-02T03:04:05Z", "count": 3}).records == []
 
 
+def test_older_records_behind_the_first_from_a_time_on_are_left_out(stream: Stream) -> None:
+    for late, early in ((b"0", b"1"), (b"2", b"3")):
+        stream.write(0, [late], TIME_MS)
+        stream.write(0, [early], TIME_MS - 1)
+    sample = read(stream, **{"from": "2026-01-02T03:04:05Z", "count": 3})
+    assert values(sample) == [b"0", b"2"]
+    assert sample.reason.startswith("the stream has no more records from this time on")
+
+
 def test_positions(stream: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(samples_module, "MAX_GAP", 3)
     stream.write(0, [b"%d" % n for n in range(20)])

@@ -59,6 +59,13 @@ class TestStreamRecords:
         assert offsets(alice, LOGS, **{"from": "2026-01-03T00:00:00Z"}) == []
         assert len(offsets(alice, LOGS, **{"from": "1066-01-01T00:00:00Z"})) == 10
 
+    def test_older_records_behind_the_first_from_a_time_on(self, headwater: Installation, alice: User) -> None:
+        headwater.history.create("stream.base.log", 1)
+        for age_ms in (5, 0, 5, 1, 0):
+            headwater.history.append("stream.base.log", 0, TIME_MS - age_ms, b"{}")
+        assert offsets(alice, LOGS, **{"from": "2026-01-02T03:04:05.678Z"}) == [1, 4]
+        assert offsets(alice, LOGS, **{"from": "2026-01-02T03:04:05.677Z"}, limit=2) == [1, 3]
+
     @pytest.mark.parametrize(
         ("parameters", "pointer"),
         [

@@ -1,13 +1,14 @@
 """Records of a topic are read from given offsets on."""
 
 import random
+from datetime import UTC, datetime
 from itertools import islice
 
 import pytest
 
 from headwater.brokers.topic_history import LogRecord, OffsetRange
-from headwater.services import newest_first
-from headwater.services.oldest_first import OldestFirst
+from headwater.services import newest_first, oldest_first
+from headwater.services.oldest_first import OldestFirst, records_since
 from tests.support.memory.topic_history import MemoryTopicHistory
 
 TOPIC = "stream.base.log"
@@ -70,3 +71,14 @@ def test_only_what_is_needed_is_read(history: MemoryTopicHistory) -> None:
         history.append(TOPIC, 0, time, b"x")
     assert len(list(islice(OldestFirst(history, TOPIC, history.ranges(TOPIC), 16), 10))) == 10
     assert history.records_read == 16
+
+
+def test_older_records_are_looked_through_to_a_limit(
+    history: MemoryTopicHistory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(oldest_first, "MAX_SCANNED", 100)
+    for number in range(1_000):
+        history.append(TOPIC, 0, 0 if number % 30 else 1_000, b"%d" % number)
+    since = datetime.fromtimestamp(1, UTC)
+    assert values(list(records_since(history, TOPIC, history.ranges(TOPIC), since, 16))) == [b"0", b"30", b"60", b"90"]
+    assert history.records_read < 1_000
