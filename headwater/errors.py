@@ -35,6 +35,7 @@ HeadwaterError
 │   │   └── NodeCallFailed
 │   │       ├── NodeMethodMissing
 │   │       └── NodeCallTooLarge
+│   ├── Overloaded
 │   ├── PriceStateUnreadable
 │   └── DeployPending
 ├── LeaseLost                     the controller no longer holds its lease; it stops
@@ -322,6 +323,19 @@ class PriceStateUnreadable(Unavailable):
         super().__init__(
             "The stored price state can't be read: another version of Headwater wrote it, or it is damaged. "
             "Use that version, or rebuild the prices."
+        )
+
+
+class Overloaded(Unavailable):
+    """Other requests of the same kind, of this owner or of others, do not end in time.
+
+    Send fewer requests at the same time.
+    """
+
+    def __init__(self, waited_s: float) -> None:
+        super().__init__(
+            f"This request has waited for {waited_s:g} s, because other requests of this kind, of yours or of other "
+            "owners, take long. Send it again, and fewer at the same time."
         )
 
 

@@ -56,6 +56,7 @@ from headwater.api.owner_limiter import (
     MAX_CONCURRENT_TRIALS_PER_OWNER,
     MAX_CONCURRENT_UPLOADS,
     MAX_CONCURRENT_UPLOADS_PER_OWNER,
+    MAX_WAIT_FOR_READS_S,
     OwnerLimiter,
 )
 from headwater.api.prometheus import PrometheusMetrics
@@ -123,9 +124,11 @@ def create_api(services: Services) -> FastAPI:
     app.state.upload_limiter = OwnerLimiter(MAX_CONCURRENT_UPLOADS, MAX_CONCURRENT_UPLOADS_PER_OWNER)
     app.state.compile_limiter = OwnerLimiter(MAX_CONCURRENT_COMPILES, MAX_CONCURRENT_COMPILES_PER_OWNER)
     app.state.trial_limiter = OwnerLimiter(MAX_CONCURRENT_TRIALS, MAX_CONCURRENT_TRIALS_PER_OWNER)
-    app.state.record_read_limiter = OwnerLimiter(MAX_CONCURRENT_RECORD_READS, MAX_CONCURRENT_RECORD_READS_PER_OWNER)
+    app.state.record_read_limiter = OwnerLimiter(
+        MAX_CONCURRENT_RECORD_READS, MAX_CONCURRENT_RECORD_READS_PER_OWNER, MAX_WAIT_FOR_READS_S
+    )
     app.state.tail_limiter = anyio.CapacityLimiter(MAX_CONCURRENT_OPENINGS)
-    app.state.count_limiter = OwnerLimiter(MAX_CONCURRENT_COUNTS, MAX_CONCURRENT_COUNTS_PER_OWNER)
+    app.state.count_limiter = OwnerLimiter(MAX_CONCURRENT_COUNTS, MAX_CONCURRENT_COUNTS_PER_OWNER, MAX_WAIT_FOR_READS_S)
     app.state.diff_limiter = OwnerLimiter(MAX_CONCURRENT_DIFFS, MAX_CONCURRENT_DIFFS_PER_OWNER)
     problems.install(app)
     openapi.add_description(app, ROUTES)

@@ -68,6 +68,7 @@ PROBLEM_TYPES: dict[type[HeadwaterError], ProblemType] = {
         HTTPStatus.UNPROCESSABLE_ENTITY, "deploy-failed", "The workers did not become ready"
     ),
     errors.DeployPending: ProblemType(HTTPStatus.SERVICE_UNAVAILABLE, "deploy-pending", "Deployment in progress"),
+    errors.Overloaded: ProblemType(HTTPStatus.SERVICE_UNAVAILABLE, "overloaded", "Too many requests at the same time"),
     errors.DatabaseUnavailable: ProblemType(
         HTTPStatus.SERVICE_UNAVAILABLE,
         "store-unavailable",

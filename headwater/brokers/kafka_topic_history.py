@@ -15,7 +15,7 @@ from headwater.brokers.client_errors import ClientErrors
 from headwater.brokers.client_settings import consumer_settings
 from headwater.brokers.offsets import EARLIEST, LATEST, list_offsets
 from headwater.brokers.polled_admin_client import POLLER, PolledAdminClient
-from headwater.brokers.topic_history import LogChunk, LogRecord, OffsetRange, record_bytes
+from headwater.brokers.topic_history import CALL_TIMEOUT_S, LogChunk, LogRecord, OffsetRange, record_bytes
 from headwater.brokers.topic_partitions import partition_numbers
 from headwater.errors import BrokerUnavailable, TopicMissing
 from headwater.model.access import KafkaAccess
@@ -25,12 +25,7 @@ READERS_GROUP: Final = "wrk-readers"
 MAX_CONSUMERS: Final = 4
 """How many reads may run at once. A further read waits."""
 REQUEST_TIMEOUT_S: Final = 5.0
-NO_RECORD_TIMEOUT_S: Final = 10.0
-"""How long a read waits for the next record."""
-READ_TIMEOUT_S: Final = 20.0
-"""How long a read may take."""
-CONSUMER_TIMEOUT_S: Final = 10.0
-"""How long a read waits for one of the consumers."""
+"""How long a request for partitions or offsets may take."""
 MAX_RECORDS_PER_POLL: Final = 2_000
 POLL_S: Final = 0.01
 """How long a poll waits for MAX_RECORDS_PER_POLL records: the time that a read may take longer than needed."""
@@ -66,29 +61,32 @@ class KafkaTopicHistory:
         self._admin = PolledAdminClient(access)
         POLLER.add(self)
 
-    def ranges(self, topic: str) -> Mapping[int, OffsetRange]:
+    def ranges(self, topic: str, timeout_s: float = CALL_TIMEOUT_S) -> Mapping[int, OffsetRange]:
         """See TopicHistory."""
+        deadline = time.monotonic() + timeout_s
         with self._admin.translated_errors():
-            numbers = self._partitions(topic)
-            ends, starts = (self._offsets(topic, numbers, spec) for spec in (LATEST, EARLIEST))
+            numbers = self._partitions(topic, deadline)
+            ends, starts = (self._offsets(topic, numbers, spec, deadline) for spec in (LATEST, EARLIEST))
         return {number: OffsetRange(start, max(start, ends.get(number, start))) for number, start in starts.items()}
 
-    def offsets_since(self, topic: str, time_ms: int) -> Mapping[int, int]:
+    def offsets_since(self, topic: str, time_ms: int, timeout_s: float = CALL_TIMEOUT_S) -> Mapping[int, int]:
         """See TopicHistory."""
+        deadline = time.monotonic() + timeout_s
         with self._admin.translated_errors():
-            offsets = self._offsets(topic, self._partitions(topic), OffsetSpec.for_timestamp(max(0, time_ms)))
+            numbers = self._partitions(topic, deadline)
+            offsets = self._offsets(topic, numbers, OffsetSpec.for_timestamp(max(0, time_ms)), deadline)
         return {number: offset for number, offset in offsets.items() if offset >= 0}
 
-    def _partitions(self, topic: str) -> list[int]:
+    def _partitions(self, topic: str, deadline: float) -> list[int]:
         """Return the partitions of a topic; none when the topic does not exist."""
         try:
-            return partition_numbers(self._admin, topic, REQUEST_TIMEOUT_S)
+            return partition_numbers(self._admin, topic, _request_timeout_s(deadline))
         except TopicMissing:
             return []
 
-    def _offsets(self, topic: str, numbers: Sequence[int], spec: OffsetSpec) -> dict[int, int]:
+    def _offsets(self, topic: str, numbers: Sequence[int], spec: OffsetSpec, deadline: float) -> dict[int, int]:
         specs = {TopicPartition(topic, number): spec for number in numbers}
-        offsets = list_offsets(self._admin, specs, IsolationLevel.READ_COMMITTED, REQUEST_TIMEOUT_S)
+        offsets = list_offsets(self._admin, specs, IsolationLevel.READ_COMMITTED, _request_timeout_s(deadline))
         return {number: offset for (_, number), offset in offsets.items()}
 
     def read(
@@ -96,6 +94,7 @@ class KafkaTopicHistory:
         topic: str,
         ranges: Mapping[int, OffsetRange],
         max_bytes: int,
+        timeout_s: float = CALL_TIMEOUT_S,
         *,
         with_values: bool = True,
         with_headers: bool = True,
@@ -106,21 +105,22 @@ class KafkaTopicHistory:
             for number, each in ranges.items()
             if each.start < each.end
         }
+        deadline = time.monotonic() + timeout_s
         if reads:
-            with self._admin.translated_errors(), self._consumer() as consumer:
-                _read_all(consumer, self._access, topic, reads)
+            with self._admin.translated_errors(), self._consumer(timeout_s) as consumer:
+                _read_all(consumer, self._access, topic, reads, deadline)
         return {number: read.chunk() for number, read in reads.items()}
 
     @contextmanager
-    def _consumer(self) -> Iterator[_PooledConsumer]:
+    def _consumer(self, timeout_s: float) -> Iterator[_PooledConsumer]:
         """Take a consumer from the pool. After an error, the consumer is closed.
 
-        Raises BrokerUnavailable when other reads use all consumers for CONSUMER_TIMEOUT_S seconds.
+        Raises BrokerUnavailable when other reads use all consumers for `timeout_s` seconds.
         """
-        if not self._slots.acquire(timeout=CONSUMER_TIMEOUT_S):
+        if not self._slots.acquire(timeout=timeout_s):
             raise BrokerUnavailable(
                 f"Other requests have used all {MAX_CONSUMERS} readers of Kafka at {self._access.bootstrap_servers} "
-                f"for {CONSUMER_TIMEOUT_S:g} s. Send the same request again."
+                f"for {timeout_s:.3g} s. Send the same request again."
             )
         try:
             with self._lock:
@@ -180,30 +180,25 @@ class _PartitionRead:
         return self._start
 
 
-def _read_all(consumer: _PooledConsumer, access: KafkaAccess, topic: str, reads: Mapping[int, _PartitionRead]) -> None:
-    """Read until every partition has reached its end.
+def _request_timeout_s(deadline: float) -> float:
+    """Return how long a request may take. librdkafka needs at least a millisecond."""
+    return min(REQUEST_TIMEOUT_S, max(0.01, deadline - time.monotonic()))
 
-    Raises BrokerUnavailable after READ_TIMEOUT_S seconds, or when no record arrives for NO_RECORD_TIMEOUT_S seconds.
-    """
+
+def _read_all(
+    consumer: _PooledConsumer, access: KafkaAccess, topic: str, reads: Mapping[int, _PartitionRead], deadline: float
+) -> None:
+    """Read until every partition has reached its end. Raises BrokerUnavailable at the deadline."""
     unfinished, unread = set(reads), sum(read.end - read.start for read in reads.values())
     consumer.client.assign([TopicPartition(topic, number, read.start) for number, read in reads.items()])
-    begun = last_record = time.monotonic()
     while unfinished:
         messages = consumer.client.consume(max(1, min(unread, MAX_RECORDS_PER_POLL)), POLL_S)
         unread -= len(messages)
         consumer.errors.check()
-        now = time.monotonic()
-        if now - begun >= READ_TIMEOUT_S:
+        if time.monotonic() >= deadline:
             raise BrokerUnavailable(
-                f"Kafka at {access.bootstrap_servers} did not return the records of {topic} within "
-                f"{READ_TIMEOUT_S:g} s. Send the same request again."
-            )
-        if messages:
-            last_record = now
-        elif now - last_record >= NO_RECORD_TIMEOUT_S:
-            raise BrokerUnavailable(
-                f"Kafka at {access.bootstrap_servers} returned no records of {topic} for {NO_RECORD_TIMEOUT_S:g} s. "
-                "Send the same request again."
+                f"Kafka at {access.bootstrap_servers} did not return the records of {topic} in time. Send the same "
+                "request again."
             )
         for message in messages:
             partition = cast("int", message.partition())

@@ -1,5 +1,6 @@
 """Reads start and end offsets of partitions from their leaders."""
 
+import time
 from collections.abc import Mapping
 from concurrent.futures import Future
 from typing import Final
@@ -43,12 +44,16 @@ def list_offsets(
         specs: The partitions, and which offset of each is requested.
         isolation_level: READ_COMMITTED ends a partition at its last stable offset, READ_UNCOMMITTED at its high
             watermark.
-        timeout_s: The timeout of one request, and how long requests are retried while a partition has no leader.
+        timeout_s: How long the requests may take, with their retries while a partition has no leader.
         ignored_errors: Partitions whose error has one of these codes are left out.
     """
+    deadline = time.monotonic() + timeout_s
+
+    def left_s() -> float:
+        return max(0.01, deadline - time.monotonic())  # librdkafka needs at least a millisecond
 
     def refresh_metadata(_: RetryCallState) -> None:  # otherwise the client asks the old leader for minutes
-        admin.list_topics(timeout=timeout_s)
+        admin.list_topics(timeout=left_s())
 
     retrying = Retrying(
         retry=retry_if_exception(_is_stale_leader),
@@ -57,7 +62,7 @@ def list_offsets(
         after=refresh_metadata,
         reraise=True,
     )
-    return retrying(_list_offsets_once, admin, specs, isolation_level, timeout_s, ignored_errors)
+    return retrying(lambda: _list_offsets_once(admin, specs, isolation_level, left_s(), ignored_errors))
 
 
 def _list_offsets_once(

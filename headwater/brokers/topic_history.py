@@ -1,7 +1,10 @@
 """The protocol by which services read records that a topic has, without a consumer group."""
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
+
+CALL_TIMEOUT_S: Final = 20.0
+"""How long a call may take, unless its caller sets another time limit."""
 
 
 class OffsetRange(NamedTuple):
@@ -53,16 +56,17 @@ class LogChunk(NamedTuple):
 class TopicHistory(Protocol):
     """Reads committed records of topics.
 
-    All methods are thread-safe, may block for some seconds, and raise BrokerUnavailable.
+    All methods are thread-safe and may block for `timeout_s` seconds. They raise BrokerUnavailable, also when that time
+    is not enough.
     """
 
-    def ranges(self, topic: str) -> Mapping[int, OffsetRange]:
+    def ranges(self, topic: str, timeout_s: float = CALL_TIMEOUT_S) -> Mapping[int, OffsetRange]:
         """Return the range of offsets of each partition, up to the first open transaction.
 
         Returns nothing when the topic does not exist.
         """
 
-    def offsets_since(self, topic: str, time_ms: int) -> Mapping[int, int]:
+    def offsets_since(self, topic: str, time_ms: int, timeout_s: float = CALL_TIMEOUT_S) -> Mapping[int, int]:
         """Return the offset of the first record of each partition at or after a time.
 
         The timestamps of the records decide. Partitions without such a record are left out. Returns nothing when the
@@ -71,6 +75,7 @@ class TopicHistory(Protocol):
         Args:
             topic: The topic.
             time_ms: The time, in milliseconds since the epoch.
+            timeout_s: How long the call may take.
         """
 
     def read(
@@ -78,6 +83,7 @@ class TopicHistory(Protocol):
         topic: str,
         ranges: Mapping[int, OffsetRange],
         max_bytes: int,
+        timeout_s: float = CALL_TIMEOUT_S,
         *,
         with_values: bool = True,
         with_headers: bool = True,
@@ -89,6 +95,7 @@ class TopicHistory(Protocol):
             ranges: The range of each partition to read. The ends must not be behind those that `ranges` returned.
             max_bytes: How many bytes the records of a partition may have. Of more, the newest are returned, at
                 least one.
+            timeout_s: How long the call may take.
             with_values: Whether the records have their values. Otherwise all values are None, and have no bytes.
             with_headers: Whether the records have their headers, which take time to read.
         """

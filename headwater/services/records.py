@@ -36,8 +36,8 @@ class Records:
         """Return committed records as JSON objects, oldest first, MAX_BYTES of JSON at most.
 
         The records of each partition are in the order of their offsets. The partitions are merged by the timestamps of
-        their records. May block for some seconds. Raises NotFound when the topic does not exist yet, and
-        BrokerUnavailable.
+        their records. May block for some seconds, see TimedHistory. Raises NotFound when the topic does not exist yet,
+        and BrokerUnavailable.
 
         Args:
             topic: The topic.

@@ -11,10 +11,11 @@ from headwater.model.redrive import LetterRange, Redrive, RedriveSelection
 from headwater.model.value_sets import MAX_REPORTED_FAULTS
 from headwater.services.dead_letters import letter_id
 from headwater.services.ids import Clock, NewId
+from headwater.services.timed_history import TimedHistory
 from headwater.stores.protocols.redrives import RedriveOutcomeStore, RedriveStore
 
 MAX_COUNT_S = 45.0
-"""How long the letters of a request may be counted. A request lasts a minute at most."""
+"""After this time, a request reads no further letters from Kafka, and fails. A request lasts a minute at most."""
 FIRST_READ_OFFSETS = 1_000
 """How many offsets of all partitions together are read at first."""
 MAX_READ_OFFSETS = 10_000
@@ -102,11 +103,12 @@ class Redrives:
     def _select(self, deployment: Deployment, query: LetterQuery) -> tuple[RedriveSelection, int]:
         """Return the selection of a query, and how many letters it selects."""
         topic = dead_letter_topic(deployment.config_id)
-        ranges = self._history.ranges(topic)
+        history = TimedHistory(self._history, self._clock, MAX_COUNT_S)
+        ranges = history.ranges(topic)
         if query.ids is None:
-            found = self._letters_of_kind(deployment, topic, ranges, query)
+            found = self._letters_of_kind(deployment, history, topic, ranges, query)
         else:
-            found = self._named_letters(topic, ranges, query.ids)
+            found = self._named_letters(history, topic, ranges, query.ids)
         selection = RedriveSelection(
             ranges=found.ranges(),
             ids=None if query.ids is None else tuple(sorted({(each.partition, each.offset) for each in query.ids})),
@@ -116,14 +118,19 @@ class Redrives:
         return selection, found.count
 
     def _letters_of_kind(
-        self, deployment: Deployment, topic: str, ranges: Mapping[int, OffsetRange], query: LetterQuery
+        self,
+        deployment: Deployment,
+        history: TimedHistory,
+        topic: str,
+        ranges: Mapping[int, OffsetRange],
+        query: LetterQuery,
     ) -> "_FoundLetters":
         """Return the letters that were not redriven yet, and that no open redrive sends."""
         found, size = _FoundLetters(), _ChunkSize()
         # The selections are read before the outcomes: the letters of a redrive that ends in between have outcomes.
         open_selections = self._store.open_selections(deployment.id).values()
         selection = RedriveSelection(ranges={}, error=query.error, transform_uid=query.transform_uid)
-        for records in self._read(topic, _chunks(ranges, size), size, _too_many_error):
+        for records in self._read(history, topic, _chunks(ranges, size), size, _too_many_error):
             with_headers = [(letter_id(each), LetterHeaders(each.headers)) for each in records]
             letters = [
                 letter
@@ -138,7 +145,9 @@ class Redrives:
                     found.add(letter)
         return found
 
-    def _named_letters(self, topic: str, ranges: Mapping[int, OffsetRange], ids: Sequence[LetterId]) -> "_FoundLetters":
+    def _named_letters(
+        self, history: TimedHistory, topic: str, ranges: Mapping[int, OffsetRange], ids: Sequence[LetterId]
+    ) -> "_FoundLetters":
         """Return the letters with these ids.
 
         Raises InvalidInput for letters that do not exist or are stubs.
@@ -147,7 +156,7 @@ class Redrives:
         wanted: set[tuple[int, int]] = set(ids)
         stubs = {
             letter_id(record): LetterHeaders(record.headers).is_stub
-            for records in self._read(topic, _chunks_with(ids, ranges, size), size, _too_far_apart_error)
+            for records in self._read(history, topic, _chunks_with(ids, ranges, size), size, _too_far_apart_error)
             for record in records
             if letter_id(record) in wanted
         }
@@ -165,6 +174,7 @@ class Redrives:
 
     def _read(
         self,
+        history: TimedHistory,
         topic: str,
         chunks: Iterator[Mapping[int, OffsetRange]],
         size: "_ChunkSize",
@@ -174,12 +184,11 @@ class Redrives:
 
         Raises the error for reads that are too slow after MAX_COUNT_S seconds.
         """
-        deadline = self._clock() + MAX_COUNT_S
         for chunk in chunks:
-            begun = self._clock()
-            if begun >= deadline:
+            if history.is_over():
                 raise too_slow_error()
-            read = self._history.read(topic, chunk, _UNLIMITED, with_values=False)
+            begun = self._clock()
+            read = history.read(topic, chunk, _UNLIMITED, with_values=False)
             size.adapt(self._clock() - begun)
             yield [record for each in read.values() for record in each.records]
 

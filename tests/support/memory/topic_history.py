@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from headwater.brokers.topic_history import LogChunk, LogRecord, OffsetRange, record_bytes
+from headwater.brokers.topic_history import CALL_TIMEOUT_S, LogChunk, LogRecord, OffsetRange, record_bytes
 from headwater.errors import BrokerUnavailable
 
 
@@ -53,13 +53,13 @@ class MemoryTopicHistory:
             record for record in self._records[topic] if record.partition != partition or record.offset >= before
         ]
 
-    def ranges(self, topic: str) -> Mapping[int, OffsetRange]:
+    def ranges(self, topic: str, timeout_s: float = CALL_TIMEOUT_S) -> Mapping[int, OffsetRange]:
         """See TopicHistory."""
         self._check()
         ends = self._ends.get(topic, {})
         return {number: OffsetRange(self._starts[topic][number], end) for number, end in ends.items()}
 
-    def offsets_since(self, topic: str, time_ms: int) -> Mapping[int, int]:
+    def offsets_since(self, topic: str, time_ms: int, timeout_s: float = CALL_TIMEOUT_S) -> Mapping[int, int]:
         """See TopicHistory."""
         self._check()
         offsets: dict[int, int] = {}
@@ -73,6 +73,7 @@ class MemoryTopicHistory:
         topic: str,
         ranges: Mapping[int, OffsetRange],
         max_bytes: int,
+        timeout_s: float = CALL_TIMEOUT_S,
         *,
         with_values: bool = True,
         with_headers: bool = True,

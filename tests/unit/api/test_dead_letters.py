@@ -208,10 +208,10 @@ class TestList:
         counted = MetricsDelta(1, {0: PartitionCounts(1, {}, {}, {total: 1})}, {})
         scene.headwater.metrics.write(deployment.id, "g", "a", counted)
 
-        def stalled(topic: str) -> Any:
+        def stalled(*arguments: Any) -> Any:
             begun.release()
             may_go_on.wait()
-            return ranges(topic)
+            return ranges(*arguments)
 
         monkeypatch.setattr(scene.history, "ranges", stalled)
         sent = [scene.user.start("GET", f"{FLOW}/{scene.id}/{path}") for _ in range(45)]

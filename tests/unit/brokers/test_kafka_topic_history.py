@@ -7,7 +7,7 @@ import confluent_kafka
 import pytest
 
 from headwater.brokers import kafka_topic_history
-from headwater.brokers.kafka_topic_history import MAX_CONSUMERS, READ_TIMEOUT_S, KafkaTopicHistory
+from headwater.brokers.kafka_topic_history import MAX_CONSUMERS, REQUEST_TIMEOUT_S, KafkaTopicHistory
 from headwater.brokers.topic_history import OffsetRange
 from headwater.errors import BrokerUnavailable
 from headwater.model.access import KafkaAccess
@@ -86,18 +86,38 @@ def test_a_slow_read_ends(history: KafkaTopicHistory, monkeypatch: pytest.Monkey
     clock = Clock()
     monkeypatch.setattr(kafka_topic_history, "time", clock)
     monkeypatch.setattr(confluent_kafka, "Consumer", lambda _: SlowConsumer(clock))
-    for _ in range(MAX_CONSUMERS + 1):
+    for timeout_s in [20.0, 10.0] * MAX_CONSUMERS:
         begun = clock.now
-        with pytest.raises(BrokerUnavailable, match=f"did not return the records of {TOPIC} within 20 s"):
-            history.read(TOPIC, RANGES, 1_000)
-        assert clock.now - begun == READ_TIMEOUT_S
+        with pytest.raises(BrokerUnavailable, match=f"did not return the records of {TOPIC} in time"):
+            history.read(TOPIC, RANGES, 1_000, timeout_s)
+        assert clock.now - begun == timeout_s
 
 
-def test_a_read_does_not_wait_for_ever_for_a_consumer(
-    history: KafkaTopicHistory, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(kafka_topic_history, "CONSUMER_TIMEOUT_S", 0)
+def test_a_read_does_not_wait_for_ever_for_a_consumer(history: KafkaTopicHistory) -> None:
     for _ in range(MAX_CONSUMERS):
         history._slots.acquire()
-    with pytest.raises(BrokerUnavailable, match="Other requests have used all 4 readers"):
-        history.read(TOPIC, RANGES, 1_000)
+    with pytest.raises(BrokerUnavailable, match=r"Other requests have used all 4 readers .* for 0\.2 s"):
+        history.read(TOPIC, RANGES, 1_000, 0.2)
+
+
+@pytest.mark.parametrize("timeout_s", [1.0, 3.0, 30.0])
+def test_all_requests_for_offsets_share_the_time(
+    history: KafkaTopicHistory, monkeypatch: pytest.MonkeyPatch, timeout_s: float
+) -> None:
+    clock = Clock()
+
+    def partitions(*arguments: Any) -> list[int]:
+        clock.now += min(arguments[-1], 2)
+        return [0]
+
+    def offsets(*arguments: Any) -> dict[tuple[str, int], int]:
+        clock.now += arguments[-1]
+        return {(TOPIC, 0): 0}
+
+    monkeypatch.setattr(kafka_topic_history, "time", clock)
+    monkeypatch.setattr(kafka_topic_history, "partition_numbers", partitions)
+    monkeypatch.setattr(kafka_topic_history, "list_offsets", offsets)
+    for call in (history.ranges, lambda topic, limit_s: history.offsets_since(topic, 0, limit_s)):
+        begun = clock.now
+        call(TOPIC, timeout_s)
+        assert clock.now - begun <= min(timeout_s + 0.1, 2 + 2 * REQUEST_TIMEOUT_S)

@@ -57,6 +57,21 @@ def test_a_partition_without_leader_is_an_error_after_the_timeout() -> None:
     assert caught.value.args[0].code() == MOVED
 
 
+def test_retries_get_the_time_that_is_left() -> None:
+    timeouts: list[float] = []
+
+    class Slow(Cluster):
+        def list_offsets(
+            self, partitions: Iterable[TopicPartition], **options: Any
+        ) -> dict[TopicPartition, Future[Any]]:
+            timeouts.append(options["request_timeout"])
+            return super().list_offsets(partitions)
+
+    end_offsets(Slow(MOVED, until=3), timeout_s=5)
+    assert len(timeouts) == 4
+    assert 5 >= timeouts[0] > timeouts[1] > timeouts[2] > timeouts[3] > 0
+
+
 def test_other_errors_are_raised_immediately() -> None:
     cluster = Cluster(GONE, until=10**9)
     with pytest.raises(KafkaException):
