@@ -56,7 +56,7 @@ async def wait_until_applied(
 ) -> Applied:
     """Wait until the workers have read a version, for at most `wait_s` seconds.
 
-    The default is the present version. Raises DatabaseUnavailable, RedisUnavailable, NotFound.
+    The default is the present version. Raises DatabaseUnavailable, RedisUnavailable, NotFound, RateLimited.
     """
     wanted = await to_thread.run_sync(service.current, watched) if version is None else version
     return Applied.of(wanted, await watcher.wait_for(watched, wanted, wait_s))

@@ -5,6 +5,7 @@ engine/set_versions.py). A report counts only while the version is a part of the
 lost its last writes in a failover assigns the same numbers again.
 """
 
+from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -66,6 +67,36 @@ class AppliedState:
         return all(worker.number is not None and worker.number >= version for worker in self.workers)
 
 
+@dataclass(frozen=True, slots=True)
+class _Users:
+    """The workers that use a set.
+
+    Attributes:
+        workers: Their last reports.
+        is_starting: Whether the pipeline is starting: its workers do not exist yet.
+    """
+
+    workers: Sequence[ObservedWorker]
+    is_starting: bool = False
+
+    def versions(self, set_id: SetId) -> list[SetVersion | None]:
+        """Return the version of a set that each worker has read."""
+        return [None if w.set_versions is None else w.set_versions.get(set_id.name) for w in self.workers]
+
+    def numbers(self, set_id: SetId) -> set[int]:
+        """Return the numbers of the versions of a set that the workers have read."""
+        return {version.number for version in self.versions(set_id) if version is not None}
+
+    def state(self, set_id: SetId, history: SetHistory) -> AppliedState:
+        """Compare the reports of the workers with the history of a set."""
+        numbers = [
+            version.number if version is not None and history.contains(version) else None
+            for version in self.versions(set_id)
+        ]
+        versions = tuple(WorkerVersion(w.name, number) for w, number in zip(self.workers, numbers, strict=True))
+        return AppliedState(history.current.number, versions, self.is_starting)
+
+
 class AppliedVersions:
     """Reads which versions of a set the workers have read.
 
@@ -102,42 +133,35 @@ class AppliedVersions:
         return self._versions.versions([watched.set_id])[0].number
 
     def read(self, watched: Collection[WatchedSet]) -> Mapping[WatchedSet, AppliedState]:
-        """Return the state of each set.
+        """Return the state of each set, in one round trip per server for all sets.
+
+        Filters of configurations that are not deployed are left out.
+        """
+        users = self._users(watched)
+        # The histories are read after the reports, so they contain the versions that the workers have read.
+        histories = self._versions.histories({item.set_id: each.numbers(item.set_id) for item, each in users.items()})
+        return {item: each.state(item.set_id, histories[item.set_id]) for item, each in users.items()}
+
+    def _users(self, watched: Collection[WatchedSet]) -> Mapping[WatchedSet, _Users]:
+        """Return the workers that use each set.
 
         Filters of configurations that are not deployed are left out.
         """
         config_ids = {item.config_id for item in watched if item.config_id}
         owners = {item.owner for item in watched if not item.config_id}
-        reports = self._deployments.reported_workers(config_ids, owners)
-        states = {}
+        by_config: dict[str, ReportedWorkers] = {}
+        by_owner: defaultdict[str, list[ObservedWorker]] = defaultdict(list)
+        for report in self._deployments.reported_workers(config_ids, owners):
+            by_config[report.config_id] = report
+            by_owner[report.owner] += report.workers
+        users = {}
         for item in watched:
-            if item.config_id:
-                report = next((report for report in reports if report.config_id == item.config_id), None)
-                if report is not None:
-                    states[item] = self._filter_state(item.set_id, report)
-            else:
-                workers = [w for report in reports if report.owner == item.owner for w in report.workers]
-                states[item] = self._state(item.set_id, [w for w in workers if _uses_dataset(w, item.set_id)])
-        return states
-
-    def _filter_state(self, set_id: SetId, report: ReportedWorkers) -> AppliedState:
-        is_starting = not report.workers and report.phase is not Phase.PAUSED
-        return self._state(set_id, report.workers, is_starting=is_starting)
-
-    def _state(self, set_id: SetId, workers: Sequence[ObservedWorker], *, is_starting: bool = False) -> AppliedState:
-        """Compare the reports of workers with the history of a set.
-
-        The history is read after the reports, so it contains the versions that the workers have read.
-        """
-        reported = [None if w.set_versions is None else w.set_versions.get(set_id.name) for w in workers]
-        history = self._versions.history(set_id, {version.number for version in reported if version is not None})
-        numbers = [_number(version, history) for version in reported]
-        versions = tuple(WorkerVersion(w.name, number) for w, number in zip(workers, numbers, strict=True))
-        return AppliedState(history.current.number, versions, is_starting)
-
-
-def _number(version: SetVersion | None, history: SetHistory) -> int | None:
-    return version.number if version is not None and history.contains(version) else None
+            if not item.config_id:
+                users[item] = _Users([w for w in by_owner[item.owner] if _uses_dataset(w, item.set_id)])
+            elif (of_filter := by_config.get(item.config_id)) is not None:
+                is_starting = not of_filter.workers and of_filter.phase is not Phase.PAUSED
+                users[item] = _Users(of_filter.workers, is_starting)
+        return users
 
 
 def _uses_dataset(worker: ObservedWorker, set_id: SetId) -> bool:

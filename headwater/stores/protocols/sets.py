@@ -3,7 +3,7 @@
 They cover the values of sets, lookups, sizes, and the list of pending sets.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple, Protocol
@@ -120,10 +120,13 @@ class SetVersions(Protocol):
         A lookup that starts afterwards sees all writes up to this version.
         """
 
-    def history(self, set_id: SetId, numbers: Collection[int]) -> SetHistory:
-        """Return the present version of a set, and the stamps of the versions with these numbers.
+    def histories(self, numbers: Mapping[SetId, Collection[int]]) -> Mapping[SetId, SetHistory]:
+        """Return the present version of each set, and the stamps of earlier versions.
 
         The stamps of old versions are forgotten, at the latest when all values are replaced.
+
+        Args:
+            numbers: The numbers of the earlier versions, for each set.
         """
 
 

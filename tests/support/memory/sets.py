@@ -6,7 +6,7 @@ The order and the paging of values are the same as in stores/redis.
 import secrets
 import threading
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -43,6 +43,9 @@ class _Set:
 
     def current(self) -> SetVersion:
         return SetVersion(self.version, self.stamps.get(self.version, ""))
+
+    def history(self, numbers: Collection[int]) -> SetHistory:
+        return SetHistory(self.current(), {n: self.stamps[n] for n in numbers if n in self.stamps})
 
 
 class MemorySetStore:
@@ -111,11 +114,10 @@ class MemorySetStore:
         with self._lock:
             return [self._sets[set_id].current() for set_id in set_ids]
 
-    def history(self, set_id: SetId, numbers: Collection[int]) -> SetHistory:
+    def histories(self, numbers: Mapping[SetId, Collection[int]]) -> Mapping[SetId, SetHistory]:
         """See SetVersions."""
         with self._lock:
-            found = self._sets[set_id]
-            return SetHistory(found.current(), {n: found.stamps[n] for n in numbers if n in found.stamps})
+            return {set_id: self._sets[set_id].history(each) for set_id, each in numbers.items()}
 
     def lose_writes(self, set_id: SetId, count: int) -> None:
         """Forget the last versions of a set, like a replica that becomes the primary.

@@ -7,6 +7,7 @@ from typing import Any
 import httpx2
 import pytest
 
+from headwater.api.applied_watcher import MAX_WAITS_PER_OWNER
 from headwater.errors import RedisUnavailable
 from headwater.model.deployment import ObservedWorker, ObservedWorkerStatus
 from headwater.model.value_sets import SetId, SetVersion, dataset_set_id, filter_set_id
@@ -141,7 +142,7 @@ class TestFilters:
             raise RedisUnavailable("Valkey or Redis does not answer.")
 
         scene.deploy()
-        monkeypatch.setattr(scene.headwater.sets, "history", away)
+        monkeypatch.setattr(scene.headwater.sets, "histories", away)
         response = scene.user.get(f"{scene.filter}/applied", params={"version": 1, "wait": 30})
         scene.user.problem(response, 503, "set-store-unavailable")
 
@@ -184,7 +185,7 @@ def test_many_waiting_requests_hold_no_thread(scene: Scene) -> None:
     scene.deploy()
     before = threading.active_count()
     path, query = f"{scene.filter}/applied", {"version": 1, "wait": 30}
-    waiting: list[Any] = [scene.user.start("GET", path, params=query) for _ in range(200)]
+    waiting: list[Any] = [scene.user.start("GET", path, params=query) for _ in range(MAX_WAITS_PER_OWNER - 1)]
     assert not scene.applied()["applied"]
     assert threading.active_count() < before + 60
     scene.user.post(scene.filter, {"values": ["0xa"]})

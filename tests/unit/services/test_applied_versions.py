@@ -1,14 +1,14 @@
 """Workers report the versions of sets that they have read."""
 
 import itertools
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, cast
 
 import pytest
 
 from headwater.model.deployment import ObservedWorker, ObservedWorkerStatus, Phase, ReportedWorkers
-from headwater.model.value_sets import SetId, SetVersion, dataset_set_id, filter_set_id
+from headwater.model.value_sets import SetHistory, SetId, SetVersion, dataset_set_id, filter_set_id
 from headwater.services.applied_versions import AppliedState, AppliedVersions, WatchedSet
 from tests.support.memory.sets import MemorySetStore
 
@@ -177,3 +177,21 @@ class TestDatasets:
         version = scene.write(DATASET)
         scene.reports.append(ReportedWorkers("x", "bob", Phase.RUNNING, (worker("w9", None),)))
         assert scene.state(OF_DATASET).has_applied(version)
+
+
+def test_the_histories_of_all_sets_are_read_at_once(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    filters = [WatchedSet("alice", filter_set_id("c", f"t{number}"), "c") for number in range(20)]
+    for item in (*filters, OF_DATASET):
+        scene.write(item.set_id)
+    scene.report(worker("w0", scene.version(filters[7].set_id) | scene.version(DATASET)))
+    reads: list[int] = []
+    histories = scene.sets.histories
+
+    def counted(numbers: Mapping[SetId, Collection[int]]) -> Mapping[SetId, SetHistory]:
+        reads.append(len(numbers))
+        return histories(numbers)
+
+    monkeypatch.setattr(scene.sets, "histories", counted)
+    states = scene.applied.read([*filters, OF_DATASET, WatchedSet("bob", filter_set_id("x", "t"), "x")])
+    assert reads == [21]
+    assert {item for item, state in states.items() if state.has_applied(1)} == {filters[7], OF_DATASET}

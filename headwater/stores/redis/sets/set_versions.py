@@ -1,6 +1,6 @@
 """The versions of sets in Valkey or Redis."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from headwater.model.value_sets import SetHistory, SetId, SetVersion
 from headwater.stores.redis.client import Client
@@ -22,13 +22,21 @@ class RedisSetVersions:
         replies = self._client.pipelines([[_read_version(SetKeys.of(set_id))] for set_id in set_ids])
         return [_version(*reply) for [reply] in replies]
 
-    def history(self, set_id: SetId, numbers: Collection[int]) -> SetHistory:
-        """See SetVersions. One round trip."""
-        keys = SetKeys.of(set_id)
-        entries: list[Command] = [("XRANGE", keys.log, f"{number}-0", f"{number}-0") for number in numbers]
-        version, *replies = self._client.pipeline([_read_version(keys), *entries])
-        stamps = {number: _stamp_of_entry(reply[0]) for number, reply in zip(numbers, replies, strict=True) if reply}
-        return SetHistory(_version(*version), stamps)
+    def histories(self, numbers: Mapping[SetId, Collection[int]]) -> Mapping[SetId, SetHistory]:
+        """See SetVersions. One round trip per server."""
+        replies = self._client.pipelines([_read_history(SetKeys.of(set_id), each) for set_id, each in numbers.items()])
+        return {set_id: _history(each, *reply) for (set_id, each), reply in zip(numbers.items(), replies, strict=True)}
+
+
+def _read_history(keys: SetKeys, numbers: Collection[int]) -> list[Command]:
+    return [_read_version(keys), *(("XRANGE", keys.log, f"{number}-0", f"{number}-0") for number in numbers)]
+
+
+def _history(
+    numbers: Collection[int], version: Sequence[bytes | None], *entries: Sequence[tuple[bytes, Sequence[bytes]]]
+) -> SetHistory:
+    stamps = {number: _stamp_of_entry(entry[0]) for number, entry in zip(numbers, entries, strict=True) if entry}
+    return SetHistory(_version(*version), stamps)
 
 
 def _read_version(keys: SetKeys) -> Command:
