@@ -12,9 +12,10 @@ from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Engine, inspect, text
+from sqlalchemy import Engine, func, inspect, select, text
 
 from headwater.errors import SetupError
+from headwater.model.deployment import ObservedWorker, Status
 from headwater.model.value_sets import filter_set_id
 from headwater.stores.sql import migrations
 from headwater.stores.sql.connections import Connections, make_engine
@@ -22,7 +23,18 @@ from headwater.stores.sql.database import open_database
 from headwater.stores.sql.encryption import FieldCipher
 from headwater.stores.sql.migrate import SCRIPTS, migrate
 from headwater.stores.sql.tables import metadata
-from tests.support.sql import OWNER, SECRET_KEY, a_config, a_dataset, a_deployment, a_flow, next_revision, seen
+from tests.support.sql import (
+    OWNER,
+    SECRET_KEY,
+    T0,
+    a_config,
+    a_dataset,
+    a_deployment,
+    a_flow,
+    a_line,
+    next_revision,
+    seen,
+)
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -91,6 +103,33 @@ def test_migrations_keep_the_rows(url: str) -> None:
     again = open_database(url, FieldCipher(SECRET_KEY))
     assert again.flows.get(OWNER, "f1") == a_flow()
     again.close()
+
+
+def test_every_downgrade_keeps_the_rows(url: str, engine: Engine) -> None:
+    database = open_database(url, FieldCipher(SECRET_KEY))
+    database.flows.create(a_flow())
+    deployed = database.deployments.request_deploy(OWNER, "f1", a_deployment())
+    database.deployments.write_observations([seen(deployed)])
+    worker = ObservedWorker(name="w", status=Status.RUNNING, is_ready=True, start_time=T0)
+    database.deployments.report_workers({"d1": [worker]})
+    database.deployments.write_logs({"d1": [a_line(1)]})
+    database.datasets.create(a_dataset())
+    database.close()
+    before = _row_counts(engine)
+    for script in ScriptDirectory.from_config(_config()).walk_revisions():
+        if script.down_revision is not None:
+            _move(engine, "down", str(script.down_revision))
+            after = _row_counts(engine)
+            assert after == {table: before[table] for table in after}, script.revision
+
+
+def _row_counts(engine: Engine) -> dict[str, int]:
+    """Return the number of rows of each table."""
+    tables = inspect(engine).get_table_names()
+    with engine.connect() as connection:
+        return {
+            table: connection.execute(select(func.count()).select_from(text(table))).scalar_one() for table in tables
+        }
 
 
 def test_stored_revisions_get_the_members_and_the_rollouts_of_their_configuration(url: str, engine: Engine) -> None:

@@ -71,7 +71,6 @@ def _counted(config: str) -> dict[str, Any]:
 def downgrade() -> None:
     """Undo this revision."""
     op.drop_index("ix_flow_revisions_counted", "flow_revisions")
-    with op.batch_alter_table("flow_revisions") as table:
-        for name in ("filter_uids", *COUNTED):
-            table.drop_column(name)
+    for name in ("filter_uids", *COUNTED):
+        op.drop_column("flow_revisions", name)
     op.drop_table("quotas")

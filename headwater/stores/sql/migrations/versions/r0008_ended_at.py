@@ -19,5 +19,5 @@ def upgrade() -> None:
 
 def downgrade() -> None:
     """Undo this revision."""
-    with op.batch_alter_table("deployments") as table:
-        table.drop_column("ended_at")
+    # A batch would replace the table, and SQLite would delete the rows that refer to it.
+    op.drop_column("deployments", "ended_at")
