@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from sqlalchemy import text
 
 from headwater.errors import SetupError
 from headwater.model.audit import AuditQuery
@@ -17,6 +18,7 @@ from headwater.model.deployment import Phase
 from headwater.model.idempotency import StoredResponse
 from headwater.model.lease import Candidate
 from headwater.stores.sql import backup
+from headwater.stores.sql.connections import Connections, make_engine
 from headwater.stores.sql.database import Database, open_database
 from headwater.stores.sql.encryption import FieldCipher
 from tests.support.deployments import deploy, observed, running
@@ -116,6 +118,20 @@ def test_a_backup_of_the_first_schema_is_restored(target: str) -> None:
     after = opened(target)
     after.flows.create(a_flow())
     after.close()
+
+
+@pytest.mark.parametrize("revision", ["0001", "0004", "0005"])
+def test_a_leader_is_found_in_a_schema_of_any_revision(target: str, revision: str) -> None:
+    backup.load(target, revision, [])
+    assert not backup.has_leader(target, "controller")
+    connections = Connections(make_engine(target))
+    with connections.writing() as connection:
+        expires_at = "datetime('now', '+1 hour')" if target.startswith("sqlite") else "now() + interval '1 hour'"
+        values = f"VALUES ('controller', 'a', 1, {expires_at})"
+        connection.execute(text(f"INSERT INTO leases (name, holder, fencing, expires_at) {values}"))
+    connections.close()
+    assert backup.has_leader(target, "controller")
+    assert not backup.has_leader(target, "another")
 
 
 def test_existing_rows_are_replaced_and_leaders_are_fenced(source: str, target: str) -> None:

@@ -20,7 +20,7 @@ from sqlalchemy import JSON, Connection, Inspector, MetaData, Table, delete, eve
 
 from headwater.errors import SetupError
 from headwater.stores.sql.connections import Connections, make_engine
-from headwater.stores.sql.leases import SqlLeases
+from headwater.stores.sql.leases import is_held
 from headwater.stores.sql.migrate import SCRIPTS
 from headwater.stores.sql.postgresql import without_time_limits
 from headwater.stores.sql.tables import StoredJson, audit, metadata
@@ -154,12 +154,12 @@ def highest_fencing_token(url: str) -> int:
 
 
 def has_leader(url: str, lease: str) -> bool:
-    """Return whether a process holds a lease. Raises SetupError and DatabaseUnavailable."""
-    connections = Connections(make_engine(url))
-    try:
-        return SqlLeases(connections).leader(lease) is not None
-    finally:
-        connections.close()
+    """Return whether a process holds a lease. The schema may have any revision.
+
+    Raises SetupError and DatabaseUnavailable.
+    """
+    with _reading(url) as connection:
+        return is_held(connection, lease)
 
 
 @contextmanager

@@ -4,8 +4,9 @@ Advisory locks are not used, because SQLite has none, and the locks of PostgreSQ
 """
 
 from datetime import datetime, timedelta
+from typing import Any
 
-from sqlalchemy import Connection, func, insert, select, update
+from sqlalchemy import Column, Connection, Row, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from headwater.model.lease import Candidate, Fence, Leader, Lease, claim_lease
@@ -33,16 +34,28 @@ class SqlLeases:
             connection.execute(update(leases).where(held).values(holder=None))
 
     def leader(self, name: str) -> Leader | None:
-        lease = select(leases.c.holder, leases.c.failing, leases.c.expires_at).where(leases.c.name == name)
         with self._connections.reading() as connection:
-            row = connection.execute(lease).one_or_none()
-            if row is None or row.holder is None or row.expires_at <= _now(connection):
-                return None
-            return Leader(row.holder, row.failing)
+            row = _held(connection, name, leases.c.holder, leases.c.failing)
+            return None if row is None else Leader(row.holder, row.failing)
 
     def check(self, fence: Fence) -> None:
         with self._connections.reading() as connection:
             check_fence(connection, fence)
+
+
+def is_held(connection: Connection, name: str) -> bool:
+    """Return whether a process holds a lease.
+
+    The database may have any revision of the schema: all of them have the columns that are read.
+    """
+    return _held(connection, name) is not None
+
+
+def _held(connection: Connection, name: str, *columns: Column[Any]) -> Row[Any] | None:
+    """Return these columns of a lease; None when no process holds the lease."""
+    lease = select(leases.c.expires_at, *columns).where(leases.c.name == name, leases.c.holder.is_not(None))
+    row = connection.execute(lease).one_or_none()
+    return None if row is None or row.expires_at <= _now(connection) else row
 
 
 def _acquire(connection: Connection, name: str, candidate: Candidate, ttl_s: float) -> int | None:
