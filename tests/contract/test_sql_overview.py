@@ -1,5 +1,6 @@
 """The contract of OverviewStore."""
 
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
@@ -107,6 +108,20 @@ def test_a_text(stores: SqlStores, text: str, expected: list[str]) -> None:
     stores.flows.create(a_flow("f1", name="Whales"))
     stores.flows.create(a_flow("f2", name="Größe", external_id="My-1", created_s=1))
     assert ids(stores, ConfigurationQuery(text=text)) == expected
+
+
+def test_a_text_of_letters_that_are_ascii_only_in_lower_case(stores: SqlStores) -> None:
+    letters = [chr(code) for code in range(128, sys.maxunicode + 1) if _has_ascii(chr(code).lower())]
+    for number, letter in enumerate(letters):
+        stores.flows.create(a_flow(str(number), name=letter))
+    stores.flows.create(a_flow("9", name="I"))
+    assert sorted(map(str.lower, letters)) == ["i\N{COMBINING DOT ABOVE}", "k"]
+    assert len(ids(stores, ConfigurationQuery(text="I"))) == 2
+    assert len(ids(stores, ConfigurationQuery(text="k"))) == 1
+
+
+def _has_ascii(text: str) -> bool:
+    return any(letter.isascii() for letter in text)
 
 
 @pytest.mark.parametrize("tag", ["a", 'quote"', "back\\slash", "ä", "100%", "\N{GRINNING FACE}", "[]"])

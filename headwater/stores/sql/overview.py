@@ -32,6 +32,15 @@ from headwater.stores.sql.tables import (
 )
 
 REVISIONS_PER_QUERY = 200
+_LOWER_CASE_WITH_ASCII = {
+    "I": "i",
+    "\N{LATIN CAPITAL LETTER I WITH DOT ABOVE}": "i\N{COMBINING DOT ABOVE}",
+    "\N{KELVIN SIGN}": "k",
+}
+"""The letters that `str.lower` converts to ASCII letters, but `lower` of some databases does not.
+
+`lower` of PostgreSQL with a Turkish locale converts "I" to a dotless i.
+"""
 
 _EFFECTIVE_REVISION = func.coalesce(deployments.c.observed_revision, deployments.c.desired_revision)
 _SELECT_SUMMARIES = (
@@ -144,12 +153,20 @@ def _is_among(revisions: Sequence[RevisionId]) -> ColumnElement[bool]:
     return tuple_(flow_revisions.c.config_id, flow_revisions.c.revision).in_(revisions)
 
 
+def _lower(column: ColumnElement[str]) -> ColumnElement[str]:
+    """Return the text of a column in lower case, with the same ASCII letters as in `str.lower`."""
+    for upper, lower in _LOWER_CASE_WITH_ASCII.items():
+        column = func.replace(column, upper, lower)
+    return func.lower(column)
+
+
 def _conditions(query: ConfigurationQuery) -> Iterator[ColumnElement[bool]]:
     """Yield conditions that hold for all configurations that match."""
-    # The databases know the cases of ASCII letters only, depending on their settings.
+    # A text with other letters is compared by the caller only: `lower` of SQLite, and of PostgreSQL with some locales,
+    # changes only ASCII letters.
     if query.text is not None and query.text.isascii():
         text, columns = query.text.lower(), (flows.c.id, flows.c.name, flows.c.external_id)
-        yield or_(*(func.lower(column).contains(text, autoescape=True) for column in columns))
+        yield or_(*(_lower(column).contains(text, autoescape=True) for column in columns))
     if query.tag is not None:
         yield cast(flows.c.tags, Text).contains(json.dumps(query.tag), autoescape=True)
     if query.state is not None and query.state in _MAY_HAVE_STATE:
