@@ -220,18 +220,19 @@ def rotate_reader_password(current: Deployment, reader_password: str) -> Deploym
 def replace_unreadable_passwords(current: Deployment, reader_password: str, worker_password: str) -> Deployment:
     """Return the deployment with new passwords in place of passwords that can't be decrypted.
 
-    The generation is raised too, so that the controller rolls out the desired revision again, with the new passwords.
+    The generation of a running deployment is raised too, so that the controller rolls out the desired revision again,
+    with the new passwords. A paused deployment stays paused: the resume rolls out a revision anyway.
     """
-    return replace(
+    renewed = replace(
         current,
         reader_password=reader_password,
         worker_password=worker_password,
         credentials_version=current.credentials_version + 1,
-        generation=current.generation + 1,
-        condition=Condition.ROLLING_OUT,
-        reason="",
         unreadable_reason=current.config.unreadable_reason,
     )
+    if current.desired is DesiredPhase.PAUSED:
+        return renewed
+    return replace(renewed, generation=current.generation + 1, condition=Condition.ROLLING_OUT, reason="")
 
 
 def apply_observation(current: Deployment, observation: Observation) -> Deployment:

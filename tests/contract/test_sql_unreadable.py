@@ -12,6 +12,7 @@ from sqlalchemy import text
 
 from headwater.errors import SetupError, StoredDataUnreadable
 from headwater.model.deployment import Condition, DesiredPhase, ObservedWorker, ObservedWorkerStatus, Phase
+from headwater.model.positions import GroupPositions, StoredPositions
 from headwater.stores.sql.connections import Connections, make_engine
 from headwater.stores.sql.database import Database, open_database
 from headwater.stores.sql.encryption import FieldCipher
@@ -109,6 +110,22 @@ class TestSecrets:
         assert (renewed.credentials_version, renewed.generation, renewed.desired_revision) == (2, 2, 1)
         assert renewed.condition is Condition.ROLLING_OUT
         assert two.deployments.request_deploy(OWNER, "f1", None).desired_revision == 2
+
+    def test_a_save_repairs_a_paused_deployment_which_stays_paused(self, two: Database, damage: Damage) -> None:
+        positions = StoredPositions(groups={1: GroupPositions(topic="stream.base.log", topic_id="", offsets={0: 5})})
+        pausing = two.deployments.request_pause(OWNER, "f2")
+        two.deployments.write_observations([seen(pausing, Phase.PAUSED, positions=positions)])
+        reseal(damage, "d2")
+        with pytest.raises(StoredDataUnreadable, match="another secret key"):
+            two.deployments.request_resume(OWNER, "f2")
+        two.flows.save(next_revision(two.flows.get(OWNER, "f2"), decryption_error=""))
+        renewed = two.deployments.active("f2")
+        assert renewed is not None
+        assert (renewed.unreadable_reason, renewed.has_readable_passwords) == ("", True)
+        assert (renewed.desired, renewed.phase, renewed.is_reconciled) == (DesiredPhase.PAUSED, Phase.PAUSED, True)
+        assert (renewed.credentials_version, renewed.condition) == (2, pausing.condition)
+        resumed = two.deployments.request_resume(OWNER, "f2")
+        assert (resumed.desired_revision, resumed.positions) == (2, positions)
 
     def test_it_is_torn_down_and_deleted(self, two: Database) -> None:
         two.flows.delete(OWNER, "f1")

@@ -28,7 +28,7 @@ class FlowStore(Protocol):
 
         `created_at` and earlier revisions are kept. A removed filter that the new revision contains again is no longer
         recorded as removed. If the passwords of the active deployment can't be decrypted, the deployment gets new
-        passwords, and the rollout of its revision is requested again.
+        passwords. The revision of a running deployment is then rolled out again; a paused deployment stays paused.
 
         Return the uids of the removed filters that the new revision contains again and whose values are gone. Raises
         NotFound, ConcurrentUpdate when another request saved a revision in between, Conflict when another configuration

@@ -72,15 +72,19 @@ class SqlFlows:
             return without_values
 
     def _renew_credentials(self, connection: Connection, config_id: str) -> None:
-        """Give an active deployment new passwords if its passwords can't be decrypted."""
+        """Give an active deployment new passwords if its passwords can't be decrypted.
+
+        A deployment that is being torn down needs none.
+        """
         active = self._deployment_mapper.lock_active(connection, config_id)
-        if active is not None and active.desired is DesiredPhase.RUNNING and not active.has_readable_passwords:
-            renewed = rollout.replace_unreadable_passwords(
-                active, *(secrets.token_urlsafe(PASSWORD_BYTES) for _ in range(2))
-            )
-            self._deployment_mapper.write_passwords(connection, renewed)
+        if active is None or active.has_readable_passwords or active.desired is DesiredPhase.ABSENT:
+            return
+        passwords = (secrets.token_urlsafe(PASSWORD_BYTES) for _ in range(2))
+        renewed = rollout.replace_unreadable_passwords(active, *passwords)
+        self._deployment_mapper.write_passwords(connection, renewed)
+        if renewed.generation != active.generation:
             self._deployment_mapper.write_desired(connection, renewed)
-            record(connection, audit_changes.rotated(renewed))
+        record(connection, audit_changes.rotated(renewed))
 
     @contextmanager
     def _writing(self, flow: Flow) -> Iterator[Connection]:
