@@ -99,7 +99,7 @@ class Rewind(BaseModel):
         state: Whether the request is pending, was carried out, or has failed.
         moves: The positions by partition, when the rewind was carried out. Empty for a source without offsets.
         error: Why the rewind has failed. The positions are then unchanged.
-        is_answered: Whether a client was answered with the result.
+        is_answered: Whether a client has got the result.
     """
 
     model_config = ConfigDict(frozen=True)

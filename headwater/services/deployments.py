@@ -106,7 +106,7 @@ class Deployments:
         A paused deployment stays paused. Raises the errors of `start`, and NotFound when the configuration is not
         deployed.
         """
-        return self._store.request_deploy(owner, config_id, None)
+        return self._store.request_redeploy(owner, config_id)
 
     def resume(self, owner: str, config_id: str) -> Deployment:
         """Request that the newest revision runs, also when the deployment is paused. Idempotent.

@@ -191,7 +191,7 @@ class TestRequestRedeploy:
 
     def test_an_undeployed_configuration_stays_undeployed(self, stores: SqlStores) -> None:
         with pytest.raises(NotFound):
-            stores.deployments.request_deploy(OWNER, "f1", None)
+            stores.deployments.request_redeploy(OWNER, "f1")
         assert stores.deployments.active("f1") is None
         assert stores.change_counter.value() == 0
 
@@ -199,14 +199,14 @@ class TestRequestRedeploy:
         deploy(stores)
         running(stores)
         save(stores, a_config(parallelism=2))
-        changed = stores.deployments.request_deploy(OWNER, "f1", None)
+        changed = stores.deployments.request_redeploy(OWNER, "f1")
         assert (changed.desired_revision, changed.config) == (2, a_config(parallelism=2))
 
     def test_a_teardown_continues(self, stores: SqlStores) -> None:
         deploy(stores)
         stores.deployments.request_teardown("f1")
         with pytest.raises(Conflict):
-            stores.deployments.request_deploy(OWNER, "f1", None)
+            stores.deployments.request_redeploy(OWNER, "f1")
 
 
 class TestRequestTeardown:

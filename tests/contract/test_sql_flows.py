@@ -365,7 +365,7 @@ class TestRemovedFilters:
         deployed = stores.deployments.request_deploy(OWNER, "f1", a_deployment())
         stores.deployments.write_observations([seen(deployed)])
         self.save(stores, FILTERS[0])
-        second = stores.deployments.request_deploy(OWNER, "f1", None)
+        second = stores.deployments.request_redeploy(OWNER, "f1")
         stores.revisions.record_removed_filters(at(7))
         assert self.removed(stores) == [("t1", at(7), "kept")]
         stores.deployments.write_observations([seen(second, previous_removed=True)])

@@ -51,7 +51,7 @@ def test_the_effective_revision_of_a_deployment(stores: SqlStores) -> None:
     stores.deployments.report_workers({"d1": [WORKER]})
     stores.deployments.write_observations([seen(deployment)])
     stores.flows.save(next_revision(a_flow(), pipeline_config=a_config(entity="decoded_log")))
-    stores.deployments.request_deploy(OWNER, "f1", None)
+    stores.deployments.request_redeploy(OWNER, "f1")
     (summary,) = summaries(stores)
     assert summary.deployment is not None
     assert (summary.revision, summary.deployment.id) == (2, "d1")

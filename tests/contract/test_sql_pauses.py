@@ -125,7 +125,7 @@ class TestResume:
     def test_a_redeploy_after_a_save_leaves_it_paused(self, stores: SqlStores) -> None:
         before = paused(stores)
         save(stores, a_config(parallelism=2))
-        assert stores.deployments.request_deploy(OWNER, "f1", None) == before
+        assert stores.deployments.request_redeploy(OWNER, "f1") == before
 
     def test_a_deployment_that_runs_is_unchanged(self, stores: SqlStores) -> None:
         deploy(stores)

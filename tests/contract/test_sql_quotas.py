@@ -218,7 +218,7 @@ class TestEnforced:
         deploy(OWNER, "f3", a_deployment("d3"))
         with pytest.raises(QuotaExceeded, match="You have 2 of 2 deployments"):
             deploy(OWNER, "f4", a_deployment("d4"))
-        assert deploy(OWNER, "f1", None).id == first.id
+        assert stores.deployments.request_redeploy(OWNER, "f1").id == first.id
 
     def test_a_redeploy_counts_only_additional_workers(self, stores: SqlStores) -> None:
         stores.quotas.set_limits(OWNER, {"workers": 3}, [])
@@ -228,9 +228,9 @@ class TestEnforced:
         larger = next_revision(flow, pipeline_config=a_config(parallelism=4))
         stores.flows.save(larger)
         with pytest.raises(QuotaExceeded):
-            stores.deployments.request_deploy(OWNER, "f1", None)
+            stores.deployments.request_redeploy(OWNER, "f1")
         stores.flows.save(next_revision(larger, pipeline_config=a_config(parallelism=3)))
-        assert stores.deployments.request_deploy(OWNER, "f1", None).desired_revision == 3
+        assert stores.deployments.request_redeploy(OWNER, "f1").desired_revision == 3
 
     def test_datasets(self, stores: SqlStores) -> None:
         stores.quotas.set_limits(OWNER, {"datasets": 1}, [])

@@ -67,7 +67,7 @@ class TestRollouts:
         assert listed(stores) == {1: (False, None), 2: (False, None), 3: (True, "RollingOut")}
         stores.deployments.write_observations([seen(stable)])
         stores.flows.save(next_revision(revisions[2]))
-        failing = stores.deployments.request_deploy(OWNER, "f1", None)
+        failing = stores.deployments.request_redeploy(OWNER, "f1")
         assert listed(stores)[4] == (True, "RollingOut")
         rolled_back = seen(failing, observed_revision=3, condition=Condition.ROLLED_BACK)
         stores.deployments.write_observations([rolled_back])

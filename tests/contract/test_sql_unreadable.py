@@ -97,7 +97,7 @@ class TestSecrets:
 
     def test_no_deployment_starts_for_it(self, two: Database) -> None:
         with pytest.raises(StoredDataUnreadable, match="another secret key"):
-            two.deployments.request_deploy(OWNER, "f1", None)
+            two.deployments.request_redeploy(OWNER, "f1")
         with pytest.raises(StoredDataUnreadable, match="another secret key"):
             two.deployments.request_credential_rotation(OWNER, "f1", "new")
 
@@ -109,7 +109,7 @@ class TestSecrets:
         assert renewed.reader_password != renewed.worker_password
         assert (renewed.credentials_version, renewed.generation, renewed.desired_revision) == (2, 2, 1)
         assert renewed.condition is Condition.ROLLING_OUT
-        assert two.deployments.request_deploy(OWNER, "f1", None).desired_revision == 2
+        assert two.deployments.request_redeploy(OWNER, "f1").desired_revision == 2
 
     def test_a_save_repairs_a_paused_deployment_which_stays_paused(self, two: Database, damage: Damage) -> None:
         positions = StoredPositions(groups={1: GroupPositions(topic="stream.base.log", topic_id="", offsets={0: 5})})
@@ -171,7 +171,7 @@ class TestPipelines:
     def test_a_save_repairs_it_and_a_deploy_rolls_it_out(self, two: Database, damage: Damage) -> None:
         damage("UPDATE flow_revisions SET config = 'damaged' WHERE flow_id = 'f1'")
         two.flows.save(next_revision(two.flows.get(OWNER, "f1"), pipeline_config=a_config()))
-        rolled_out = two.deployments.request_deploy(OWNER, "f1", None)
+        rolled_out = two.deployments.request_redeploy(OWNER, "f1")
         assert (rolled_out.unreadable_reason, rolled_out.desired_revision) == ("", 2)
         assert [revision.number for revision in rolled_out.previous_revisions] == [1]
         [old] = two.unreadable()

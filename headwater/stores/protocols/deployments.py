@@ -30,22 +30,29 @@ class DeploymentStore(Protocol):
     like any other; its `unreadable_reason` says why.
     """
 
-    def request_deploy(self, owner: str, config_id: str, new: Deployment | None) -> Deployment:
+    def request_deploy(self, owner: str, config_id: str, new: Deployment) -> Deployment:
         """Request that the configuration's newest revision runs, and increment the change counter.
 
         If no deployment is active, `new` is inserted, with its config and desired_revision taken from the
-        configuration. If the active deployment is at another revision, or its last rollout failed, its desired revision
-        and generation are raised. If it is at the newest revision already, nothing changes. A paused deployment is
-        resumed, but not when `new` is None: then nothing changes. Concurrent calls never insert two deployments.
+        configuration. If the active deployment is paused or at another revision, or its last rollout failed, its
+        desired revision and generation are raised. If it runs the newest revision already, nothing changes. Concurrent
+        calls never insert two deployments.
 
-        Raises NotFound (also when `new` is None and no deployment is active), TeardownInProgress, and
-        StoredDataUnreadable when the configuration can't be read.
+        Raises NotFound, TeardownInProgress, and StoredDataUnreadable when the configuration can't be read.
+        """
+
+    def request_redeploy(self, owner: str, config_id: str) -> Deployment:
+        """Request that the newest revision runs, if a deployment is active and not paused.
+
+        It is like `request_deploy`, but it never inserts a deployment, and changes nothing when the deployment is
+        paused. Raises NotFound, also when no deployment is active, TeardownInProgress, and StoredDataUnreadable.
         """
 
     def request_resume(self, owner: str, config_id: str) -> Deployment:
-        """Request that the newest revision of an active deployment runs, like `request_deploy`.
+        """Request that the newest revision runs, if a deployment is active, also a paused one.
 
-        Raises NotFound, Conflict when no deployment is active, TeardownInProgress, and StoredDataUnreadable.
+        It is like `request_deploy`, but it never inserts a deployment. Raises NotFound, Conflict when no deployment is
+        active, TeardownInProgress, and StoredDataUnreadable.
         """
 
     def request_pause(self, owner: str, config_id: str) -> Deployment:
@@ -58,13 +65,14 @@ class DeploymentStore(Protocol):
     def request_rewind(self, owner: str, config_id: str, to: RewindTarget) -> Deployment:
         """Request that the positions are moved while no worker runs.
 
-        The request increments the change counter. It replaces an earlier one that is still pending; the same request
-        again changes nothing while it is in progress, or when no client was answered with its result. Raises NotFound,
-        Conflict when no deployment is active, and StoredDataUnreadable.
+        The request increments the change counter, and replaces an earlier request that is still pending. A request that
+        is identical to the last one counts as its repetition, which changes nothing: while the rewind is in progress,
+        and then for REWIND_REPEATABLE_FOR (model/rollout.py), until `mark_rewind_answered` says that a client has got
+        the result. Raises NotFound, Conflict when no deployment is active, and StoredDataUnreadable.
         """
 
     def mark_rewind_answered(self, config_id: str, generation: int) -> None:
-        """Store that a client was answered with the result of the rewind that set this generation.
+        """Store that a client gets the result of the rewind that set this generation.
 
         Nothing changes when another rewind was requested meanwhile, or the deployment has ended.
         """

@@ -1,12 +1,14 @@
 """The store of the desired and observed state of deployments."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import reduce
 from typing import Any
 
 from sqlalchemy import Column, Connection, insert, select
 
+from headwater.errors import HeadwaterError
 from headwater.model import rollout
 from headwater.model.audit import Change
 from headwater.model.deployment import (
@@ -40,29 +42,38 @@ class SqlDeployments:
         self._quotas = quotas
         self._flow_mapper = FlowMapper(mapper.credentials)
 
-    def request_deploy(self, owner: str, config_id: str, new: Deployment | None) -> Deployment:
-        with (
-            self._connections.writing() as connection,
-            self._quotas.enforced(connection, owner, "deployments", "workers"),
-        ):
-            flow = self._flow_mapper.get(connection, owner, config_id, lock=True)
-            flow.require_readable()
+    def request_deploy(self, owner: str, config_id: str, new: Deployment) -> Deployment:
+        with self._deploying(owner, config_id) as (connection, flow):
             current = self._mapper.lock_active(connection, config_id)
             if current is None:
-                return self._insert(connection, rollout.first_rollout(_required(new), flow))
-            if new is None and current.desired is DesiredPhase.PAUSED:
+                return self._insert(connection, rollout.first_rollout(new, flow))
+            return self._roll_out(connection, current, flow, change_of=audit_changes.deployed)
+
+    def request_redeploy(self, owner: str, config_id: str) -> Deployment:
+        with self._deploying(owner, config_id) as (connection, flow):
+            current = self._lock_active(connection, config_id, missing=rollout.not_deployed)
+            if current.desired is DesiredPhase.PAUSED:
                 return current
             return self._roll_out(connection, current, flow, change_of=audit_changes.deployed)
 
     def request_resume(self, owner: str, config_id: str) -> Deployment:
+        with self._deploying(owner, config_id) as (connection, flow):
+            current = self._lock_active(connection, config_id)
+            return self._roll_out(connection, current, flow, change_of=audit_changes.resumed)
+
+    @contextmanager
+    def _deploying(self, owner: str, config_id: str) -> Iterator[tuple[Connection, Flow]]:
+        """Begin a transaction that may start workers of a configuration, which is locked.
+
+        Raises NotFound and StoredDataUnreadable, and QuotaExceeded at the end of the block.
+        """
         with (
             self._connections.writing() as connection,
             self._quotas.enforced(connection, owner, "deployments", "workers"),
         ):
             flow = self._flow_mapper.get(connection, owner, config_id, lock=True)
             flow.require_readable()
-            current = self._require_active(connection, config_id)
-            return self._roll_out(connection, current, flow, change_of=audit_changes.resumed)
+            yield connection, flow
 
     def _roll_out(
         self,
@@ -91,13 +102,13 @@ class SqlDeployments:
     def request_pause(self, owner: str, config_id: str) -> Deployment:
         with self._connections.writing() as connection:
             self._flow_mapper.get(connection, owner, config_id, lock=True)
-            current = self._require_active(connection, config_id)
+            current = self._lock_active(connection, config_id)
             return self._write_request(connection, current, rollout.pause(current), audit_changes.paused)
 
     def request_rewind(self, owner: str, config_id: str, to: RewindTarget) -> Deployment:
         with self._connections.writing() as connection:
             self._flow_mapper.get(connection, owner, config_id, lock=True)
-            current = self._require_active(connection, config_id)
+            current = self._lock_active(connection, config_id)
             rewound = rollout.rewind(current, to, datetime.now(UTC))
             return self._write_request(connection, current, rewound, audit_changes.rewound)
 
@@ -108,11 +119,16 @@ class SqlDeployments:
             if changed is not None and changed != current:
                 self._mapper.write_rewind(connection, changed)
 
-    def _require_active(self, connection: Connection, config_id: str) -> Deployment:
-        """Lock and return the active deployment. Raises Conflict when there is none."""
+    def _lock_active(
+        self,
+        connection: Connection,
+        config_id: str,
+        missing: Callable[[], HeadwaterError] = rollout.not_deployed_conflict,
+    ) -> Deployment:
+        """Lock and return the active deployment. Raises the error of `missing` when there is none."""
         current = self._mapper.lock_active(connection, config_id)
         if current is None:
-            raise rollout.not_deployed_conflict()
+            raise missing()
         return current
 
     def _write_request(
@@ -140,7 +156,7 @@ class SqlDeployments:
     def request_credential_rotation(self, owner: str, config_id: str, reader_password: str) -> Deployment:
         with self._connections.writing() as connection:
             self._flow_mapper.get(connection, owner, config_id, lock=True)
-            current = _required(self._mapper.lock_active(connection, config_id))
+            current = self._lock_active(connection, config_id, missing=rollout.not_deployed)
             changed = rollout.rotate_reader_password(current, reader_password)
             self._mapper.write_passwords(connection, changed)
             record(connection, audit_changes.rotated(changed))
@@ -246,12 +262,6 @@ class SqlDeployments:
     def read_logs(self, deployment_id: str, limit: int) -> Sequence[LogLine]:
         with self._connections.reading() as connection:
             return logs.read(connection, deployment_id, limit)
-
-
-def _required(deployment: Deployment | None) -> Deployment:
-    if deployment is None:
-        raise rollout.not_deployed()
-    return deployment
 
 
 def _active_configurations(connection: Connection) -> set[str]:

@@ -170,6 +170,7 @@ class Controller:
         self.rewind_error = ""
         self.gaps: tuple[OffsetGap, ...] = ()
         self.request_deploy = store.request_deploy
+        self.request_redeploy = store.request_redeploy
         self.request_teardown = store.request_teardown
         self.request_pause = store.request_pause
         self.request_resume = store.request_resume

@@ -260,11 +260,11 @@ class TestDeployed:
     def test_an_unreadable_configuration_says_that_the_save_stays(
         self, headwater: Installation, client: TransformsClient, verb: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        def request_deploy(*_: object) -> None:
+        def request_redeploy(*_: object) -> None:
             raise StoredDataUnreadable("Another version has saved the configuration.")
 
         client.deploy()
-        monkeypatch.setattr(headwater.controller, "request_deploy", request_deploy)
+        monkeypatch.setattr(headwater.controller, "request_redeploy", request_redeploy)
         problem = client.user.problem(self.send(client, verb), 409, "unreadable")
         assert problem["detail"] == (
             "Revision 2 is saved but does not run: Another version has saved the configuration."
