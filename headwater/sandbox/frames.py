@@ -17,7 +17,10 @@ MAX_FRAME_BYTES = 64 << 20
 SOCKET_BUFFER_BYTES = 4 << 20
 _HEADER = struct.Struct("<BI")
 _MAX_PARTS = 4
-"""The most parts of one frame. A SEGMENT has a frame header, a binary header, the columns, and the records."""
+"""The most parts of one frame. A SEGMENT has a frame header, a binary header, the columns, and the records.
+
+If more parts wait to be sent, they are parts of more than one frame.
+"""
 
 
 class Kind(enum.IntEnum):
@@ -85,8 +88,8 @@ class Channel:
     def send(self, kind: Kind, *parts: bytes | memoryview) -> None:
         """Queue one frame, and send as much as the socket accepts.
 
-        Raises ChannelClosed, and ProtocolError when more than one earlier frame is not sent completely: then the child
-        has answered a frame that it never read.
+        The parent has at most two frames without an answer. So if two earlier frames are not sent completely, the child
+        has answered one of them without reading it. Raises ProtocolError then, and ChannelClosed.
         """
         if len(self._outgoing) > _MAX_PARTS:
             raise ProtocolError("the child answered a frame that it has not read")

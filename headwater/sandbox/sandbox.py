@@ -43,6 +43,8 @@ MAX_IN_FLIGHT_SEGMENTS = 2
 _MAX_QUESTION_FRAMES = 64
 _MAX_SYNC_QUESTIONS = 200_000
 """The most synchronous questions of one segment. An honest script reaches its time limit long before."""
+_MAX_REASON_LENGTH = 300
+"""The most characters of a protocol error in the message of a failed record. The log has the whole text."""
 _LOAD_ATTEMPTS = 2
 _MEMBERSHIP_DIGITS = bytes.maketrans(b"\0\1", b"01")
 _MAX_WAIT_S = 1.0
@@ -229,7 +231,8 @@ class Sandbox:
             self._handle_child_death(ChildDeath(exited.status))
         except ProtocolError as error:
             log.error("the sandbox violated its protocol and is killed", reason=str(error))
-            self._handle_child_death(ChildDeath(child.kill(), violated_protocol=True))
+            reason = str(error).partition("\n")[0][:_MAX_REASON_LENGTH]
+            self._handle_child_death(ChildDeath(child.kill(), protocol_error=reason))
         return True
 
     def _all_in_flight(self) -> list[InFlightSegment]:
@@ -333,7 +336,7 @@ class Sandbox:
     def _has_room(self, child: SandboxedChild, script_batch: ScriptBatch, segment: Segment) -> bool:
         """Return whether this segment may be sent now.
 
-        A suspected record is sent only if nothing else is in flight.
+        Two segments may be in flight together only in mode NORMAL, and only if their scripts don't block on answers.
         """
         all_in_flight = self._all_in_flight()
         if not all_in_flight:
@@ -345,10 +348,7 @@ class Sandbox:
 
     @staticmethod
     def _can_overlap(script_batch: ScriptBatch, segment: Segment) -> bool:
-        """Return whether another segment may be in flight beside this one.
-
-        Returns False for a segment whose script blocks on answers.
-        """
+        """Return whether another segment may be in flight beside this one."""
         return segment.mode is Mode.NORMAL and not script_batch.must_block
 
     def _send(
@@ -401,7 +401,7 @@ class Sandbox:
             case Kind.SUMMARY:
                 self._finish_segment(child, in_flight, frame.payload)
             case Kind.HARNESS_ERROR:
-                raise ProtocolError(frame.payload.decode(errors="replace"))
+                raise ProtocolError(f"the harness failed: {frame.payload.decode(errors='replace')}")
             case _:
                 raise ProtocolError(f"the child sent a frame of the unexpected type {frame.kind}")
 

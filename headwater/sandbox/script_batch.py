@@ -1,8 +1,10 @@
 """The state machine of one batch, which handles results, timeouts and crashes.
 
 This module does no I/O. A batch runs as segments. A segment that times out, is too large or kills the child is split
-until the faulty record is a segment of its own. A record fails with a timeout or crash only after it ran alone, so that
-a busy machine never fails a record.
+until the faulty record is a segment of its own.
+
+A suspect is a record that took long, or that ran when the child died. It runs alone, and fails with a timeout or crash
+only if it is at fault then too, so that a busy machine never fails a record.
 """
 
 import enum
@@ -25,7 +27,7 @@ from headwater.sandbox.results import OUTPUT_SEPARATOR, Results, ScriptFailure, 
 SEGMENT_LIMIT_MS = 250
 """The time limit of a segment. After an interruption, the records after the interrupted one run as a new segment."""
 LONE_RUN_LIMITS_MS = (75, 300, 1200, 2000, 10_000)
-"""The time limits of the successive lone runs of a suspected record.
+"""The time limits of the successive lone runs of a suspect.
 
 After a run that used more CPU time than allowed, the next run has the same limit.
 """
@@ -134,13 +136,13 @@ class ChildDeath(NamedTuple):
     Attributes:
         status: The exit status.
         overdue: Whether the parent killed the child because it exceeded its time limit.
-        violated_protocol: Whether the parent killed the child because it violated the protocol.
+        protocol_error: How the child violated the protocol, so that the parent killed it; empty when it did not.
         cpu_s: The CPU time that an overdue child used for the segment.
     """
 
     status: int
     overdue: bool = False
-    violated_protocol: bool = False
+    protocol_error: str = ""
     cpu_s: float = 0.0
 
 
@@ -325,9 +327,8 @@ class ScriptBatch:
 
     def _evaluate_death(self, segment: Segment, death: ChildDeath) -> None:
         retry = segment.for_retry(count_death=_counts_against_record(death), count_oom_kill=_is_oom_kill(death))
-        if death.violated_protocol:
-            failure = ScriptFailure("SandboxCrash", "the script broke its sandbox", attempts=retry.lone_runs + 1)
-            self._fail(retry.rows[0], failure)
+        if death.protocol_error:
+            self._fail(retry.rows[0], _protocol_failure(death.protocol_error, retry.lone_runs + 1))
         elif retry.deaths < _MAX_CHILD_DEATHS and retry.oom_kills < _MAX_OOM_KILLS:
             self._push_front([retry])
         elif death.overdue:
@@ -406,7 +407,7 @@ def _size_error(line: bytes, *, marked: bool) -> str | None:
 
 
 def _is_oom_kill(death: ChildDeath) -> bool:
-    return death.status == -signal.SIGKILL and not (death.overdue or death.violated_protocol)
+    return death.status == -signal.SIGKILL and not (death.overdue or death.protocol_error)
 
 
 def _counts_against_record(death: ChildDeath) -> bool:
@@ -417,6 +418,12 @@ def _counts_against_record(death: ChildDeath) -> bool:
     if death.overdue:
         return death.cpu_s > CPU_LIMIT_S
     return death.status not in _EXTERNAL_SIGNALS and death.status != -signal.SIGKILL
+
+
+def _protocol_failure(reason: str, attempts: int) -> ScriptFailure:
+    advice = "if the script does nothing unusual for this record, report a bug of Headwater"
+    message = f"the sandbox ended the script's process ({reason}); {advice}"
+    return ScriptFailure("SandboxCrash", message, attempts=attempts)
 
 
 def _crash_failure(status: int, attempts: int) -> ScriptFailure:

@@ -6,12 +6,12 @@ from typing import Final
 from tree_sitter import Node
 
 from headwater.sandbox.analysis import known_builtins
-from headwater.sandbox.analysis.facts import MEMBERS, PRIMITIVES, Facts, MayKeepState, parameters
+from headwater.sandbox.analysis.facts import MEMBER_NODES, NODES_THAT_REACH_NOTHING, Facts, MayKeepState, parameters
 from headwater.sandbox.analysis.nodes import text_of
 from headwater.sandbox.analysis.reachability import ANYTHING, NOTHING, Reachability, join
-from headwater.sandbox.analysis.scopes import FUNCTIONS
+from headwater.sandbox.analysis.scopes import FUNCTION_NODES
 
-CLASSES: Final = frozenset({"class", "class_declaration"})
+CLASS_NODES: Final = frozenset({"class", "class_declaration"})
 _LOGICAL: Final = frozenset({"||", "&&", "??"})
 _STATEFUL_FLAGS: Final = re.compile("[gy]")
 
@@ -37,7 +37,7 @@ class ReachabilityEvaluator:
 
         Raises MayKeepState when the value can't be tracked.
         """
-        if node is None or node.type in PRIMITIVES:
+        if node is None or node.type in NODES_THAT_REACH_NOTHING:
             return NOTHING
         cached = self._memo.get(node.id)
         if cached is None:
@@ -47,7 +47,7 @@ class ReachabilityEvaluator:
     def _evaluate_node(self, node: Node, kind: str, at_load: bool) -> Reachability:
         if kind in ("identifier", "shorthand_property_identifier"):
             return self._reach_of_name(node)
-        if kind in MEMBERS:
+        if kind in MEMBER_NODES:
             return self._reach_of_member(node, at_load)
         if kind == "call_expression":
             return self._reach_of_call(node, at_load)
@@ -56,7 +56,7 @@ class ReachabilityEvaluator:
         if kind in ("array", "object"):
             members = self._reach_of_members(node, at_load)
             return members.in_surviving_object() if at_load else members.in_new_object()
-        if kind in FUNCTIONS:
+        if kind in FUNCTION_NODES:
             return self._reach_of_function(node, survives=at_load)
         return self._reach_of_operator(node, kind, at_load)
 
@@ -96,18 +96,18 @@ class ReachabilityEvaluator:
     def _reach_of_name(self, node: Node) -> Reachability:
         binding = self._facts.binding(node)
         if binding is None:
-            if self._facts.text_of(node) not in known_builtins.VALUES:
+            if self._facts.text_of(node) not in known_builtins.PASSABLE_GLOBALS:
                 raise MayKeepState
             return NOTHING
         assigned = self._facts.values_of_names.get(binding, NOTHING)
         declaration = binding.declaration
         if binding.kind == "parameter":
             return assigned
-        if declaration.type in FUNCTIONS:
+        if declaration.type in FUNCTION_NODES:
             is_expression = not declaration.type.endswith("declaration")
             survives = is_expression or binding.function is None
             return join((assigned, self._reach_of_function(declaration, survives=survives)))
-        if declaration.type in CLASSES:
+        if declaration.type in CLASS_NODES:
             return join((assigned, NOTHING.in_surviving_object()))
         return assigned
 
@@ -147,7 +147,7 @@ class ReachabilityEvaluator:
 
         The analysis could mistake a call of such a function for the call of a built-in method.
         """
-        if value is not None and value.type in FUNCTIONS:
+        if value is not None and value.type in FUNCTION_NODES:
             raise MayKeepState
 
     def _reach_of_new(self, node: Node, at_load: bool) -> Reachability:
@@ -160,12 +160,12 @@ class ReachabilityEvaluator:
             return NOTHING if is_copy or not arguments.deep else Reachability(1, arguments.in_surviving_object().deep)
         if arguments.deep and (not at_load or path == "WeakMap"):
             raise MayKeepState
-        if path in known_builtins.CLASSES:
+        if path in known_builtins.BUILTIN_CLASSES:
             return arguments.in_surviving_object() if at_load else NOTHING
         if path == "RegExp" and not at_load:
             return NOTHING
         binding = None if constructor is None else self._facts.binding(constructor)
-        if at_load or binding is None or binding.declaration.type not in CLASSES:
+        if at_load or binding is None or binding.declaration.type not in CLASS_NODES:
             raise MayKeepState
         return NOTHING
 
@@ -341,7 +341,7 @@ class ReachabilityEvaluator:
         """Return whether an argument is certainly not a function of the script."""
         if argument.type == "identifier" and self._facts.binding(argument) is None:
             return True
-        return argument.type in PRIMITIVES or argument.type in ("array", "object", "regex")
+        return argument.type in NODES_THAT_REACH_NOTHING or argument.type in ("array", "object", "regex")
 
     def _reach_of_arguments(self, node: Node, at_load: bool) -> Reachability:
         """Return the join of the reachability of a call's arguments.
@@ -355,7 +355,7 @@ class ReachabilityEvaluator:
 
 
 def _is_pattern_or_member(node: Node) -> bool:
-    return node.type in ("object_pattern", "array_pattern") or node.type in MEMBERS
+    return node.type in ("object_pattern", "array_pattern") or node.type in MEMBER_NODES
 
 
 def _is_consumed(node: Node) -> bool:

@@ -7,15 +7,19 @@ from tree_sitter import Node
 
 from headwater.sandbox.analysis import known_builtins
 from headwater.sandbox.analysis.reachability import NOTHING, Reachability, join
-from headwater.sandbox.analysis.scopes import FUNCTIONS, Binding, Scopes
+from headwater.sandbox.analysis.scopes import FUNCTION_NODES, Binding, Scopes
 from headwater.sandbox.analysis.tree import Script
 
-MEMBERS: Final = frozenset({"member_expression", "subscript_expression"})
-PRIMITIVES: Final = frozenset(
+MEMBER_NODES: Final = frozenset({"member_expression", "subscript_expression"})
+NODES_THAT_REACH_NOTHING: Final = frozenset(
     {"number", "string", "template_string", "true", "false", "null", "undefined", "unary_expression"}
     | {"update_expression", "this", "super", "computed_property_name", "comment"}
 )
-"""Expressions whose values are primitive, or were created by this call of `process`."""
+"""Nodes whose values reach no surviving object (see reachability.py).
+
+The values are primitive, or are `this`, which the analysis allows only where it is an object that this call of
+`process` created.
+"""
 _MAX_PATH: Final = 3
 """The most member accesses in the path of a global, such as `Object.keys`."""
 
@@ -95,7 +99,7 @@ class Facts:
         """
         while node.type == "parenthesized_expression" and node.named_children:
             node = node.named_children[-1]
-        if node.type in FUNCTIONS:
+        if node.type in FUNCTION_NODES:
             return node
         binding = self.binding(node) if node.type == "identifier" else None
         return None if binding is None else self.functions.get(binding)
@@ -112,7 +116,7 @@ class Facts:
                 names.add(self._name_of_method(node.child_by_field_name("name")))
             elif kind in ("pair", "field_definition"):
                 value = node.child_by_field_name("value")
-                if value is not None and value.type not in PRIMITIVES:
+                if value is not None and value.type not in NODES_THAT_REACH_NOTHING:
                     name = node.child_by_field_name("key" if kind == "pair" else "property")
                     if self._may_be_function(value):
                         names.add(self._name_of_method(name))
@@ -170,20 +174,21 @@ class Facts:
         """Return whether the text of a value is a function of the script, or the name of one."""
         binding = self.binding(value)
         if binding is None or binding.kind == "parameter":
-            return value.type in FUNCTIONS
+            return value.type in FUNCTION_NODES
         declared = binding.declaration.child_by_field_name("value") or binding.declaration
-        return declared.type in FUNCTIONS
+        return declared.type in FUNCTION_NODES
 
     def _find_functions(self) -> dict[Binding, Node]:
         """Return the functions to which bindings always refer."""
         functions: dict[Binding, Node] = {}
         for binding in {*self.scopes.bindings.values()}:
             declaration, function = binding.declaration, None
-            if declaration.type in FUNCTIONS and binding.kind != "parameter":
+            if declaration.type in FUNCTION_NODES and binding.kind != "parameter":
                 function = declaration
             elif declaration.type == "variable_declarator":
                 name, value = declaration.child_by_field_name("name"), declaration.child_by_field_name("value")
-                if value is not None and value.type in FUNCTIONS and name is not None and name.type == "identifier":
+                is_one_name = name is not None and name.type == "identifier"
+                if is_one_name and value is not None and value.type in FUNCTION_NODES:
                     function = value
             if function is not None and binding.is_unique:
                 functions[binding] = function
@@ -199,7 +204,7 @@ class Facts:
 
     def add_to_object(self, place: Node, value: Reachability) -> None:
         """Record that a value is stored in an object of the top level, which a name holds."""
-        while place.type in MEMBERS:
+        while place.type in MEMBER_NODES:
             value, inner = value.in_surviving_object(), place.child_by_field_name("object")
             if inner is None:
                 raise MayKeepState
@@ -246,7 +251,7 @@ class Facts:
                     ]
                 case "object_pattern" | "array_pattern":
                     remaining += [(child, part.member()) for child in node.named_children]
-                case kind if kind in MEMBERS and part.deep:
+                case kind if kind in MEMBER_NODES and part.deep:
                     raise MayKeepState
 
 

@@ -63,13 +63,13 @@ COPY_MEMBERS: Final = _names("Object.values Object.entries Array.from")
 """The functions of COPIES whose results reference members of the arguments, but never the arguments themselves."""
 PURE_OBJECTS: Final = _names("Math console")
 CONSTANT_OBJECTS: Final = _names("Math Number Symbol")
-VALUES: Final = _names(
+PASSABLE_GLOBALS: Final = _names(
     "undefined NaN Infinity Boolean String Number BigInt parseInt parseFloat isNaN isFinite encodeURIComponent "
     "decodeURIComponent"
 )
 """Globals that may be passed on, because they can't be changed."""
 COLLECTIONS: Final = _names("Set Map Array")
-CLASSES: Final = COLLECTIONS | _names(
+BUILTIN_CLASSES: Final = COLLECTIONS | _names(
     """Object WeakMap WeakSet Error TypeError RangeError SyntaxError TextEncoder TextDecoder Date Uint8Array Uint16Array
     Uint32Array Int8Array Int16Array Int32Array Float32Array Float64Array BigInt64Array BigUint64Array
     Uint8ClampedArray ArrayBuffer DataView Intl.NumberFormat Intl.DateTimeFormat Intl.Collator Intl.PluralRules

@@ -13,7 +13,7 @@ from tree_sitter import Node
 from headwater.sandbox.analysis.nodes import bound_names
 from headwater.sandbox.analysis.tree import Script
 
-FUNCTIONS: Final = frozenset(
+FUNCTION_NODES: Final = frozenset(
     {
         "function_declaration",
         "function_expression",
@@ -26,7 +26,7 @@ FUNCTIONS: Final = frozenset(
     }
 )
 """Nodes whose code runs at another time or has its own `this`, including the values of class fields."""
-_BLOCKS: Final = FUNCTIONS | {
+_BLOCKS: Final = FUNCTION_NODES | {
     "program",
     "statement_block",
     "for_statement",
@@ -40,7 +40,10 @@ _BLOCKS: Final = FUNCTIONS | {
 _NAMED_DECLARATIONS: Final = frozenset({"function_declaration", "generator_function_declaration", "class_declaration"})
 _NAMED_EXPRESSIONS: Final = frozenset({"function_expression", "generator_function", "class"})
 _DECLARING: Final = (
-    FUNCTIONS | _NAMED_DECLARATIONS | _NAMED_EXPRESSIONS | {"variable_declarator", "for_in_statement", "catch_clause"}
+    FUNCTION_NODES
+    | _NAMED_DECLARATIONS
+    | _NAMED_EXPRESSIONS
+    | {"variable_declarator", "for_in_statement", "catch_clause"}
 )
 _LEAVES: Final = frozenset(
     {"property_identifier", "private_property_identifier", "string", "string_fragment", "number"}
@@ -77,7 +80,7 @@ class _Scope:
     def function_scope(self) -> "_Scope":
         """Return the scope of the enclosing function or program, where `var` declares names."""
         scope = self
-        while scope.parent is not None and scope.node.type not in FUNCTIONS:
+        while scope.parent is not None and scope.node.type not in FUNCTION_NODES:
             scope = scope.parent
         return scope
 
@@ -136,7 +139,7 @@ class _Resolver:
             else:
                 bindings[node.id] = binding
                 is_ambiguous |= (
-                    binding.kind == "var" and scope.node.type in FUNCTIONS and scope.node == binding.function
+                    binding.kind == "var" and scope.node.type in FUNCTION_NODES and scope.node == binding.function
                 )
         return Scopes(bindings, free, self._nodes, self._depth, is_ambiguous)
 
@@ -181,7 +184,7 @@ class _Resolver:
             self._bind_pattern(target, node.child_by_field_name("left"), keyword.type, node)
         elif kind == "catch_clause":
             self._bind_pattern(scope, node.child_by_field_name("parameter"), "catch", node)
-        if kind in FUNCTIONS:
+        if kind in FUNCTION_NODES:
             for name in ("parameters", "parameter"):
                 self._bind_pattern(scope, node.child_by_field_name(name), "parameter", node)
 
@@ -210,4 +213,4 @@ class _Resolver:
 def _open_scope(node: Node, outside: _Scope) -> _Scope:
     if node.type == "program":
         return outside
-    return _Scope(node, outside, node if node.type in FUNCTIONS else outside.function)
+    return _Scope(node, outside, node if node.type in FUNCTION_NODES else outside.function)

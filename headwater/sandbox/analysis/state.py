@@ -1,10 +1,10 @@
 """Decides whether a script may keep state that the processing of a later record observes.
 
-Only scripts that may call `flow.contains` are analysed. A script without state may be called twice for a record, first
-with assumed answers; a stateful script must get only true answers. The analysis is conservative: a script counts as
-stateful unless its text shows that nothing can survive. A value that reaches an object of the top level may only be
-read, tested, returned, stored in a new object, and passed to the script's own functions. The values of names and the
-results of functions are computed by a fixed-point iteration over the script.
+Only scripts that may call `flow.contains` need this analysis (see loadable_script.py). A script without state may be
+called twice for a record, first with assumed answers; a stateful script must get only true answers. The analysis is
+conservative: a script counts as stateful unless its text shows that nothing can survive. A value that reaches an object
+of the top level may only be read, tested, returned, stored in a new object, and passed to the script's own functions.
+The values of names and the results of functions are computed by a fixed-point iteration over the script.
 """
 
 import re
@@ -14,10 +14,10 @@ from typing import Final
 from tree_sitter import Node
 
 from headwater.sandbox.analysis import known_builtins
-from headwater.sandbox.analysis.evaluator import CLASSES, ReachabilityEvaluator
-from headwater.sandbox.analysis.facts import MEMBERS, Facts, MayKeepState, targets
+from headwater.sandbox.analysis.evaluator import CLASS_NODES, ReachabilityEvaluator
+from headwater.sandbox.analysis.facts import MEMBER_NODES, Facts, MayKeepState, targets
 from headwater.sandbox.analysis.reachability import ANYTHING, NOTHING, Reachability
-from headwater.sandbox.analysis.scopes import FUNCTIONS, resolve
+from headwater.sandbox.analysis.scopes import FUNCTION_NODES, resolve
 from headwater.sandbox.analysis.tree import Script
 
 _MAX_ROUNDS, _MAX_VISITS = 20, 200_000
@@ -36,12 +36,7 @@ def may_use_flow_object(text: str) -> bool:
 
 
 def keeps_state(script: Script) -> bool:
-    """Return whether a later record may observe a change that `process` made.
-
-    Returns False for a script that can't call `flow`.
-    """
-    if not may_use_flow_object(script.text):
-        return False
+    """Return whether a later record may observe a change that `process` made."""
     if script.has_errors:
         return True
     try:
@@ -97,7 +92,7 @@ class _Analysis:
         for node, function in self._scopes.nodes:
             kind = node.type
             at_load = function is None or function.id in self._load_time_functions
-            if kind in FUNCTIONS:
+            if kind in FUNCTION_NODES:
                 self._enclosing[node.id] = function
                 if function is None and self._runs_immediately(node):
                     self._load_time_functions.add(node.id)
@@ -107,7 +102,7 @@ class _Analysis:
                 runs_implicitly |= _runs_implicitly(node)
             elif kind in ("return_statement", "this"):
                 self._enclosing[node.id] = function
-            creates_closures_or_instances |= kind in CLASSES
+            creates_closures_or_instances |= kind in CLASS_NODES
             visit = visitors.get(kind)
             if visit is not None:
                 self._visits.append((visit, node, at_load))
@@ -242,7 +237,7 @@ class _Analysis:
         base = node.named_children[0]
         binding = self._facts.binding(base)
         is_class = binding is not None and binding.declaration.type == "class_declaration"
-        if not is_class and self._facts.path(base) not in known_builtins.CLASSES:
+        if not is_class and self._facts.path(base) not in known_builtins.BUILTIN_CLASSES:
             raise MayKeepState
 
     def _member(self, node: Node, at_load: bool) -> None:
@@ -278,7 +273,7 @@ class _Analysis:
         if target is None:
             raise MayKeepState
         for place in targets(target):
-            if place.type in MEMBERS:
+            if place.type in MEMBER_NODES:
                 self._write_member(place, value, at_load)
             elif at_load:
                 self._facts.add_value(self._facts.binding(place), value if target is place else ANYTHING)

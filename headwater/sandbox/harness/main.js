@@ -134,10 +134,11 @@ function newRealm() {
   const context = createContext(NEW_GLOBAL_OBJECT, { codeGeneration: { strings: false, wasm: false } });
   const handles = evaluate(REALM, context);
   for (const addition of ADDITIONS) evaluate(addition, context)(handles);
-  const core = evaluate(RECORDS, context)(handles);
-  core.connect(readPart, (start, lines) => writeText(results, writeText(results, start, lines), '\n'), askAndBlock);
-  // mustBlock: whether `flow.contains` blocks until it has the true answer, because the script may keep state.
-  return { context, core, callbackHolder: evaluate(CALLBACK_HOLDER, context), mustBlock: false };
+  const runner = evaluate(RECORDS, context)(handles);
+  runner.connect(readPart, (start, lines) => writeText(results, writeText(results, start, lines), '\n'), askAndBlock);
+  // runner: the functions of records.js; mustBlock: whether `flow.contains` blocks until it has the true answer, because
+  // the script may keep state.
+  return { context, runner, callbackHolder: evaluate(CALLBACK_HOLDER, context), mustBlock: false };
 }
 
 const errorLine = (name, message, line = 0, column = 0) => `!${stringify(name)},${stringify(message)},${line},${column}`;
@@ -168,7 +169,7 @@ function evaluateProgram(realm, program) {
     const value = evaluate(program.compiled, realm.context, { timeout: TOP_LEVEL_LIMIT_MS });
     return program.isInFunction ? value : evaluate(FIND_SCRIPT, realm.context);
   } catch (error) {
-    if (program.isInFunction || isTimeout(error) || !runWithTimeout(realm, () => realm.core.saysErrorIsDeclared(error), TOP_LEVEL_LIMIT_MS)) throw error;
+    if (program.isInFunction || isTimeout(error) || !runWithTimeout(realm, () => realm.runner.saysErrorIsDeclared(error), TOP_LEVEL_LIMIT_MS)) throw error;
     program.compiled = inFunction(program);
     program.isInFunction = true;
     return evaluateProgram(realm, program);
@@ -178,17 +179,17 @@ function evaluateProgram(realm, program) {
 // Runs a script's top level, and freezes the built-ins. Returns an error line, or '' when the script is ready.
 function runTopLevel(realm, program) {
   try {
-    if (VALIDATES) realm.core.watchTopLevel();
+    if (VALIDATES) realm.runner.watchTopLevel();
     const script = evaluateProgram(realm, program);
     if (script === undefined) return errorLine('NoProcess', 'the script defines no function process(record)');
-    realm.core.setScript(script);
-    runWithTimeout(realm, realm.core.seal, TOP_LEVEL_LIMIT_MS);
-    return requireString(realm.core.takeTopLevelUse());
+    realm.runner.setScript(script);
+    runWithTimeout(realm, realm.runner.seal, TOP_LEVEL_LIMIT_MS);
+    return requireString(realm.runner.takeTopLevelUse());
   } catch (error) {
-    const topLevelUse = requireString(realm.core.takeTopLevelUse());
+    const topLevelUse = requireString(realm.runner.takeTopLevelUse());
     if (topLevelUse) return topLevelUse;
     if (isTimeout(error)) return errorLine('Timeout', 'the top level of the script ran for more than 1 s');
-    return requireString(runWithTimeout(realm, () => realm.core.describe(error), TOP_LEVEL_LIMIT_MS));
+    return requireString(runWithTimeout(realm, () => realm.runner.describe(error), TOP_LEVEL_LIMIT_MS));
   }
 }
 
@@ -238,14 +239,14 @@ function runPass(callback) {
   let questions;
   try { questions = requireString(runWithTimeout(realm, callback, limitMs)); } catch (error) {
     if (!isTimeout(error)) throw error;
-    questions = requireString(realm.core.truncate());
+    questions = requireString(realm.runner.truncate());
   }
   if (!questions) {
-    const summary = requireString(realm.core.finish());
-    return sendResults(realm.core.resultsEnd(), summary);
+    const summary = requireString(realm.runner.finish());
+    return sendResults(realm.runner.resultsEnd(), summary);
   }
-  realm.core.suspend();
-  suspendSegment(questions, { keptResults: results.bytes.slice(0, realm.core.resultsEnd()), segmentArguments: null });
+  realm.runner.suspend();
+  suspendSegment(questions, { keptResults: results.bytes.slice(0, realm.runner.resultsEnd()), segmentArguments: null });
 }
 
 // Sends questions, and sets the current segment aside until the answers arrive. keptResults: the results so far, or
@@ -270,17 +271,17 @@ function askAndBlock(question) {
 // Returns the questions that a segment's records ask in the realm for dry runs. State that depends on assumed answers
 // stays in that realm.
 function dryRun(dryRunRealm, { longIntegers, columns, flags }) {
-  dryRunRealm.core.begin(longIntegers, columns, false, (flags & INPUT_FROM_SCRIPT) !== 0, (flags & FEEDS_SCRIPT) !== 0, false);
-  try { return requireString(runWithTimeout(dryRunRealm, dryRunRealm.core.dryRun, DRY_RUN_LIMIT_MS)); } catch (error) {
+  dryRunRealm.runner.begin(longIntegers, columns, false, (flags & INPUT_FROM_SCRIPT) !== 0, (flags & FEEDS_SCRIPT) !== 0, false);
+  try { return requireString(runWithTimeout(dryRunRealm, dryRunRealm.runner.dryRun, DRY_RUN_LIMIT_MS)); } catch (error) {
     if (!isTimeout(error)) throw error;
-    return requireString(dryRunRealm.core.questions());
+    return requireString(dryRunRealm.runner.questions());
   }
 }
 
 function beginSegment({ longIntegers, columns, flags }) {
   const isAlone = (flags & ALONE) !== 0, blocksForAnswers = isAlone || realm.mustBlock;
-  realm.core.trace(flags & TRACED ? (row) => sendFrame(TRACE, '' + row) : null);
-  realm.core.begin(longIntegers, columns, isAlone, (flags & INPUT_FROM_SCRIPT) !== 0, (flags & FEEDS_SCRIPT) !== 0, blocksForAnswers);
+  realm.runner.trace(flags & TRACED ? (row) => sendFrame(TRACE, '' + row) : null);
+  realm.runner.begin(longIntegers, columns, isAlone, (flags & INPUT_FROM_SCRIPT) !== 0, (flags & FEEDS_SCRIPT) !== 0, blocksForAnswers);
 }
 
 function handleSegment(length) {
@@ -295,7 +296,7 @@ function handleSegment(length) {
     if (questions) return suspendSegment(questions, { keptResults: null, segmentArguments: { ...segmentArguments, questions } });
   }
   beginSegment(segmentArguments);
-  runPass(realm.core.pass);
+  runPass(realm.runner.pass);
 }
 
 // Continues the segment that has waited longest for its answers.
@@ -306,12 +307,12 @@ function handleAnswers(length) {
   incoming = segmentFrame.bytes;
   if (segmentArguments !== null) {
     beginSegment(segmentArguments);
-    realm.core.preloadAnswers(segmentArguments.questions, answers);
-    return runPass(realm.core.pass);
+    realm.runner.preloadAnswers(segmentArguments.questions, answers);
+    return runPass(realm.runner.pass);
   }
   results.bytes.set(suspended.keptResults);
-  realm.core.resume();
-  runPass(() => realm.core.answer(answers));
+  realm.runner.resume();
+  runPass(() => realm.runner.answer(answers));
 }
 
 function stackOf(error) {

@@ -55,7 +55,7 @@
   let rowCount = 0, blocksForAnswers = false, isDryRun = false, interrupted = false;
   let passCount = 0, passBegan = 0, outputUnits = 0, unfinishedRows = null;
   // inputFromScript: whether another script wrote the records; feedsScript: whether the outputs go to another script;
-  // runsAlone: whether the segment is one record that is suspected.
+  // runsAlone: whether the segment is one record that runs alone (ALONE in main.js).
   let inputFromScript = false, feedsScript = false, runsAlone = false, writeJson = stringify;
   const chooseWriter = () => { writeJson = feedsScript ? stringifyMarked : currentCall.useSlowPath ? stringifySlowPath : stringify; };
   // The results of the current segment. flushedCount: the number of outputs in the frame RESULTS, which ends at

@@ -4,7 +4,7 @@ The remaining source keeps its line and column numbers. A generated script begin
 recognises and does not count.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from tree_sitter import Node
 
@@ -115,7 +115,8 @@ class Module:
         self._edits: list[tuple[int, int, str]] = []
         self._exports: dict[str, str] = {}
         self._declared = declared_names(script.root)
-        self._default: Callable[[], None] | None = None
+        self._default_export: tuple[Node, Node] | None = None
+        """The statement `export default …` and its value."""
         self._read()
 
     def to_script(self, text: str) -> str:
@@ -140,8 +141,8 @@ class Module:
                 self._import(statement)
             elif statement.type == "export_statement":
                 self._export(statement)
-        if self._default is not None:
-            self._default()
+        if self._default_export is not None:  # last, because its conversion depends on the other exports
+            self._convert_default_export(*self._default_export)
 
     def _erase(self, node: Node) -> None:
         """Replace a statement by a semicolon, so that the code around it stays two statements.
@@ -174,7 +175,7 @@ class Module:
             self._edits.append((statement.start_byte, declaration.start_byte, ""))
             self._export_declared(statement, declaration)
         elif value is not None:
-            self._default = lambda: self._export_default(statement, value)
+            self._default_export = statement, value
         else:
             self._export_list(statement)
 
@@ -189,7 +190,7 @@ class Module:
         self._exports.update({name: text_of(local) for name, local in entries_of_export_list(statement)})
         self._erase(statement)
 
-    def _export_default(self, statement: Node, value: Node) -> None:
+    def _convert_default_export(self, statement: Node, value: Node) -> None:
         """Convert `export default` to a declaration of `process`, unless that name is exported."""
         exports_entry = any(name in self._exports for name in ENTRY_NAMES)
         if value.type == "identifier" and (exports_entry or text_of(value) == "process"):

@@ -192,6 +192,17 @@ def test_a_record_that_always_breaks_the_protocol_is_rejected(monkeypatch: pytes
         assert job.outputs == [b'{"n":1}', b"", b'{"n":3}']
 
 
+def test_a_failure_of_the_harness_is_not_blamed_on_the_script(monkeypatch: pytest.MonkeyPatch) -> None:
+    def answers() -> Iterator[AnswerFunction]:
+        while True:
+            yield lambda *_: [Frame(Kind.HARNESS_ERROR, b"TypeError: x is undefined\n    at harness.js:1")]
+
+    with sandbox(monkeypatch, answers) as broken_sandbox:
+        job = broken_sandbox.submit(broken_sandbox.add("", lambda question: []), batch(lines({"n": 1})))
+        broken_sandbox.wait(job)
+        assert "(the harness failed: TypeError: x is undefined); if" in job.failures[0].message
+
+
 def test_a_child_that_a_timeout_killed_does_not_count_as_an_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first script times out, which kills the child.
 

@@ -22,7 +22,7 @@ from tests.support.sandbox import batch, lines
 
 CRASH = ChildDeath(-signal.SIGTRAP)
 FOREIGN_KILL = ChildDeath(-signal.SIGKILL)
-VIOLATION = ChildDeath(-signal.SIGKILL, violated_protocol=True)
+VIOLATION = ChildDeath(-signal.SIGKILL, protocol_error="an error line has an unexpected form")
 OVERDUE = ChildDeath(-signal.SIGKILL, overdue=True, cpu_s=1.0)
 STARVED = ChildDeath(-signal.SIGKILL, overdue=True)
 BUSY_S, IDLE_S = CPU_LIMIT_S * 1.5, CPU_LIMIT_S / 10
@@ -70,7 +70,7 @@ def shape(job: ScriptBatch) -> list[tuple[list[int], Mode]]:
 
 
 def alone(job: ScriptBatch) -> Segment:
-    """Return the first segment of a batch whose record 0 is suspected."""
+    """Return the first segment of a batch whose record 0 is a suspect."""
     job.apply_results(take(job), results([], interrupted=True), IDLE_S)
     return take(job)
 
@@ -287,6 +287,9 @@ class TestDeath:
         job = job_of(1)
         job.apply_death(alone(job), VIOLATION, None)
         assert job.failures[0].error == "SandboxCrash"
+        assert (
+            "the sandbox ended the script's process (an error line has an unexpected form)" in job.failures[0].message
+        )
 
     def test_the_third_external_kill_rejects_the_record(self) -> None:
         job = job_of(1)
