@@ -67,8 +67,11 @@ class EmbeddedValkey:
         binary = find_binary()
         version = _version(binary)
         try:
-            _make_private(self._socket.parent)
-            self._dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+            _make_private(self._dir, "Start Headwater as the user who owns it, or choose another --data-dir.")
+            if self._socket.parent != self._dir:
+                _make_private(
+                    self._socket.parent, "Remove it, or choose a --data-dir that is short enough for a socket."
+                )
             with captured_output(self._log) as output:
                 return spawn([str(binary), *self._options(version)], cwd=str(self._dir), stdout=output, stderr=output)
         except OSError as error:
@@ -156,15 +159,15 @@ def _socket_path(directory: Path) -> Path:
     return path
 
 
-def _make_private(directory: Path) -> None:
+def _make_private(directory: Path, advice: str) -> None:
     """Make a directory that only this user can enter.
 
-    Raises SetupError when another user has made the directory before.
+    Raises SetupError, with an advice, when another user has made the directory or a link in its place.
     """
     directory.mkdir(parents=True, exist_ok=True, mode=0o700)
     status = directory.lstat()
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid():
-        raise SetupError(f"{directory} belongs to another user. Remove it, or choose a shorter --data-dir.")
+        raise SetupError(f"{directory} belongs to another user, or is a link. {advice}")
     directory.chmod(0o700)
 
 

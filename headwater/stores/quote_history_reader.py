@@ -32,8 +32,8 @@ class QuoteHistoryReader:
 
         Args:
             store: The price store.
-            unsettled: The quoted ticks that need prices of their quote token, by a key of the quoted token: the key of
-                its state or of its quoted ticks. Each tick names its quote token, which is on the chain of this key.
+            unsettled: The unsettled ticks by a key of the token that they price: the key of its state or of its quoted
+                ticks. The ticks name their quote token, which is on the same chain.
             now: The present time in ms since the epoch.
         """
         times = _times(unsettled)

@@ -18,6 +18,7 @@ from headwater.stores.redis.dataset_names import RedisDatasetNames
 from headwater.stores.redis.reservations import RedisReservations
 from headwater.stores.redis.sets.pending_sets import RedisPendingSets
 from headwater.stores.redis.sets.set_store import RedisSetStore
+from headwater.stores.redis.tail_slots import RedisTailSlots
 from tests.support.sql import T0
 from tests.support.valkey import ValkeyServer
 
@@ -110,10 +111,11 @@ def test_pending_sets_arrive_and_reservations_do_not(source: Client, target: Cli
     assert RedisReservations(target).all() == []
 
 
-def test_pending_sets_and_reservations_are_data_and_are_cleared(target: Client) -> None:
+def test_lists_and_slots_are_data_and_are_cleared(target: Client) -> None:
     for put in (
         lambda: RedisPendingSets(target).add([FILTER], T0),
         lambda: RedisReservations(target).put(Reservation("r1", "ann", FILTER, 7, 0.0)),
+        lambda: RedisTailSlots(target).acquire("ann", ["1"], total=1, per_owner=1),
     ):
         put()  # type: ignore[no-untyped-call]  # redis-py has no types here
         assert not backup.is_empty(target)

@@ -21,7 +21,7 @@ class TailSlots(Protocol):
 
         Args:
             owner: The owner.
-            ids: The ids of the tails. All ids have the same length.
+            ids: The ids of the new tails. An id contains no colon.
             total: How many tails all owners may have together.
             per_owner: How many tails the owner may have.
 

@@ -1,6 +1,7 @@
 """Stores in Valkey, or in Redis 6.2 or newer: one server, a replica group, or a cluster.
 
-They hold sets, dataset names, prices, metrics, token buckets and quota reservations. The key prefixes are:
+They hold sets, dataset names, prices, metrics, token buckets, quota reservations and slots of live tails. These are all
+keys and key prefixes:
 
 {fs:ID}, {ds:ID}         a filter set, a dataset; see sets/layout.py
 {dn:OWNER}               the dataset names of an owner
@@ -8,6 +9,7 @@ They hold sets, dataset names, prices, metrics, token buckets and quota reservat
 {dm:ID}                  metrics of a deployment, and the outcomes of its redriven letters
 {rl:NAME}                a token bucket (rate limit)
 {headwater}:replaced     the list of the sets to sweep; see sets/layout.py
-headwater:drafts         the list of pending sets
+headwater:drafts         the list of pending sets (the key has an older name)
 headwater:reservations   quota reservations
+headwater:tails          the slots of open live tails
 """

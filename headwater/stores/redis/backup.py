@@ -13,7 +13,7 @@ import redis
 
 from headwater.errors import RedisUnavailable, SetupError
 from headwater.model.value_sets import DATASET, FILTER_SET, SetId
-from headwater.stores.redis import reservations
+from headwater.stores.redis import reservations, tail_slots
 from headwater.stores.redis.chunks import chunks
 from headwater.stores.redis.client import Client
 from headwater.stores.redis.sets import pending_sets
@@ -25,9 +25,9 @@ KEYS_PER_ROUND_TRIP: Final = 500
 MAX_ATTEMPTS: Final = 20
 _SET_KINDS: Final = (FILTER_SET, DATASET)
 _OTHER_KEYS: Final = ("{px*", "{dm:*", "{dn:*", "{headwater}:*")
-"""Patterns of the keys of prices, metrics, dataset names, and the list of the sets to sweep."""
-_NOT_DUMPED: Final = ("{rl:*", reservations.KEY)
-"""Patterns of the keys of rate limits and quota reservations, which belong to requests in progress."""
+"""Patterns of the keys of prices, metrics and redrives, dataset names, and the list of the sets to sweep."""
+_NOT_DUMPED: Final = ("{rl:*", reservations.KEY, tail_slots.KEY)
+"""Patterns of the keys of rate limits, quota reservations and live tails, which belong to requests in progress."""
 
 Entry = dict[str, Any]
 """One line of a dump.

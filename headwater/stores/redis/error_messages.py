@@ -22,8 +22,14 @@ _MESSAGES_BY_CODE = {
         "Valkey or Redis denies the user in redis_url a command or a key. Give this user all commands and all keys "
         "(ACL SETUSER … allcommands allkeys)."
     ),
-    "NOREPLICAS": _NO_REPLY,
-    "BUSY": _NO_REPLY,
+    "NOREPLICAS": (
+        "Valkey or Redis accepts no writes: fewer replicas are connected than min-replicas-to-write requires. Check "
+        "the replicas."
+    ),
+    "BUSY": "Valkey or Redis is busy with a script. Send the same request again.",
+    "CLUSTERDOWN": "The cluster of Valkey or Redis is down, or has no server for some keys. Check its servers.",
+    "MASTERDOWN": "Valkey or Redis is a replica that has lost its primary. Wait until its failover ends.",
+    "TRYAGAIN": "The cluster of Valkey or Redis moves keys to another server. Send the same request again.",
 }
 _CODES_BY_CLASS: dict[type[redis.RedisError], str] = {
     redis.BusyLoadingError: "LOADING",
@@ -31,14 +37,14 @@ _CODES_BY_CLASS: dict[type[redis.RedisError], str] = {
     redis.OutOfMemoryError: "OOM",
     redis.AuthenticationError: "WRONGPASS",
     redis.exceptions.NoPermissionError: "NOPERM",
+    redis.exceptions.MasterDownError: "MASTERDOWN",  # a subclass of the next one
+    redis.exceptions.ClusterDownError: "CLUSTERDOWN",
+    redis.exceptions.TryAgainError: "TRYAGAIN",
+    redis.exceptions.AskError: "TRYAGAIN",  # and MovedError
 }
 _UNAVAILABLE_CLASSES = (
     redis.ConnectionError,
     redis.TimeoutError,
-    redis.exceptions.MasterDownError,
-    redis.exceptions.ClusterDownError,
-    redis.exceptions.TryAgainError,
-    redis.exceptions.AskError,  # and MovedError
     redis.exceptions.RedisClusterException,
 )
 

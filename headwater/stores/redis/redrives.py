@@ -5,7 +5,7 @@ All keys of a deployment share one hash tag, so that one script can write all of
 {dm:ID}:redrive:NUMBER      hash    one redrive: the count of each outcome by its character, `finished` and `yields`
 {dm:ID}:redriven:PARTITION  hash    the outcomes of the letters of a partition, in blocks of LETTERS_PER_BLOCK offsets:
                                     the field is the number of the block, and the value has an entry for each offset
-{dm:ID}:redrives            set     the ends of the names of all these keys, by which they are removed
+{dm:ID}:redrives            set     the suffixes of these keys, by which `drop` finds the keys of the letters
 
 An entry is the character of the outcome, the time in seconds and the number of the redrive. The character of an outcome
 that was stored before its transaction was committed is in upper case. All keys expire some time after the last write,

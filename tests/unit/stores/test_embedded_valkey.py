@@ -107,8 +107,14 @@ def test_an_existing_socket_directory(tmp_path: Path, monkeypatch: pytest.Monkey
         socket = Path(valkey.url.removeprefix("unix://"))
         (tmp_path / "elsewhere").mkdir()
         socket.parent.symlink_to(tmp_path / "elsewhere")
-        with pytest.raises(SetupError, match="another user"):
+        with pytest.raises(SetupError, match=r"another user.* a --data-dir that is short enough"):
             valkey.start()
+
+
+def test_a_data_dir_of_another_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "getuid", lambda: -1)
+    with pytest.raises(SetupError, match=r"another user.* Start Headwater as the user who owns it"):
+        EmbeddedValkey(tmp_path / "data").start()
 
 
 def test_no_directory_for_the_socket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,9 +30,12 @@ class Broken(redis.Redis):
         (redis.exceptions.NoPermissionError("this user has no permissions"), "denies"),
         (redis.ResponseError("MISCONF Errors writing to the AOF file"), "disk"),
         (redis.ResponseError("ERR Error running script: -OOM command not allowed"), "out of memory"),
-        (redis.exceptions.ClusterDownError("The cluster is down"), "does not answer"),
-        (redis.exceptions.MasterDownError("Link with MASTER is down"), "does not answer"),
-        (redis.exceptions.TryAgainError("Multiple keys request during rehashing of slot"), "does not answer"),
+        (redis.ResponseError("NOREPLICAS Not enough good replicas to write."), "min-replicas-to-write"),
+        (redis.ResponseError("BUSY Redis is busy running a script."), "busy with a script"),
+        (redis.exceptions.ClusterDownError("The cluster is down"), "cluster of Valkey or Redis is down"),
+        (redis.exceptions.MasterDownError("Link with MASTER is down"), "lost its primary"),
+        (redis.exceptions.TryAgainError("Multiple keys request during rehashing of slot"), "moves keys"),
+        (redis.exceptions.MovedError("3999 127.0.0.1:6381"), "moves keys"),
     ],
 )
 def test_an_unavailable_server(error: redis.RedisError, words: str) -> None:

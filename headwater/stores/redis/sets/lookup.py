@@ -36,6 +36,7 @@ from headwater.stores.redis.sets.set_store import VALUES_PER_LOOKUP, RedisSetSto
 MAX_FILTER_BYTES = 512 << 20
 """The memory of all filters of a worker. A filter takes 16 bits per value, and a quarter more to grow."""
 REBUILD_AFTER_S = 60.0
+"""The shortest time from the beginning of one build of a set's filter to the next."""
 LOOKUPS_PER_VALUE_BEFORE_BUILD = 0.1
 MIN_LOOKUPS_BEFORE_BUILD = 100
 VALUES_PER_READ = 2_000  # reading these takes this process and the server a few ms
@@ -144,7 +145,8 @@ class _SetState:
     def drop_filter(self) -> None:
         """Drop a filter that can't be updated.
 
-        The next lookup builds another one, because the set is used enough.
+        The server looks up all values until another filter is built. The first lookup from REBUILD_AFTER_S after the
+        last build on starts that build; lookups are not counted again, because the set is used enough.
         """
         self.filter, self.lookups = None, float("inf")
 

@@ -145,15 +145,15 @@ def drop(client: Client, keys: SetKeys, now: float) -> None:
     _remove_swept(client, keys, began)
 
 
-def sweep_all(client: Client, seen_before: float) -> None:
-    """Sweep every set whose last replacement or drop began before `seen_before`.
+def sweep_all(client: Client, before: float) -> None:
+    """Sweep every set whose last replacement or drop began before a time.
 
-    `seen_before` is in seconds since the epoch.
+    The time is in seconds since the epoch.
     """
-    names_and_times = iter(client.call("ZRANGE", SETS_TO_SWEEP, "-inf", int(seen_before), "BYSCORE", "WITHSCORES"))
+    names_and_times = iter(client.call("ZRANGE", SETS_TO_SWEEP, "-inf", int(before), "BYSCORE", "WITHSCORES"))
     for name, began in zip(names_and_times, names_and_times, strict=True):
         keys = SetKeys(name.decode())
-        sweep(client, keys, seen_before)
+        sweep(client, keys, before)
         _remove_swept(client, keys, began)
 
 
@@ -166,16 +166,16 @@ def _remove_swept(client: Client, keys: SetKeys, began: Argument) -> None:
         client.run(_REMOVE_SWEPT, [SETS_TO_SWEEP], [keys.name, began])
 
 
-def sweep(client: Client, keys: SetKeys, seen_before: float) -> None:
-    """Delete generations that are not current and had no heartbeat since `seen_before`.
+def sweep(client: Client, keys: SetKeys, before: float) -> None:
+    """Delete generations that are not current and whose last heartbeat was before a time.
 
     Args:
         client: The client of the server.
         keys: The keys of the set.
-        seen_before: A time in seconds since the epoch.
+        before: The time, in seconds since the epoch.
     """
     for gen in client.call("HKEYS", keys.staging):
-        if client.run(_MARK_DEAD, [keys.metadata, keys.staging], [gen, int(seen_before)]):
+        if client.run(_MARK_DEAD, [keys.metadata, keys.staging], [gen, int(before)]):
             _delete_generation(client, keys, keys.dead_generation(int(gen)))
 
 
