@@ -15,7 +15,7 @@ from headwater.model.positions import Rewind, RewindTarget, StoredPositions
 from headwater.model.stream import stream_name
 
 REWIND_REPEATABLE_FOR = timedelta(hours=1)
-"""How long after a rewind an identical request returns its result, until a client has got it."""
+"""How long after a request to rewind an identical request returns its result, until a client has got it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,9 +142,9 @@ def pause(current: Deployment) -> Deployment:
 def rewind(current: Deployment, to: RewindTarget, now: datetime) -> Deployment:
     """Return the deployment after a request to rewind.
 
-    A request that repeats the last one changes nothing while that one is in progress, and then for
-    REWIND_REPEATABLE_FOR until a client has got the result: the client repeats after a 503, and a second move would
-    lose records or process them again. The desired phase stays. The condition of the last rollout stays too, because a
+    A request that repeats the last one changes nothing while that one is in progress, and then until a client has got
+    the result, but no longer than REWIND_REPEATABLE_FOR: the client repeats after a 503, and a second move would lose
+    records or process them again. The desired phase stays. The condition of the last rollout stays too, because a
     rewind is not a rollout, except that a failed deployment is rolled out again. Raises Conflict while a teardown is in
     progress, and StoredDataUnreadable.
     """

@@ -66,9 +66,9 @@ class DeploymentStore(Protocol):
         """Request that the positions are moved while no worker runs.
 
         The request increments the change counter, and replaces an earlier request that is still pending. A request that
-        is identical to the last one counts as its repetition, which changes nothing: while the rewind is in progress,
-        and then for REWIND_REPEATABLE_FOR (model/rollout.py), until `mark_rewind_answered` says that a client has got
-        the result. Raises NotFound, Conflict when no deployment is active, and StoredDataUnreadable.
+        is identical to the last one counts as its repetition, and changes nothing: while the rewind is in progress, and
+        then until `mark_rewind_answered` says that a client gets the result, but no longer than REWIND_REPEATABLE_FOR
+        (model/rollout.py). Raises NotFound, Conflict when no deployment is active, and StoredDataUnreadable.
         """
 
     def mark_rewind_answered(self, config_id: str, generation: int) -> None:
