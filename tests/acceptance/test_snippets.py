@@ -184,9 +184,18 @@ def abort(installation: Installation, topic: str) -> None:
 
 
 @pytest.fixture
-def output(installation: Installation, client: httpx2.Client, tmp_path: Path) -> Iterator[Output]:
+def compression() -> str | None:
+    """Return the `compression` of the sink; None means the default."""
+    return None
+
+
+@pytest.fixture
+def output(
+    installation: Installation, client: httpx2.Client, tmp_path: Path, compression: str | None
+) -> Iterator[Output]:
     half = len(TRANSFERS) // 2
-    with deployed(client, pipeline(transforms=TRANSFORMS)) as deployment:
+    sink = {"type": "kafka", "name": "out", "compression": compression}
+    with deployed(client, pipeline(transforms=TRANSFORMS, sinks=[sink])) as deployment:
         with reading(deployment.sink) as reader:
             installation.feed("base", "erc20_token_transfer", TRANSFERS[:half])
             repeat(installation, reader.read(RECORDS // 2))
@@ -250,6 +259,13 @@ def test_node(output: Output, node_modules: Path) -> None:
     assert named is not None
     pinned = json.loads((NODE_PACKAGES / "package.json").read_text())["dependencies"]
     assert set(named[1].split()) == set(pinned)
+    (output.folder / "node_modules").symlink_to(node_modules)
+    output.run(program("node"), output.save("node", "read.js"))
+
+
+@pytest.mark.parametrize("compression", ["gzip", "snappy", "zstd"])
+def test_node_reads_every_compression(output: Output, node_modules: Path) -> None:
+    """The workers compress most batches, and the broker compresses the batches of `repeat`."""
     (output.folder / "node_modules").symlink_to(node_modules)
     output.run(program("node"), output.save("node", "read.js"))
 

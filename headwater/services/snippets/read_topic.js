@@ -1,12 +1,16 @@
-// npm install kafkajs lz4-napi
+// npm install kafkajs kafkajs-snappy lz4-napi fzstd
+const fzstd = require("fzstd");
 const { CompressionCodecs, CompressionTypes, Kafka, logLevel } = require("kafkajs");
+const snappy = require("kafkajs-snappy");
 const lz4 = require("lz4-napi");
 
 const REMEMBERED = 200_000;
 
-CompressionCodecs[CompressionTypes.LZ4] = () => ({
-  compress: (encoder) => lz4.compressFrame(encoder.buffer),
-  decompress: (buffer) => lz4.decompressFrame(buffer),
+// kafkajs contains only gzip. After a change of the sink's compression, the topic has batches of several codecs.
+CompressionCodecs[CompressionTypes.Snappy] = snappy;
+CompressionCodecs[CompressionTypes.LZ4] = () => ({ decompress: (buffer) => lz4.decompressFrame(buffer) });
+CompressionCodecs[CompressionTypes.ZSTD] = () => ({
+  decompress: (buffer) => Buffer.from(fzstd.decompress(buffer)),
 });
 
 const kafka = new Kafka({
