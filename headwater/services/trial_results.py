@@ -20,8 +20,8 @@ class ShownRecords:
     """The results of the first records of a trial, as far as a response can show them.
 
     Args:
-        show_all: Whether the records after the response is full are shown too, as unfinished. Otherwise the first
-            record that does not fit is the last one that is shown.
+        show_all: Whether records are shown, as unfinished, also when the response is full. Otherwise the first record
+            that does not fit is the last one that is shown.
     """
 
     def __init__(self, *, show_all: bool) -> None:

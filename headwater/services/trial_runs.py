@@ -85,7 +85,7 @@ class PipelineRun:
             chunk: The records, whose positions differ.
             max_trace_bytes: The size of the steps that the response has room for. The results of the first records
                 have steps, until the steps exceed this size. The record that exceeds it keeps its steps, so that the
-                caller notices it. With None, no result has steps.
+                caller notices that the response is full. With None, no result has steps.
         """
         records = [TrialRecord() for _ in range(len(chunk))]
         result = ChunkResult(records, [TrialTransformTotals(config.uid, config.type) for config, _ in self._transforms])
