@@ -242,7 +242,7 @@ def _source_partitions(
     binding = bindings.find(source.chain, source.entity, zerolag=source.is_zerolag)
     if not isinstance(binding, KafkaTopic):
         return None
-    partitions = clusters[binding.access].partitions(binding.topic)
+    partitions = clusters[binding.access].partition_count(binding.topic)
     if partitions is None:
         raise BrokerUnavailable(f"The source topic {binding.topic} is not on the broker.")
     return partitions

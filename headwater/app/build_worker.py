@@ -26,7 +26,7 @@ from headwater.engine.metrics.event_time import EventTime
 from headwater.engine.metrics.metrics_writer import MetricsWriter
 from headwater.engine.metrics.pipeline_metrics import PipelineMetrics, TimedLookup
 from headwater.engine.pipeline import build_transforms
-from headwater.engine.redrive import LetterTotals, RedriveDelivery
+from headwater.engine.redrive import RedriveDelivery, TotalsOnlyMetricStore
 from headwater.engine.set_versions import DatasetTracker, SetVersionReader
 from headwater.engine.watchdog import Watchdog
 from headwater.engine.worker import Worker
@@ -164,7 +164,7 @@ def _pipeline_metrics(spec: WorkerSpec, slot: int, lookup_times: deque[float]) -
     with closing(connect(spec.redis_url, reply_timeout_s=METRICS_WRITE_TIMEOUT_S)) as client:
         store = RedisMetrics(client)
         metrics_writer = MetricsWriter(
-            store if spec.redrive is None else LetterTotals(store),
+            store if spec.redrive is None else TotalsOnlyMetricStore(store),
             deployment_id=spec.deployment_id,
             group=group,
             owner=secrets.token_hex(8),

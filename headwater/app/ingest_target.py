@@ -82,7 +82,7 @@ def prepare_target(
         return None
     topics: dict[str, StreamTopic] = {}
     for stream, name in names.items():
-        partitions = broker.partitions(name)
+        partitions = broker.partition_count(name)
         if partitions is None:
             raise BrokerUnavailable(f"The topic {name} is not on the broker.")
         topics[stream] = StreamTopic(name, partitions)

@@ -57,7 +57,7 @@ def _until_error(records: Iterable[bytes], errors: list[SetupError]) -> Iterator
 
 def _write_ticks(settings: Settings, records: Iterable[bytes]) -> ImportResult:
     access = Backends.from_settings(settings).admin_kafka_access()
-    if KafkaClusterAdmin(access).partitions(TICKS_TOPIC_SPEC.name) is None:
+    if KafkaClusterAdmin(access).partition_count(TICKS_TOPIC_SPEC.name) is None:
         raise SetupError("This installation has no prices yet: start `headwater up` or `headwater prices worker`.")
     producer = IdempotentKafkaProducer(access, [TICKS_TOPIC_SPEC.name])
     try:

@@ -50,7 +50,7 @@ def open_topic_writer(settings: Settings, chain: str, entity: str, *, zerolag: b
     """
     topic = stream_topic(load_bindings(settings), chain, entity, zerolag=zerolag)
     access = Backends.from_settings(settings).admin_kafka_access()
-    partitions = KafkaClusterAdmin(access).partitions(topic)
+    partitions = KafkaClusterAdmin(access).partition_count(topic)
     if partitions is None:
         raise SetupError(f"The topic {topic} is not on the broker. Create it, or bind the stream to another topic.")
     producer = IdempotentKafkaProducer(access, [topic])

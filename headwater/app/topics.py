@@ -43,4 +43,4 @@ def create_topics(broker: ClusterAdmin, topics: tuple[TopicSpec, ...], stop: thr
 
 
 def _missing(broker: ClusterAdmin, topics: Sequence[TopicSpec]) -> tuple[TopicSpec, ...]:
-    return tuple(topic for topic in topics if not broker.partitions(topic.name))
+    return tuple(topic for topic in topics if not broker.partition_count(topic.name))

@@ -186,7 +186,7 @@ class ClusterAdmin(Protocol):
         An authorization error counts as an answer.
         """
 
-    def partitions(self, topic: str) -> int | None:
+    def partition_count(self, topic: str) -> int | None:
         """Return the number of partitions of a topic, or None when the topic does not exist."""
 
     def commit_start_offsets(self, group: str, topic: str, start_at: str) -> dict[int, int]:

@@ -160,7 +160,7 @@ class KafkaClusterAdmin:
             described = self._admin.describe_topics(TopicCollection([topic]), request_timeout=REQUEST_TIMEOUT_S)
             results(described.values(), _NOT_FOUND | {KafkaError.TOPIC_AUTHORIZATION_FAILED})
 
-    def partitions(self, topic: str) -> int | None:
+    def partition_count(self, topic: str) -> int | None:
         """See base.ClusterAdmin."""
         described = self._describe(topic)
         return None if described is None else len(described.partitions)
@@ -343,7 +343,7 @@ class KafkaClusterAdmin:
 
     def _add_partitions(self, topics: Sequence[TopicSpec]) -> None:
         """Add partitions to existing topics that have too few."""
-        counts = {topic.name: self.partitions(topic.name) or topic.partitions for topic in topics}
+        counts = {topic.name: self.partition_count(topic.name) or topic.partitions for topic in topics}
         new_counts = [NewPartitions(t.name, t.partitions) for t in topics if counts[t.name] < t.partitions]
         results(send(self._admin.create_partitions, new_counts, operation_timeout=REQUEST_TIMEOUT_S))
 

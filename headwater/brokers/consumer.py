@@ -57,7 +57,7 @@ class CommitFailure(NamedTuple):
 class LibrdkafkaConsumer(LibrdkafkaClient):
     """A librdkafka consumer of one topic.
 
-    Not thread-safe. All methods may raise KafkaException.
+    Not thread-safe, except for `group_metadata`. All methods may raise KafkaException.
     """
 
     def __init__(self, settings: ClientSettings, topic: str) -> None:
@@ -257,7 +257,7 @@ class LibrdkafkaConsumer(LibrdkafkaClient):
     def group_metadata(self) -> Any:
         """Return the consumer group metadata for `LibrdkafkaProducer.send_offsets`.
 
-        It changes with each rebalance.
+        It changes with each rebalance. Thread-safe.
         """
         functions = self._librdkafka
         metadata = functions.rd_kafka_consumer_group_metadata(self._client)

@@ -92,7 +92,8 @@ class TopicHistory(Protocol):
 
         Args:
             topic: The topic.
-            ranges: The range of each partition to read. The ends must not be behind those that `ranges` returned.
+            ranges: The range of each partition to read. An end must not be greater than the end that `ranges` returned
+                for the partition: the read would wait for records that do not exist.
             max_bytes: How many bytes the records of a partition may have. Of more, the newest are returned, at
                 least one.
             timeout_s: How long the call may take.

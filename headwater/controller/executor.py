@@ -127,13 +127,13 @@ class Executor:
 
     def _resources(self, deployment: Deployment, target: Revision) -> DeploymentResources:
         binding = self.sources.binding(target.config.source)
-        return resources(deployment, target, binding, self.sources.partitions(binding))
+        return resources(deployment, target, binding, self.sources.partition_count(binding))
 
     def _require_no_fewer_partitions(self, deployment: Deployment, target: Revision) -> None:
         """Raise DeployFailed for a sink with fewer partitions than its topic has."""
         for sink in target.config.sinks:
             if isinstance(sink, TopicSink) and sink.partitions is not None:
-                existing = self.broker.partitions(sink_topic(deployment.config_id, sink.name)) or 0
+                existing = self.broker.partition_count(sink_topic(deployment.config_id, sink.name)) or 0
                 if existing > sink.partitions:
                     raise DeployFailed(
                         f"The topic of the sink {sink.name} has {existing} partitions, and Kafka can't remove "
@@ -143,7 +143,7 @@ class Executor:
     def _sync_topics(self, deployment: Deployment, target: Revision) -> None:
         with suppress(DeployFailed, BrokerUnavailable):  # the states of the workers show these errors
             needed = self._resources(deployment, target)
-            if any((self.broker.partitions(topic.name) or 0) < topic.partitions for topic in needed.topics):
+            if any((self.broker.partition_count(topic.name) or 0) < topic.partitions for topic in needed.topics):
                 with self.flow_locks.lock_of(deployment.config_id):
                     self.broker.ensure(needed)
             self.broker.configure(needed_settings(deployment, target))

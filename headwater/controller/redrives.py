@@ -47,8 +47,8 @@ from headwater.stores.protocols.redrives import RedriveOutcomeStore, RedriveStor
 
 log = structlog.get_logger(__name__)
 
-YIELDS_ABOVE_LAG = 1_000
-"""With how many unread records of the stream a redrive yields to the pipeline."""
+THROTTLED_ABOVE_LAG = 1_000
+"""With how many unread records of the stream a redrive is throttled, so that it does not slow the pipeline down."""
 LAG_CHECK_EVERY_S = 2.0
 MAX_WORKERS = 8
 """How many redrives run at once. The others wait, and the redrive that was requested first runs first."""
@@ -180,7 +180,7 @@ class Redrives:
         try:
             if not self._ensure_worker(deployment, plan.running):
                 return set()
-            self._let_yield(deployment, plan.running)
+            self._throttle(deployment, plan.running)
         except (DeployFailed, Unavailable) as error:
             log.warning("a redrive waits", redrive=plan.running.id, reason=error.detail)
         return {redrive_worker_set_id(deployment.id, plan.running.number)}
@@ -235,8 +235,8 @@ class Redrives:
         self._worker_sets[redrive.id] = deployment, wanted
         return wanted
 
-    def _let_yield(self, deployment: Deployment, redrive: OpenRedrive) -> None:
-        """Let the redrive yield while the pipeline lags."""
+    def _throttle(self, deployment: Deployment, redrive: OpenRedrive) -> None:
+        """Throttle the redrive while the pipeline lags."""
         if self.clock() - self._lag_checked_at.get(redrive.id, float("-inf")) < LAG_CHECK_EVERY_S:
             return
         self._lag_checked_at[redrive.id] = self.clock()
@@ -245,5 +245,5 @@ class Redrives:
         if isinstance(binding, KafkaTopic):
             group = worker_group(deployment.id, revision.source_epoch)
             lags: Mapping[str, int] = self.sources.lag(binding.access, [group])
-            yields = lags.get(group, 0) > YIELDS_ABOVE_LAG
-            self.outcomes.set_yielding(deployment.id, redrive.number, yields=yields)
+            is_throttled = lags.get(group, 0) > THROTTLED_ABOVE_LAG
+            self.outcomes.set_throttled(deployment.id, redrive.number, is_throttled=is_throttled)

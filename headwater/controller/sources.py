@@ -54,14 +54,14 @@ class Sources:
             )
         return binding
 
-    def partitions(self, binding: Binding) -> int:
+    def partition_count(self, binding: Binding) -> int:
         """Return how many partitions the output topics of a source need.
 
         Raises DeployFailed when the source's topic does not exist.
         """
         if not isinstance(binding, KafkaTopic):
             return STREAM_PARTITIONS
-        partitions = self.cluster(binding).partitions(binding.topic)
+        partitions = self.cluster(binding).partition_count(binding.topic)
         if partitions is None:
             raise self.missing_topic_error(binding)
         return partitions

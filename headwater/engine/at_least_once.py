@@ -1,7 +1,7 @@
 """At-least-once delivery, which sends records without a transaction.
 
 Positions are committed after the acknowledgements of their records. All sinks of a worker share one producer. After
-Kafka has rejected a record, the worker reads the records since the last commit again.
+a failure of the producer, the worker reads the records since the last commit again.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -56,8 +56,8 @@ class AtLeastOnce:
     def outstanding(self) -> int:
         return self._producer.outstanding()
 
-    def take_rejections(self) -> list[str]:
-        return self._rejected.add(self._producer.take_rejections())
+    def take_rewind_reasons(self) -> list[str]:
+        return self._rejected.add(self._producer.take_failures())
 
     def flush(self, timeout_s: float) -> int:
         return self._producer.flush(timeout_s)
@@ -81,12 +81,12 @@ class AtLeastOnce:
         self._replace_producer()
         return False
 
-    def on_revoked(self, partitions: Collection[int]) -> None:
+    def remove_partitions(self, partitions: Collection[int]) -> None:
         """Leave queued records in the producer.
 
         The next worker of the partitions produces these records again.
         """
-        self._rejected.on_revoked(partitions)
+        self._rejected.remove_partitions(partitions)
 
     def close(self) -> None:
         self._producer.close()

@@ -101,6 +101,10 @@ class Committer:
         return True
 
     def _report_end(self, *, has_succeeded: bool, wait: bool) -> None:
+        """Report the end of a commit.
+
+        Also after a failure: the source or the delivery commits the positions with its next commit.
+        """
         self._offsets.on_commit_ended(self._positions)
         if has_succeeded:
             self._on_committed(self._positions)

@@ -42,16 +42,16 @@ class PendingCommit(Protocol):
         """Wait for the end of the commit, and end it. Call it once.
 
         Returns whether the commit has succeeded. Otherwise it is unknown whether the records and positions are stored,
-        and `Delivery.take_rejections` returns the reason.
+        and `Delivery.take_rewind_reasons` returns the reason.
         """
 
 
 class Delivery(Protocol):
     """Produces batches in the order of reading, and commits positions after their records.
 
-    To produce a record is to hand it to a producer, which queues it. When `flush` returns 0 and there are no
-    rejections, Kafka has acknowledged all produced records. Then the worker calls `commit` with the positions after
-    these records.
+    To produce a record is to hand it to a producer, which queues it. When `flush` returns 0 and `take_rewind_reasons`
+    returns nothing, Kafka has acknowledged all produced records. Then the worker calls `commit` with the positions
+    after these records.
 
     Attributes:
         commit_interval_s: How many seconds after a commit the next commit is due.
@@ -85,10 +85,11 @@ class Delivery(Protocol):
     def outstanding(self) -> int:
         """Return how many produced records are not acknowledged or not committed yet. Never waits."""
 
-    def take_rejections(self) -> list[str]:
+    def take_rewind_reasons(self) -> list[str]:
         """Return and clear the reasons to read the records since the last commit again.
 
-        Each reason is a sentence. After a rejection, neither deliver nor commit, but call `recover`. Never waits.
+        Each reason is a sentence, for example that Kafka rejected a record, or that a transaction has failed. When
+        there is a reason, neither deliver nor commit, but call `recover`. Never waits.
         """
 
     def flush(self, timeout_s: float) -> int:
@@ -115,8 +116,11 @@ class Delivery(Protocol):
         reads the positions from the source. Raises BrokerUnavailable: call it again.
         """
 
-    def on_revoked(self, partitions: Collection[int]) -> None:
-        """Drop the uncommitted records of lost partitions, as far as that is possible."""
+    def remove_partitions(self, partitions: Collection[int]) -> None:
+        """Remove partitions that were revoked or lost.
+
+        Drops their uncommitted records, as far as that is possible.
+        """
 
     def close(self) -> None:
         """Close the producer. The next worker reads the uncommitted records again."""

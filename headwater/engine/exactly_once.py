@@ -111,7 +111,7 @@ class ExactlyOnce:
         self._watching = watching
         self._clock = clock
         self._rejected = RejectedRecords(source_ids)
-        self._rejections: list[str] = []
+        self._rewind_reasons: list[str] = []
         self._one_record_per_batch = False
         self._producer = producer_factory(False)
         self._sizer = TransactionSizer()
@@ -150,9 +150,9 @@ class ExactlyOnce:
     def outstanding(self) -> int:
         return self._producer.pending_records() if self._running is None else self._running.records
 
-    def take_rejections(self) -> list[str]:
-        rejections, self._rejections = self._rejections, []
-        return rejections
+    def take_rewind_reasons(self) -> list[str]:
+        reasons, self._rewind_reasons = self._rewind_reasons, []
+        return reasons
 
     def flush(self, timeout_s: float) -> int:  # noqa: ARG002 - the commit is the acknowledgement
         return 0
@@ -178,8 +178,8 @@ class ExactlyOnce:
             took_s = commit.future.result()
         except DeliveryFailed as error:
             self._sizer.reduce(commit.records)
-            self._rejected.add(self._producer.take_rejections())
-            self._rejections.append(error.detail)
+            self._rejected.add(self._producer.take_failures())
+            self._rewind_reasons.append(error.detail)
             return False
         self._sizer.update(commit.records, took_s)
         self._rejected.on_committed()
@@ -204,9 +204,9 @@ class ExactlyOnce:
             self.start(START_TIMEOUT_S)
         return True
 
-    def on_revoked(self, partitions: Collection[int]) -> None:
-        self._producer.drop_partitions(partitions)
-        self._rejected.on_revoked(partitions)
+    def remove_partitions(self, partitions: Collection[int]) -> None:
+        self._producer.drop_source_partitions(partitions)
+        self._rejected.remove_partitions(partitions)
 
     def close(self) -> None:
         if self._running is not None:

@@ -71,7 +71,7 @@ class InFlightBatch:
         self._transforms = transforms
         self._pending: PendingBatch | None = None
         self._dropped: set[int] = set()
-        self._end_offsets = dict(batch.offsets_after_control_records)
+        self._end_positions = dict(batch.end_positions)
         self._start()
 
     @property
@@ -119,22 +119,25 @@ class InFlightBatch:
         return [FailedRecord(batch.partitions[f.row], batch.offsets[f.row], batch.indexes[f.row], f) for f in failures]
 
     def add_failures(self, failures: Iterable[Failure]) -> None:
-        """Record rows of `output` that a sink could not take."""
+        """Add the rows of `output` that a sink could not take to `failed_records`."""
         self.failed_records += self._locate(self.output, failures)
 
     def drop(self, partitions: Iterable[int]) -> None:
         """Drop partitions: their records are neither produced nor committed."""
         dropped = set(partitions)
         self._dropped |= dropped
-        self._end_offsets = {p: offset for p, offset in self._end_offsets.items() if p not in dropped}
+        self._end_positions = {p: offset for p, offset in self._end_positions.items() if p not in dropped}
 
     def drop_all(self) -> None:
         """Drop all partitions of the batch."""
         self.drop(self.next_offsets().keys())
 
-    def set_end_offsets(self, offsets: Mapping[int, int]) -> None:
-        """Set the offsets to commit after this batch, where a gap or control records follow it."""
-        self._end_offsets.update(offsets)
+    def set_end_positions(self, positions: Mapping[int, int]) -> None:
+        """Set the positions to commit after this batch, where records that are not read follow it.
+
+        These are deleted records (a gap), control records, or letters that are not selected.
+        """
+        self._end_positions.update(positions)
 
     def exclude_dropped(self) -> None:
         """Remove the records of dropped partitions. Call it before the batch is produced."""
@@ -144,8 +147,8 @@ class InFlightBatch:
             self.steps = [step.filter(lambda partition, _: partition not in self._dropped) for step in self.steps]
 
     def next_offsets(self) -> dict[int, int]:
-        """Return the next offset to read after this batch, by partition."""
-        return {partition: offset + 1 for partition, offset in self.input.last_offsets().items()} | self._end_offsets
+        """Return the position to commit after this batch, by partition."""
+        return {partition: offset + 1 for partition, offset in self.input.last_offsets().items()} | self._end_positions
 
     def output_bytes(self) -> int:
         """Return the size of the values of `output`."""

@@ -107,18 +107,18 @@ class InFlightBatches:
         """
         return bool(self._batches) and not self.is_first_finished and now - self._batches[0].read_at >= seconds
 
-    def set_end_offsets(self, positions: Positions) -> bool:
-        """Let positions after a gap or control records be committed together with the last batch.
+    def set_end_positions(self, positions: Positions) -> bool:
+        """Let positions after records that are not read be committed with the last batch.
 
         Returns False when no batch is in flight.
         """
         if not self._batches:
             return False
-        self._batches[-1].set_end_offsets(positions)
+        self._batches[-1].set_end_positions(positions)
         return True
 
-    def on_revoked(self, partitions: Sequence[int]) -> None:
-        """Drop the records of lost partitions from all batches."""
+    def remove_partitions(self, partitions: Sequence[int]) -> None:
+        """Drop the records of partitions that were revoked or lost from all batches."""
         for batch in self._batches:
             batch.drop(partitions)
 

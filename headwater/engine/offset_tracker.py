@@ -1,4 +1,7 @@
-"""Tracks the offsets of each assigned partition: first read, produced, committed."""
+"""Tracks two positions of each assigned partition.
+
+Up to one of them, records are produced. A rewind starts at the other.
+"""
 
 from collections.abc import Iterable
 
@@ -13,25 +16,28 @@ class OffsetTracker:
     """
 
     def __init__(self) -> None:
-        self._committed: Positions = {}
-        """Where a rewind starts: the committed positions, or where reading began."""
+        self._rewind_starts: Positions = {}
+        """Where a rewind starts: the positions of the last commit that has ended, or where reading began.
+
+        A failed commit has ended, too: the source or the delivery commits its positions with the next commit.
+        """
         self._produced: Positions = {}
 
     def on_read(self, batch: RecordBatch) -> None:
-        """Record a batch that was read.
+        """Take note of a batch that was read.
 
         Until the first commit, a rewind starts at the first record that was read.
         """
         first = batch.first_offsets()
-        if not self._committed.keys() >= first.keys():
+        if not self._rewind_starts.keys() >= first.keys():
             self.set_starts(first)
 
     def set_starts(self, positions: Positions) -> None:
         """Set where reading began, for partitions of which no record was read yet."""
-        self._committed = positions | self._committed
+        self._rewind_starts = positions | self._rewind_starts
 
     def on_produced(self, positions: Positions) -> None:
-        """Record that the outputs of all records before these positions are produced."""
+        """Take note that the outputs of all records before these positions are produced."""
         self._produced.update(positions)
 
     @property
@@ -40,26 +46,26 @@ class OffsetTracker:
         return dict(self._produced)
 
     def on_commit_ended(self, positions: Positions) -> None:
-        """Record that the commit of these positions, which `pending` returned, has ended.
+        """Take note that the commit of these positions, which `pending` returned, has ended.
 
-        If the commit has failed, the source or the delivery keeps the positions, and commits them with a later call.
-        Newer positions stay pending.
+        This is also called after a failed commit: the source or the delivery commits the positions with its next
+        commit. Newer positions stay pending.
         """
-        self._committed.update({p: offset for p, offset in positions.items() if p in self._produced})
+        self._rewind_starts.update({p: offset for p, offset in positions.items() if p in self._produced})
         self._produced = {p: offset for p, offset in self._produced.items() if positions.get(p) != offset}
 
     def rewind(self, stored: Positions) -> Positions:
         """Discard the pending positions, and return the positions to read from again.
 
         Args:
-            stored: Positions from the source. They may be newer than the positions of the last `on_commit_ended`.
+            stored: The committed positions, where they may differ from the positions of the last `on_commit_ended`.
         """
         self._produced.clear()
-        self._committed.update({p: offset for p, offset in stored.items() if p in self._committed})
-        return dict(self._committed)
+        self._rewind_starts.update({p: offset for p, offset in stored.items() if p in self._rewind_starts})
+        return dict(self._rewind_starts)
 
-    def on_revoked(self, partitions: Iterable[int]) -> None:
-        """Remove partitions that this worker has lost."""
+    def remove_partitions(self, partitions: Iterable[int]) -> None:
+        """Remove partitions that were revoked or lost."""
         for partition in partitions:
-            self._committed.pop(partition, None)
+            self._rewind_starts.pop(partition, None)
             self._produced.pop(partition, None)

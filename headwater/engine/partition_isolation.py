@@ -91,18 +91,18 @@ class PartitionIsolation:
         if self._isolates_partitions:
             self._turns.extend(sorted(assigned - self._quarantined.keys()))
 
-    def on_revoked(self, partitions: Iterable[int]) -> None:
-        """Remove partitions that this worker has lost.
+    def remove_partitions(self, partitions: Iterable[int]) -> None:
+        """Remove partitions that were revoked or lost.
 
         Their quarantine ends: the next owner, perhaps this worker again, reads them until it is killed itself.
         """
-        revoked = set(partitions)
-        self._assigned -= revoked
-        self._unchecked -= revoked
-        self._turns = deque(partition for partition in self._turns if partition not in revoked)
-        for partition in revoked:
+        removed = set(partitions)
+        self._assigned -= removed
+        self._unchecked -= removed
+        self._turns = deque(partition for partition in self._turns if partition not in removed)
+        for partition in removed:
             self._end_quarantine(partition)
-        if self._isolated is not None and self._isolated.partition in revoked:
+        if self._isolated is not None and self._isolated.partition in removed:
             self._begin_pause()
 
     def _end_quarantine(self, partition: int) -> None:
@@ -175,7 +175,7 @@ class PartitionIsolation:
             self._phase = _Phase.READING
 
     def on_polled(self, *, is_busy: bool) -> None:
-        """Record that the source was polled, and end the reading of a turn that is done.
+        """Take note that the source was polled, and end the reading of a turn that is done.
 
         Args:
             is_busy: As in `advance`.
@@ -191,14 +191,14 @@ class PartitionIsolation:
             self._begin_pause()
 
     def on_paused(self) -> None:
-        """Record that the source is paused.
+        """Take note that the source is paused.
 
         An empty poll then does not mean that the partition has no records.
         """
         self._idle_since = self._clock()
 
     def on_committed(self, positions: Positions) -> None:
-        """Record positions that were committed."""
+        """Take note of positions that were committed."""
         if self._isolated is not None and self._isolated.partition in positions:
             self._isolated = PartitionPosition(self._isolated.partition, positions[self._isolated.partition])
             self._has_committed = True

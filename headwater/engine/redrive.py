@@ -19,10 +19,10 @@ class LetterSource(Protocol):
     """The part of the source of letters that their delivery uses.
 
     Attributes:
-        yields: Whether the pipeline needs the machine more than the redrive.
+        is_throttled: Whether to read slowly, because the pipeline lags.
     """
 
-    yields: bool
+    is_throttled: bool
 
     def commit(self, positions: Positions, *, wait: bool) -> None:
         """See sources.base.Source."""
@@ -34,7 +34,10 @@ class LetterSource(Protocol):
         """
 
     def forget(self, positions: Positions) -> None:
-        """Forget the letters before these positions."""
+        """Forget the letters before these positions, whose commit has begun.
+
+        If the commit fails, the letters are read again.
+        """
 
 
 class RedriveDelivery:
@@ -80,7 +83,7 @@ class RedriveDelivery:
         self.connect = inner.connect
         self.start = inner.start
         self.outstanding = inner.outstanding
-        self.take_rejections = inner.take_rejections
+        self.take_rewind_reasons = inner.take_rewind_reasons
         self.flush = inner.flush
         self.close = inner.close
 
@@ -100,7 +103,7 @@ class RedriveDelivery:
         if not self._uncommitted:
             return self._inner.commit({})
         outcomes = self._outcomes | self._outcomes_of_repeats()
-        self._source.yields = self._store.record(
+        self._source.is_throttled = self._store.record(
             self._deployment_id,
             self._redrive.number,
             outcomes,
@@ -139,11 +142,11 @@ class RedriveDelivery:
         }
         return reads_committed_positions
 
-    def on_revoked(self, partitions: Collection[int]) -> None:
+    def remove_partitions(self, partitions: Collection[int]) -> None:
         """See Delivery."""
         self._outcomes = {letter: each for letter, each in self._outcomes.items() if letter.partition not in partitions}
         self._uncommitted = {p: position for p, position in self._uncommitted.items() if p not in partitions}
-        self._inner.on_revoked(partitions)
+        self._inner.remove_partitions(partitions)
 
 
 def outcomes_of(in_flight: InFlightBatch) -> LetterOutcomes:
@@ -163,8 +166,8 @@ def outcomes_of(in_flight: InFlightBatch) -> LetterOutcomes:
     return {LetterId(*position): outcome(position) for position in positions}
 
 
-class LetterTotals:
-    """Implements MetricStore for a redrive.
+class TotalsOnlyMetricStore:
+    """Implements MetricStore for a redrive, over the metric store of the pipeline.
 
     It writes only how many new dead letters there are. Letters are no records of the stream, so they are not
     counted as received or sent by the pipeline.

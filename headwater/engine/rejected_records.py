@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from headwater.model.record import Failure, RecordBatch, SourceIds, position_ids
-from headwater.sinks.base import Rejection, Sink
+from headwater.sinks.base import ProducerFailure, Sink
 from headwater.sinks.outputs import output_ids
 
 ERROR = "RefusedByKafka"
@@ -48,16 +48,16 @@ class RejectedRecords:
         """Whether there are suspects, so that each record must be sent in its own batch."""
         return any(record.reason is None for record in self._records.values())
 
-    def add(self, rejections: Sequence[Rejection]) -> list[str]:
-        """Remember the rejections of a producer. Return their reasons."""
-        for rejection in rejections:
-            if rejection.cause != "other":
-                reason = rejection.reason if rejection.cause == "record" else None
-                record = _RejectedRecord(rejection.source_partition, reason)
-                self._records[rejection.topic, rejection.output_id] = record
-        if rejections:
+    def add(self, failures: Sequence[ProducerFailure]) -> list[str]:
+        """Remember the records that Kafka rejected. Return the reasons of all failures."""
+        for failure in failures:
+            if failure.cause != "other":
+                reason = failure.reason if failure.cause == "record" else None
+                record = _RejectedRecord(failure.source_partition, reason)
+                self._records[failure.topic, failure.output_id] = record
+        if failures:
             self._produced.clear()
-        return [rejection.reason for rejection in rejections]
+        return [failure.reason for failure in failures]
 
     def failures_of(self, batch: RecordBatch, sink: Sink) -> list[Failure]:
         """Return a failure for each row of a batch that Kafka has rejected from this sink."""
@@ -81,7 +81,7 @@ class RejectedRecords:
             self._records.pop(key, None)
         self._produced.clear()
 
-    def on_revoked(self, partitions: Collection[int]) -> None:
+    def remove_partitions(self, partitions: Collection[int]) -> None:
         """Forget the records whose source records are from these partitions.
 
         The next worker of the partitions finds out again which records Kafka rejects.

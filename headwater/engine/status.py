@@ -106,21 +106,21 @@ class Assignment:
         self._waiting_since: float | None = None
 
     def on_joining(self, now: float) -> None:
-        """Record that the worker joins the group now; `now` is in monotonic seconds."""
+        """Take note that the worker joins the group now; `now` is in monotonic seconds."""
         self._waiting_since = now
 
     def on_lost(self) -> None:
-        """Record that this worker has lost its membership, and waits for an assignment."""
+        """Take note that this worker has lost its membership, and waits for an assignment."""
         self._waiting_since = float("-inf")
 
     def on_assigned(self, partitions: Iterable[int]) -> None:
-        """Record partitions that the group has assigned in addition to the present ones."""
+        """Add partitions that the group has assigned."""
         self.has_joined = True
         self._partitions.update(partitions)
         self._waiting_since = None
 
-    def on_revoked(self, partitions: Iterable[int]) -> None:
-        """Remove partitions that the worker has lost."""
+    def remove_partitions(self, partitions: Iterable[int]) -> None:
+        """Remove partitions that were revoked or lost."""
         self._partitions.difference_update(partitions)
 
     def reason(self, now: float) -> str:

@@ -44,8 +44,8 @@ class TransformStep(NamedTuple):
     Attributes:
         uid: The uid of the transform.
         received: The records that the transform received.
-        sent: The records that the transform passed on.
-        passed: The received records that have an output.
+        sent: The output records.
+        with_output: The received records that have at least one output.
         failed: The partitions of the received records that the transform could not process, and their offsets.
         took_s: How long after the start of the transform its result was available.
     """
@@ -53,7 +53,7 @@ class TransformStep(NamedTuple):
     uid: str
     received: RecordPositions
     sent: RecordPositions
-    passed: RecordPositions
+    with_output: RecordPositions
     failed: Sequence[tuple[int, int]]
     took_s: float
 
@@ -61,9 +61,9 @@ class TransformStep(NamedTuple):
     def of(cls, uid: str, batch: RecordBatch, result: TransformResult, took_s: float) -> "TransformStep":
         """Return the step of a transform that has received `batch`."""
         received, sent = RecordPositions.of(batch), RecordPositions.of(result.output)
-        passed = sent if result.source_rows is None else received.take(_distinct(result.source_rows))
+        with_output = sent if result.source_rows is None else received.take(_distinct(result.source_rows))
         failed = [(batch.partitions[failure.row], batch.offsets[failure.row]) for failure in result.failures]
-        return cls(uid, received, sent, passed, failed, took_s)
+        return cls(uid, received, sent, with_output, failed, took_s)
 
     @property
     def record_count(self) -> int:
@@ -76,7 +76,7 @@ class TransformStep(NamedTuple):
         return self._replace(
             received=self.received.filter(predicate),
             sent=sent,
-            passed=sent if self.passed is self.sent else self.passed.filter(predicate),
+            with_output=sent if self.with_output is self.sent else self.with_output.filter(predicate),
             failed=[position for position in self.failed if predicate(*position)],
         )
 

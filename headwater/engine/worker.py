@@ -92,8 +92,8 @@ class Worker:
         self._waiting = Waiting(clock, rng)
         self._isolation = PartitionIsolation(plan, source, clock)
         self._status = WorkerStatus(self._isolation)
-        self._rejections: list[str] = []
-        """The rejections since the last commit, until `_rewind` has handled them."""
+        self._rewind_reasons: list[str] = []
+        """Why the records since the last commit must be read again. `_rewind` does that, and clears the list."""
         self._is_waiting_to_join = self._is_source_paused = self._is_stopping = False
         self._progress = 0
         """How many steps were made and records read. The orchestrator kills a worker whose number stays the same."""
@@ -176,7 +176,7 @@ class Worker:
         polls let this member join the next generation of its group.
         """
         is_committed = self._committer.start(wait=True)
-        while not is_committed and self._clock() < deadline and not self._poll_rejections():
+        while not is_committed and self._clock() < deadline and not self._must_rewind():
             self._poll_paused("The last positions are not committed yet.", PAUSED_POLL_S)
             is_committed = self._committer.retry(wait=True)
         return is_committed
@@ -197,7 +197,7 @@ class Worker:
         self._progress += 1
         if not self._waiting.may_continue:
             self._wait_for_retry()
-        elif self._poll_rejections():
+        elif self._must_rewind():
             self._rewind()
         else:
             has_read = self._read()
@@ -261,13 +261,16 @@ class Worker:
             self._skip_to({gap.partition: gap.end})
             self._report()
         self._status.unread.set_unreadable(self._source.unreadable())
-        if batch.offsets_after_control_records and not batch:
-            self._skip_to(batch.offsets_after_control_records)
+        if batch.end_positions and not batch:
+            self._skip_to(batch.end_positions)
         return batch
 
     def _skip_to(self, positions: Positions) -> None:
-        """Let positions after a gap or control records be committed with the records before them."""
-        if not self._batches.set_end_offsets(positions):
+        """Let positions after records that are not read be committed with the records before them.
+
+        These are deleted records (a gap), control records, or letters that are not selected.
+        """
+        if not self._batches.set_end_positions(positions):
             self._offsets.on_produced(positions)
 
     # Transforming
@@ -326,7 +329,7 @@ class Worker:
         If there is nothing to commit, the commit stays due, so that the first batch after an idle period is committed
         at once.
         """
-        if not self._committer.try_finish(wait=False) or self._poll_rejections():
+        if not self._committer.try_finish(wait=False) or self._must_rewind():
             return
         if not self._offsets.pending:
             self._committer.retry()
@@ -341,13 +344,13 @@ class Worker:
 
     # Recovery
 
-    def _poll_rejections(self) -> bool:
-        """Take new rejections. Return whether there are any since the last commit or rewind.
+    def _must_rewind(self) -> bool:
+        """Return whether the records since the last commit must be read again.
 
         Then nothing may be delivered or committed before `_rewind`.
         """
-        self._rejections += self._delivery.take_rejections()
-        return bool(self._rejections)
+        self._rewind_reasons += self._delivery.take_rewind_reasons()
+        return bool(self._rewind_reasons)
 
     def _rewind(self) -> None:
         """Replace the producer, and read all records since the last commit again."""
@@ -358,12 +361,12 @@ class Worker:
             self._waiting.schedule_retry(error.detail, self._waiting.recovery_backoff)
             return
         self._waiting.recovery_backoff.reset()
-        count, first = len(self._rejections), self._rejections[0]
+        count, first = len(self._rewind_reasons), self._rewind_reasons[0]
         log.warning("records are read again", failures=count, first=first)
         positions = self._offsets.rewind(stored)
         self._source.seek(positions)
         self.metrics.on_rewind(positions)
-        self._rejections.clear()
+        self._rewind_reasons.clear()
         self._waiting.schedule_retry(f"Records are read again. {first}", self._waiting.kafka_backoff)
 
     # Waits
@@ -394,10 +397,10 @@ class Worker:
     def _wait_until(self, condition: Callable[[], bool], reason: str) -> bool:
         """Wait until `condition()` is true. A call of `condition` may block briefly.
 
-        Returns False when the worker is stopping, or when Kafka has rejected a record.
+        Returns False when the worker is stopping, or when the records since the last commit must be read again.
         """
         since, reason_before = self._clock(), self._waiting.reason
-        while not (is_met := condition()) and not self._is_stopping and not self._poll_rejections():
+        while not (is_met := condition()) and not self._is_stopping and not self._must_rewind():
             waited_s = self._clock() - since
             if waited_s >= PAUSE_AFTER_S:
                 self._poll_paused(reason, 0)
@@ -407,7 +410,7 @@ class Worker:
         if not reason_before and self._waiting.may_continue:
             self._resume()
         self._waiting.add_wait(since)
-        return is_met and not self._poll_rejections()
+        return is_met and not self._must_rewind()
 
     def _wait_for_queue(self) -> bool:
         return self._wait_until(
@@ -437,21 +440,21 @@ class Worker:
     def on_revoked(self, partitions: list[int]) -> None:
         if self._drain(REVOKE_BUDGET_S):
             self._committer.start(wait=True)
-        self._drop_partitions(partitions)
+        self._remove_partitions(partitions)
 
     def on_lost(self, partitions: list[int]) -> None:
         log.warning("partitions lost; another worker may own them already", partitions=partitions)
-        self._drop_partitions(partitions)
+        self._remove_partitions(partitions)
         self._status.assignment.on_lost()
 
-    def _drop_partitions(self, partitions: list[int]) -> None:
+    def _remove_partitions(self, partitions: list[int]) -> None:
         self._committer.try_finish(wait=True)
-        self._status.assignment.on_revoked(partitions)
-        self._isolation.on_revoked(partitions)
-        self._offsets.on_revoked(partitions)
-        self._delivery.on_revoked(partitions)
-        self.metrics.on_revoked(partitions)
-        self._batches.on_revoked(partitions)
+        self._status.assignment.remove_partitions(partitions)
+        self._isolation.remove_partitions(partitions)
+        self._offsets.remove_partitions(partitions)
+        self._delivery.remove_partitions(partitions)
+        self.metrics.remove_partitions(partitions)
+        self._batches.remove_partitions(partitions)
 
     def _drain(self, budget_s: float) -> bool:
         """Finish and deliver the batches in flight, for at most `budget_s` seconds.
@@ -460,17 +463,17 @@ class Worker:
         """
         self._committer.try_finish(wait=True)
         deadline = self._clock() + budget_s
-        while self._batches and self._clock() < deadline and not self._poll_rejections():
+        while self._batches and self._clock() < deadline and not self._must_rewind():
             if not self._advance_batches(wait=False):
                 break
-            while self._batches.is_first_finished and not self._poll_rejections():
+            while self._batches.is_first_finished and not self._must_rewind():
                 self._deliver(self._batches.pop_first())
             if self._batches:
                 self._sleep(DRAIN_SLEEP_S)
         while unacknowledged := self._delivery.flush(FLUSH_TIMEOUT_S):
-            if self._poll_rejections() or self._clock() >= deadline:
+            if self._must_rewind() or self._clock() >= deadline:
                 break
-        return not unacknowledged and not self._poll_rejections()
+        return not unacknowledged and not self._must_rewind()
 
     # Heartbeats
 

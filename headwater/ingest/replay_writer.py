@@ -57,10 +57,10 @@ def write_lines(
 def flush_or_raise(producer: Producer, sent: int) -> None:
     """Wait until all records are acknowledged.
 
-    Raises BrokerUnavailable when a record was rejected, or was not acknowledged within FLUSH_WITHIN_S.
+    Raises BrokerUnavailable when a record was not stored, or was not acknowledged within FLUSH_WITHIN_S.
     """
     unacknowledged = producer.flush(FLUSH_WITHIN_S)
-    failures = producer.take_rejections()
+    failures = producer.take_failures()
     if unacknowledged or failures:
         why = failures[0].reason if failures else f"Kafka did not acknowledge them within {FLUSH_WITHIN_S:.0f} s."
         raise BrokerUnavailable(f"{unacknowledged + len(failures)} of {sent} records were not stored: {why}")

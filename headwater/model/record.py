@@ -60,11 +60,11 @@ class RecordBatch:
         offsets: The offsets of the source records.
         indexes: The output index of each record (model/outputs.py), which tells the outputs of one source record apart.
             It is not a position: later outputs have a hash. It is 0 for a record that is not split.
-        from_script: Whether a script wrote the values for another script. They then have the form in which scripts pass
-            them on (see sandbox/bigint_marks.py).
-        offsets_after_control_records: For each partition with control records (markers of transactions) after its last
-            record, the offset after them. Control records are in no batch. Only a batch that the source has just
-            returned has entries.
+        may_have_bigint_marks: Whether a script wrote the values for another script. Integers of many digits then carry
+            a mark (see sandbox/bigint_marks.py), and each value is JSON in one line.
+        end_positions: By partition, the position to commit after this batch, where it is greater than the position
+            after the last record: control records (markers of transactions), or letters that a redrive does not
+            select, follow that record. Only a batch that the source has just returned has entries.
     """
 
     topic: str
@@ -74,8 +74,8 @@ class RecordBatch:
     partitions: Int64Column
     offsets: Int64Column
     indexes: Int64Column
-    from_script: bool = field(default=False, kw_only=True)
-    offsets_after_control_records: dict[int, int] = field(default_factory=dict, kw_only=True)
+    may_have_bigint_marks: bool = field(default=False, kw_only=True)
+    end_positions: dict[int, int] = field(default_factory=dict, kw_only=True)
 
     @classmethod
     def of(
@@ -130,7 +130,7 @@ class RecordBatch:
             self.values.select_rows(rows),
             self.keys.select_rows(rows),
             *(take_int64(column, rows) for column in integers),
-            from_script=self.from_script,
+            may_have_bigint_marks=self.may_have_bigint_marks,
         )
 
 

@@ -190,7 +190,9 @@ class PriceWriter:
     def _have_accepted_prices(self, token: bytes, values: Sequence[bytes]) -> bool:
         """Return whether the prices of ticks lie in the accepted bands of their token.
 
-        If the cache does not have the token and all prices lie in one band, that band is cached as accepted.
+        If the cache does not have the token and all prices lie in one band, that band is cached as accepted. This
+        spares a read of each token's state after a start. If the prices are outliers, the next tick in another band
+        folds the tail, and the cache then gets the accepted bands of the state.
         """
         bands = {band_of(price_of(value)) for value in values}
         if len(bands) == 1:

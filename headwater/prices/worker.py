@@ -80,8 +80,8 @@ class PriceDelivery:
         """Return 0: no record waits for acknowledgements."""
         return 0
 
-    def take_rejections(self) -> list[str]:
-        """Return nothing: no record is sent to Kafka, so none is rejected."""
+    def take_rewind_reasons(self) -> list[str]:
+        """Return nothing: no record is sent to Kafka, so none can be lost."""
         return []
 
     def flush(self, timeout_s: float) -> int:  # noqa: ARG002 - no records wait for acknowledgements
@@ -98,10 +98,10 @@ class PriceDelivery:
         self.commit_interval_s = max(COMMIT_INTERVAL_S, PAUSE_PER_WRITE * (self._clock() - began))
 
     def recover(self) -> bool:
-        """Return False: no record is sent to Kafka, so none is rejected."""
+        """Return False: no record is sent to Kafka, so none can be lost."""
         return False
 
-    def on_revoked(self, partitions: Iterable[int]) -> None:
+    def remove_partitions(self, partitions: Iterable[int]) -> None:
         self._writer.forget(partitions)
 
     def close(self) -> None:

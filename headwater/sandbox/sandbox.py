@@ -127,7 +127,7 @@ class Sandbox:
         batch: RecordBatch,
         *,
         feeds_script: bool = False,
-        max_output_bytes: int | None = None,
+        max_batch_output_bytes: int | None = None,
     ) -> ScriptBatch:
         """Queue a batch for a script. Batches finish in the order in which they are submitted.
 
@@ -135,14 +135,14 @@ class Sandbox:
             script_number: The script's number.
             batch: The records.
             feeds_script: Whether the outputs go to another script, so that BigInts are marked (see bigint_marks.py).
-            max_output_bytes: See ScriptBatch.
+            max_batch_output_bytes: See ScriptBatch.
         """
         script_batch = ScriptBatch(
             batch,
             script_number,
             feeds_script=feeds_script,
             must_block=self._scripts[script_number].must_block,
-            max_output_bytes=max_output_bytes,
+            max_batch_output_bytes=max_batch_output_bytes,
         )
         self._batches.append(script_batch)
         self.step()

@@ -155,9 +155,9 @@ class ScriptBatch:
         script_number: The script's number.
         feeds_script: Whether the outputs go to another script.
         must_block: Whether the script is stateful (see LoadableScript). Then each record runs at most once per realm.
-        max_output_bytes: The size of the outputs after which the remaining rows of the batch do not run; None means
-            that all rows run. These rows have the failure NOT_RUN. The outputs may exceed the size by the outputs
-            of the segments in flight.
+        max_batch_output_bytes: When the outputs of the batch exceed this size, the script is not called for the
+            remaining rows, which have the failure NOT_RUN. The outputs may exceed the size by the outputs of the
+            segments in flight. None is no limit.
         failures: By row, why its record failed.
         logs: The lines that the script printed.
         cached_answers: The payloads of SYNC_ANSWER frames, by the payload of the SYNC_QUESTION frame. The script may
@@ -172,7 +172,7 @@ class ScriptBatch:
     feeds_script: bool = False
     _: KW_ONLY
     must_block: bool = False
-    max_output_bytes: int | None = None
+    max_batch_output_bytes: int | None = None
     failures: dict[int, ScriptFailure] = field(default_factory=dict)
     logs: list[str] = field(default_factory=list)
     cached_answers: dict[bytes, bytes] = field(default_factory=dict)
@@ -194,7 +194,9 @@ class ScriptBatch:
     def __post_init__(self) -> None:
         self._outputs = [b""] * len(self.batch)
         self._lines, self.failures, self._long_integers = (
-            ConvertedLines(self.batch.values, {}, []) if self.batch.from_script else to_lines(self.batch.values)
+            ConvertedLines(self.batch.values, {}, [])
+            if self.batch.may_have_bigint_marks
+            else to_lines(self.batch.values)
         )
         rows = range(len(self.batch))
         self._queue.extend(
@@ -209,7 +211,7 @@ class ScriptBatch:
     @property
     def flags(self) -> int:
         """The flags of the SEGMENT frames of all segments."""
-        return self.batch.from_script * INPUT_FROM_SCRIPT_FLAG | self.feeds_script * FEEDS_SCRIPT_FLAG
+        return self.batch.may_have_bigint_marks * INPUT_FROM_SCRIPT_FLAG | self.feeds_script * FEEDS_SCRIPT_FLAG
 
     @property
     def pending(self) -> Segment | None:
@@ -242,7 +244,7 @@ class ScriptBatch:
         if len(segment.rows) < len(batch):
             rows = RowIndexes("i", segment.rows)
             batch, lines = batch.take(rows), lines.select_rows(rows)
-            long_integers = [] if batch.from_script else find_long_integers_by_row(lines)
+            long_integers = [] if batch.may_have_bigint_marks else find_long_integers_by_row(lines)
         return _segment_header(batch, long_integers), memoryview(lines.buffer)[:-1]
 
     def apply_results(self, segment: Segment, results: Results, cpu_s: float) -> bool:
@@ -353,7 +355,7 @@ class ScriptBatch:
 
     def _give_up_if_too_large(self) -> None:
         """Let the rows that wait for a run fail, when the outputs are too large."""
-        if self.max_output_bytes is None or self._output_bytes <= self.max_output_bytes:
+        if self.max_batch_output_bytes is None or self._output_bytes <= self.max_batch_output_bytes:
             return
         for segment in self._queue:
             for row in segment.rows:

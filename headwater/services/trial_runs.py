@@ -246,4 +246,4 @@ def json_values(batch: RecordBatch) -> Sequence[bytes | None]:
 
     Between two scripts, the records have marks of BigInt values (sandbox/bigint_marks.py), which are removed here.
     """
-    return [remove_marks(value or b"") for value in batch.values] if batch.from_script else list(batch.values)
+    return [remove_marks(value or b"") for value in batch.values] if batch.may_have_bigint_marks else list(batch.values)

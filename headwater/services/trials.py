@@ -198,7 +198,7 @@ class Trials:
                 context,
                 config_id=config_id,
                 sets=TrialSets(new_filters, context.sets),
-                max_output_bytes=MAX_CHUNK_OUTPUT_BYTES,
+                max_batch_output_bytes=MAX_CHUNK_OUTPUT_BYTES,
             )
             transforms = build_transforms(configs, self._transform_types, trial_context)
             yield PipelineRun(configs, transforms, deadline)

@@ -7,14 +7,14 @@ from headwater.model.record import Failure, RecordBatch
 from headwater.sinks.outputs import OutputBatch
 
 
-class Rejection(NamedTuple):
-    """A produced record was rejected, or the producer's whole client has failed or stalled.
+class ProducerFailure(NamedTuple):
+    """A produced record was not stored, or the producer's whole client has failed or stalled.
 
-    After a rejection, the records since the last commit may be lost, and the producer must be replaced.
+    After a failure, the records since the last commit may be lost, and the producer must be replaced.
 
     Attributes:
         reason: What happened, as a sentence for the user.
-        topic: The topic of the record; empty for an error of the whole client.
+        topic: The topic of the record; empty for a failure of the whole client.
         output_id: The value of the record's SOURCE_HEADER.
         source_partition: The partition of the source record; None when it is not known.
         cause: "record" when Kafka rejects this record every time; "batch" when Kafka rejected the batch that contained
@@ -65,8 +65,8 @@ class Producer(OutputWriter, Protocol):
         With 0, returns within a few milliseconds. Returns how many records are not acknowledged yet.
         """
 
-    def take_rejections(self) -> list[Rejection]:
-        """Return and clear the rejections since the last call. Never waits."""
+    def take_failures(self) -> list[ProducerFailure]:
+        """Return and clear the failures since the last call. Never waits."""
 
     def close(self) -> None:
         """Discard the queued records and close the client."""
@@ -95,10 +95,10 @@ class TransactionalProducer(OutputWriter, Protocol):
     def pending_bytes(self) -> int:
         """Return the size of the values that wait for `commit`, see `sinks.outputs.values_bytes`."""
 
-    def drop_partitions(self, partitions: Collection[int]) -> None:
-        """Drop pending records whose source records are from these partitions.
+    def drop_source_partitions(self, partitions: Collection[int]) -> None:
+        """Drop pending records whose source records are from these partitions of the source topic.
 
-        See `OutputBatch.without_sources`.
+        See `OutputBatch.without_source_partitions`.
         """
 
     def commit(self, positions: Mapping[int, int], transaction_group: Callable[[], object]) -> None:
@@ -109,12 +109,12 @@ class TransactionalProducer(OutputWriter, Protocol):
             transaction_group: `Source.transaction_group`.
 
         Raises DeliveryFailed when it is unknown whether the transaction was committed. Then use a new producer: its
-        `init_transactions` completes or aborts the transaction. `take_rejections` returns the records that Kafka
-        rejected.
+        `init_transactions` completes or aborts the transaction. `take_failures` returns the records that were not
+        stored.
         """
 
-    def take_rejections(self) -> list[Rejection]:
-        """Return and clear the rejections since the last call. Never waits."""
+    def take_failures(self) -> list[ProducerFailure]:
+        """Return and clear the failures since the last call. Never waits."""
 
     def close(self) -> None:
         """Drop the records, abort an open transaction, and close the client."""

@@ -11,7 +11,7 @@ from headwater.brokers.producer import NO_CODEC_OVERRIDES, LibrdkafkaProducer, r
 from headwater.model.access import KafkaAccess
 from headwater.model.record import NO_HEADERS, Headers
 from headwater.native.librdkafka import OutgoingBatch
-from headwater.sinks.base import Rejection
+from headwater.sinks.base import ProducerFailure
 from headwater.sinks.outputs import OutputBatch
 from headwater.sinks.sent_records import SentRecords
 from headwater.sinks.stalled_producer import StalledProducerDetector
@@ -47,7 +47,7 @@ class IdempotentKafkaProducer:
         codecs: The compression codec by topic, where it differs from that of the settings.
         one_record_per_batch: Whether to send each record in its own batch, so that a rejected batch identifies the
             record.
-        stall_detector: Detects a stalled producer, which `take_rejections` returns as a rejection.
+        stall_detector: Detects a stalled producer, which `take_failures` returns as a failure.
         headers: Further headers of each record that `produce` gets.
     """
 
@@ -145,22 +145,22 @@ class IdempotentKafkaProducer:
             self._sent.clear()
         return outstanding
 
-    def take_rejections(self) -> list[Rejection]:
+    def take_failures(self) -> list[ProducerFailure]:
         self._client.poll(0)
-        rejections = [self._sent.rejection(failure) for failure in self._client.take_failures()]
-        if not rejections and not self._has_failed:
-            rejections = self._check_client()
-        self._has_failed = self._has_failed or bool(rejections)
-        return rejections
+        failures = [self._sent.producer_failure(failure) for failure in self._client.take_failures()]
+        if not failures and not self._has_failed:
+            failures = self._check_client()
+        self._has_failed = self._has_failed or bool(failures)
+        return failures
 
-    def _check_client(self) -> list[Rejection]:
-        """Return an error that makes the client unusable: a fatal error or a stall."""
+    def _check_client(self) -> list[ProducerFailure]:
+        """Return the failure of the whole client, if it has failed or stalled."""
         if self._client.fatal is not None:
-            return [Rejection(f"The Kafka client has failed: {self._client.fatal.str()}.")]
+            return [ProducerFailure(f"The Kafka client has failed: {self._client.fatal.str()}.")]
         if self._stall_detector is None:
             return []
         stalled_s = self._stall_detector.update(self._client.acknowledged, self._count_outstanding())
-        return [] if stalled_s is None else [Rejection(_STALLED.format(stalled_s=stalled_s))]
+        return [] if stalled_s is None else [ProducerFailure(_STALLED.format(stalled_s=stalled_s))]
 
     def close(self) -> None:
         if self._client.closed:

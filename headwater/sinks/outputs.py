@@ -139,7 +139,7 @@ class OutputBatch:
         pairs = [(name, _header_value(values, row)) for name, values in self.headers]
         return [(name, value) for name, value in pairs if value is not None]
 
-    def without_sources(self, partitions: Collection[int]) -> "OutputBatch":
+    def without_source_partitions(self, partitions: Collection[int]) -> "OutputBatch":
         """Return the outputs whose source records are not from these partitions.
 
         A batch without SOURCE_HEADER is returned unchanged: a sink without this header writes records that may be

@@ -11,7 +11,7 @@ from confluent_kafka import KafkaError
 
 from headwater.native.bytes_column import BytesColumn
 from headwater.native.librdkafka import DeliveryFailure, OutputIdColumn
-from headwater.sinks.base import Rejection
+from headwater.sinks.base import ProducerFailure
 from headwater.sinks.outputs import OutputBatch
 
 _INVALID_RECORD_ERRORS: Final = frozenset(
@@ -55,12 +55,12 @@ class SentRecords:
         """Forget all records, which are acknowledged."""
         self._sent.clear()
 
-    def rejection(self, failure: DeliveryFailure) -> Rejection:
-        """Return the rejection that a failed delivery means for its record."""
+    def producer_failure(self, failure: DeliveryFailure) -> ProducerFailure:
+        """Return the failure of a delivery, with what is known about its record."""
         first_record_id, topic, ids = self._sent[bisect(self._sent, failure.record_id, key=itemgetter(0)) - 1]
         row = failure.record_id - first_record_id
         output_id = _output_id(ids, row)
-        return Rejection(
+        return ProducerFailure(
             reason=f"Kafka rejected a record of {topic}: {KafkaError(failure.code).str()}.",
             topic=topic,
             output_id=output_id,

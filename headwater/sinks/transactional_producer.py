@@ -21,7 +21,7 @@ from headwater.errors import DeliveryFailed
 from headwater.model.access import KafkaAccess
 from headwater.model.record import NO_HEADERS, Headers
 from headwater.native.librdkafka import PartitionOffset
-from headwater.sinks.base import Rejection
+from headwater.sinks.base import ProducerFailure
 from headwater.sinks.outputs import OutputBatch, values_bytes
 from headwater.sinks.sent_records import SentRecords
 
@@ -81,7 +81,7 @@ class TransactionalKafkaProducer:
         settings |= {"transactional.id": transactional_id, "batch.num.messages": 1 if one_record_per_batch else 10_000}
         self._client = LibrdkafkaProducer(settings, codecs)
         self._sent = SentRecords(one_record_per_batch=one_record_per_batch)
-        self._rejections: list[Rejection] = []
+        self._failures: list[ProducerFailure] = []
         self._is_open = False
 
     def connect(self, timeout_s: float) -> None:
@@ -104,8 +104,8 @@ class TransactionalKafkaProducer:
     def pending_bytes(self) -> int:
         return values_bytes(self._pending)
 
-    def drop_partitions(self, partitions: Collection[int]) -> None:
-        self._pending = [outputs.without_sources(partitions) for outputs in self._pending]
+    def drop_source_partitions(self, partitions: Collection[int]) -> None:
+        self._pending = [outputs.without_source_partitions(partitions) for outputs in self._pending]
 
     def commit(self, positions: Mapping[int, int], transaction_group: Callable[[], object]) -> None:
         pending, self._pending = self._pending, []
@@ -116,7 +116,7 @@ class TransactionalKafkaProducer:
             self._client.begin_transaction()
             for outputs in pending:
                 self._enqueue(outputs, deadline)
-            self._require_no_rejections()
+            self._require_no_failures()
             if positions:
                 # The group metadata is read just before it is sent: a rebalance may change it without a callback.
                 _retry(
@@ -128,14 +128,14 @@ class TransactionalKafkaProducer:
             raise DeliveryFailed(f"A transaction has failed: {error.args[0].str()}.") from error
         self._is_open = False
 
-    def _require_no_rejections(self) -> None:
-        """Raise DeliveryFailed if librdkafka has rejected a record.
+    def _require_no_failures(self) -> None:
+        """Raise DeliveryFailed if a record was not stored.
 
-        librdkafka would commit the transaction without the rejected record.
+        librdkafka would commit the transaction without this record.
         """
-        self._rejections = self.take_rejections()
-        if self._rejections:
-            raise DeliveryFailed(f"A transaction was not committed. {self._rejections[0].reason}")
+        self._failures = self.take_failures()
+        if self._failures:
+            raise DeliveryFailed(f"A transaction was not committed. {self._failures[0].reason}")
 
     def _enqueue(self, outputs: OutputBatch, deadline: float) -> None:
         """Move all records into the client's queue.
@@ -161,10 +161,10 @@ class TransactionalKafkaProducer:
         ]
         self._client.send_offsets(self._source_topic, offsets, group.group_metadata, left_s)
 
-    def take_rejections(self) -> list[Rejection]:
+    def take_failures(self) -> list[ProducerFailure]:
         self._client.poll(0)
-        rejections, self._rejections = self._rejections, []
-        return rejections + [self._sent.rejection(failure) for failure in self._client.take_failures()]
+        failures, self._failures = self._failures, []
+        return failures + [self._sent.producer_failure(failure) for failure in self._client.take_failures()]
 
     def close(self) -> None:
         self._pending.clear()

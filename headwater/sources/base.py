@@ -85,7 +85,9 @@ class RebalanceListener(Protocol):
 
 
 class Source(Protocol):
-    """Provides the records that a worker reads. Only the engine's thread uses it.
+    """Provides the records that a worker reads.
+
+    Only the engine's thread uses it, except for `transaction_group`, which the commit thread calls.
 
     Implementations: sources/kafka.py, sources/pubsub.py, and some in memory for tests.
 
@@ -152,7 +154,8 @@ class Source(Protocol):
     def transaction_group(self) -> object:
         """Return the metadata with which a transaction commits positions for this member.
 
-        Call this just before the commit, because the metadata changes with each rebalance.
+        Call this just before the commit, because the metadata changes with each rebalance. Thread-safe: the commit
+        thread calls it while the engine's thread polls.
         """
 
     def restrict_to(self, partitions: Collection[int] | None) -> None:

@@ -22,9 +22,9 @@ log = structlog.get_logger(__name__)
 
 MAX_RECORDS: Final = 500
 """How many letters a batch has at most, so that other work never waits long for one."""
-YIELDING_RECORDS: Final = 5
-YIELDING_PAUSE_S: Final = 0.05
-"""While the redrive yields, a batch has at most YIELDING_RECORDS letters, and is read after a pause of this length."""
+THROTTLED_RECORDS: Final = 5
+THROTTLED_PAUSE_S: Final = 0.05
+"""A throttled redrive reads batches of at most THROTTLED_RECORDS letters, each after a pause of this length."""
 FINISH_CHECK_INTERVAL_S: Final = 0.5
 
 _NOTHING: Final = LetterRange(0, 0)
@@ -65,22 +65,22 @@ class DeadLetterSource(KafkaSource):
         self._deployment_id = deployment_id
         self._redrive = redrive
         self._store = store
-        self._unread = {number: each for number, each in redrive.selection.ranges.items() if each.start < each.end}
-        """The ranges that have letters."""
+        self._ranges = {number: each for number, each in redrive.selection.ranges.items() if each.start < each.end}
+        """The ranges of the selection that are not empty, by partition."""
         self._selector = LetterSelector(deployment_id, redrive, store)
         self.repeats = self._selector.repeats
         self._source_ids: dict[LetterId, bytes] = {}
         """By letter that is not committed yet: the id of its source record."""
         self._has_committed_all = False
         self._next_finish_check = 0.0
-        self.yields = False
-        """Whether the pipeline needs the machine more. RedriveDelivery sets it."""
+        self.is_throttled = False
+        """Whether to read slowly, because the pipeline lags. RedriveDelivery sets it."""
 
     def poll(self, max_records: int, timeout_s: float) -> RecordBatch:
-        if not self.yields:
+        if not self.is_throttled:
             return super().poll(min(max_records, MAX_RECORDS), timeout_s)
-        time.sleep(YIELDING_PAUSE_S)
-        return super().poll(min(max_records, YIELDING_RECORDS), timeout_s)
+        time.sleep(THROTTLED_PAUSE_S)
+        return super().poll(min(max_records, THROTTLED_RECORDS), timeout_s)
 
     # Positions
 
@@ -94,7 +94,7 @@ class DeadLetterSource(KafkaSource):
         ]
 
     def _range(self, partition: int) -> LetterRange:
-        return self._unread.get(partition, _NOTHING)
+        return self._ranges.get(partition, _NOTHING)
 
     def _may_read(self, partition: int) -> bool:
         return super()._may_read(partition) and not self._is_at_end(partition)
@@ -107,7 +107,7 @@ class DeadLetterSource(KafkaSource):
     def _to_batch(self, fetched: FetchedColumns) -> RecordBatch:
         headers = dict(_headers_by_letter(fetched))
         batch = super()._to_batch(fetched)
-        read = batch.last_offsets().keys() | batch.offsets_after_control_records.keys()
+        read = batch.last_offsets().keys() | batch.end_positions.keys()
         ends = {number: self._positions[number] for number in read}
         letters = [LetterId(*position) for position in zip(batch.partitions, batch.offsets, strict=True)]
         selected = self._selector.select(letters, headers, batch.values)
@@ -119,15 +119,18 @@ class DeadLetterSource(KafkaSource):
             for row, timestamp in zip(selected, kept.timestamps, strict=True)
         ]
         self._update_client([number for number in ends if self._is_at_end(number)])
-        # Letters that are not selected are committed with the letters before them.
-        return replace(kept, timestamps=Int64Column("q", times), offsets_after_control_records=ends)
+        # The positions after all letters that were read, so that letters that are not selected are committed, too.
+        return replace(kept, timestamps=Int64Column("q", times), end_positions=ends)
 
     def source_ids(self, batch: RecordBatch) -> list[bytes]:
         letters = map(LetterId, batch.partitions, batch.offsets)
         return [self._source_ids.get(letter) or own for letter, own in zip(letters, position_ids(batch), strict=True)]
 
     def forget(self, positions: Positions) -> None:
-        """Forget the letters whose positions are committed now."""
+        """Forget the letters before these positions, whose commit has begun.
+
+        If the commit fails, the letters are read again.
+        """
         self._selector.forget(positions)
         self._source_ids = {
             letter: source_id
@@ -145,7 +148,7 @@ class DeadLetterSource(KafkaSource):
         self._next_finish_check = now + FINISH_CHECK_INTERVAL_S
         if not self._has_committed_all:
             committed = self.committed()
-            self._has_committed_all = all(committed.get(number, 0) >= each.end for number, each in self._unread.items())
+            self._has_committed_all = all(committed.get(number, 0) >= each.end for number, each in self._ranges.items())
         if self._has_committed_all:
             try:
                 self._store.finish(self._deployment_id, self._redrive.number)
@@ -153,7 +156,7 @@ class DeadLetterSource(KafkaSource):
                 log.warning("the end of a redrive is not stored yet", reason=error.detail)
 
     def _has_read_all(self) -> bool:
-        return self._assigned >= self._unread.keys() and all(map(self._is_at_end, self._unread))
+        return self._assigned >= self._ranges.keys() and all(map(self._is_at_end, self._ranges))
 
 
 def _headers_by_letter(fetched: FetchedColumns) -> Iterator[tuple[LetterId, LetterHeaders]]:

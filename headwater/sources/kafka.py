@@ -165,11 +165,11 @@ class KafkaSource:
             self._rebalances += self._consumer.take_rebalances()
             self._partition_errors += fetched.errors
             batch = self._to_batch(fetched)
-            if batch or batch.offsets_after_control_records or time.monotonic() >= deadline:
+            if batch or batch.end_positions or time.monotonic() >= deadline:
                 return batch
 
     def _to_batch(self, fetched: FetchedColumns) -> RecordBatch:
-        """Return the fetched records, and move the positions behind them."""
+        """Return the fetched records, and move the positions past them."""
         batch = RecordBatch(
             self._topic,
             fetched.values,
@@ -186,12 +186,10 @@ class KafkaSource:
         self._positions.update({partition: offset + 1 for partition, offset in last_offsets.items()})
         self._mark_readable(last_offsets.keys() | end_offsets.keys())
         self._stalls.on_polled(has_records=bool(last_offsets))
-        # Control records have offsets, too: after the end of a transaction, the end offset of the partition is larger
-        # than the position behind its last record.
-        batch.offsets_after_control_records = {
-            p: end for p, end in end_offsets.items() if end > self._positions.get(p, end)
-        }
-        self._positions.update(batch.offsets_after_control_records)
+        # Control records have offsets, too: after the end of a transaction, the end offset of the partition is greater
+        # than the position after its last record.
+        batch.end_positions = {p: end for p, end in end_offsets.items() if end > self._positions.get(p, end)}
+        self._positions.update(batch.end_positions)
         return batch
 
     @staticmethod

@@ -66,7 +66,10 @@ class LetterSelector:
         return {each: first for each, first in self._first_of.items() if each.offset < positions.get(each.partition, 0)}
 
     def forget(self, positions: Positions) -> None:
-        """Forget the repeats whose positions are committed now."""
+        """Forget the repeats before these positions, whose commit has begun.
+
+        If the commit fails, the letters are read again.
+        """
         for letter in self.repeats(positions):
             del self._first_of[letter]
 

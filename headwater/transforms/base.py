@@ -21,8 +21,8 @@ class TransformContext:
         names: Resolves the names of datasets.
         sandbox: The sandbox that the v8 transforms of the worker share; None if there are none.
         feeds_script: Whether a later transform of the pipeline is a script.
-        max_output_bytes: The size of a script's outputs of one batch after which the remaining records of the batch do
-            not run (see ScriptBatch); None means that all records run.
+        max_batch_output_bytes: When a script's outputs of one batch exceed this size, the script is not called for the
+            remaining records of the batch (see ScriptBatch). None is no limit.
     """
 
     config_id: str
@@ -31,7 +31,7 @@ class TransformContext:
     names: DatasetNames
     sandbox: Sandbox | None = None
     feeds_script: bool = False
-    max_output_bytes: int | None = None
+    max_batch_output_bytes: int | None = None
 
 
 class PendingBatch(Protocol):

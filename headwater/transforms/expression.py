@@ -45,7 +45,7 @@ from headwater.transforms.bloblang.json_values import (
     reset_budget,
     string_or_null,
 )
-from headwater.transforms.bloblang.nodes import MapEach, Method, Node, Variable, walk
+from headwater.transforms.bloblang.nodes import MapEach, Method, Node, ScopeValue, walk
 
 MAX_LOOKUP_VALUES = 250_000
 """An array with more values to look up than this never matches."""
@@ -156,7 +156,7 @@ def _members_of_record(node: Node) -> tuple[bool, list[str]]:
     """Return whether an expression uses the whole record, and the members that it reads."""
     parts = [*walk(node)]
     names = [path.names[0] for part in parts if (path := path_of_record(part))]
-    return parts.count(Variable(0)) > len(names), list(dict.fromkeys(names))
+    return parts.count(ScopeValue(0)) > len(names), list(dict.fromkeys(names))
 
 
 def _is_utf_8(text: bytes) -> bool:

@@ -46,15 +46,15 @@ class RedisSetFilter:
             record = batch.values[row]
             try:
                 values_by_row[row] = self._expression.select(
-                    remove_marks(record) if record and batch.from_script else record
+                    remove_marks(record) if record and batch.may_have_bigint_marks else record
                 )
             except InvalidRecord as error:
                 failures.append(Failure(row, error.error, error.message, self.uid))
         return DeferredBatch(partial(self._look_up, batch, _LookupValues(values, values_by_row), failures))
 
     def _look_up(self, batch: RecordBatch, lookup_values: "_LookupValues", failures: list[Failure]) -> TransformResult:
-        passes = lookup_values.rows_that_pass(partial(self._sets.contains_many, self._set_id))
-        return TransformResult(batch.select(passes), list(failures))
+        mask = lookup_values.pass_mask(partial(self._sets.contains_many, self._set_id))
+        return TransformResult(batch.select(mask), list(failures))
 
     def _select_fast(self, batch: RecordBatch) -> JsonFieldValues:
         """Select a value of each record by the fast path; return the rows for the slow path.
@@ -63,7 +63,7 @@ class RedisSetFilter:
         digits.
         """
         values, unparsed_rows = self._expression.select_fast(batch.values)
-        if batch.from_script and any_marked(batch.values.buffer):
+        if batch.may_have_bigint_marks and any_marked(batch.values.buffer):
             marked_rows = [row for row, value in enumerate(values) if _MARKED_NUMBER.fullmatch(value)]
             for row in marked_rows:
                 values[row] = ""
@@ -87,16 +87,16 @@ class _LookupValues:
         self._values = values
         self._values_by_row = values_by_row
 
-    def rows_that_pass(self, contains: Contains) -> list[bool]:
+    def pass_mask(self, contains: Contains) -> list[bool]:
         """Return for each row whether any of its values is a member of the set."""
         if all(self._values) and not self._values_by_row:  # the usual case: each row has exactly one value
             return contains(self._values) if self._values else []
         looked_up = [*dict.fromkeys(filter(None, chain(self._values, *self._values_by_row.values())))]
         members = {*compress(looked_up, contains(looked_up) if looked_up else [])}
-        passes = [value in members for value in self._values]
+        mask = [value in members for value in self._values]
         for row, values in self._values_by_row.items():
-            passes[row] = not members.isdisjoint(values)
-        return passes
+            mask[row] = not members.isdisjoint(values)
+        return mask
 
 
 def check(transform: NewRedisSetFilterTransform) -> Iterator[Fault]:

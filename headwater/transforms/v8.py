@@ -81,7 +81,7 @@ class V8Script:
         lookup: DatasetLookup,
         *,
         feeds_script: bool = False,
-        max_output_bytes: int | None = None,
+        max_batch_output_bytes: int | None = None,
     ) -> None:
         """Load a script, and block while it loads.
 
@@ -91,11 +91,11 @@ class V8Script:
             sandbox: The sandbox of the worker.
             lookup: Answers the script's calls of `flow.contains`.
             feeds_script: Whether a later transform of the pipeline is a script.
-            max_output_bytes: See TransformContext.
+            max_batch_output_bytes: See TransformContext.
         """
         self._uid = uid
         self._feeds_script = feeds_script
-        self._max_output_bytes = max_output_bytes
+        self._max_batch_output_bytes = max_batch_output_bytes
         self._sandbox = sandbox
         self._number = sandbox.add(script, lookup)
 
@@ -105,7 +105,7 @@ class V8Script:
 
     def start(self, batch: RecordBatch) -> PendingBatch:
         script_batch = self._sandbox.submit(
-            self._number, batch, feeds_script=self._feeds_script, max_output_bytes=self._max_output_bytes
+            self._number, batch, feeds_script=self._feeds_script, max_batch_output_bytes=self._max_batch_output_bytes
         )
         return _PendingScriptBatch(self._uid, self._sandbox, script_batch)
 
@@ -151,7 +151,7 @@ def _batch_with_single_outputs(script_batch: ScriptBatch) -> RecordBatch:
     indexes = batch.indexes
     if any(indexes):
         indexes = Int64Column("q", [output_index(index, 0) for index in indexes])
-    output_batch = replace(batch, values=outputs, indexes=indexes, from_script=script_batch.feeds_script)
+    output_batch = replace(batch, values=outputs, indexes=indexes, may_have_bigint_marks=script_batch.feeds_script)
     rows_with_output = outputs.non_empty_rows()
     return output_batch if len(rows_with_output) == len(batch) else output_batch.take(rows_with_output)
 
@@ -168,7 +168,7 @@ def _batch_with_multiple_outputs(script_batch: ScriptBatch) -> tuple[RecordBatch
     batch = script_batch.batch.take(rows)
     indexes = Int64Column("q", map(output_index, batch.indexes, numbers))
     values = BytesColumn.of(chain.from_iterable(outputs))
-    return replace(batch, values=values, indexes=indexes, from_script=script_batch.feeds_script), rows
+    return replace(batch, values=values, indexes=indexes, may_have_bigint_marks=script_batch.feeds_script), rows
 
 
 def build(config: V8Transform, context: TransformContext) -> V8Script:
@@ -185,7 +185,7 @@ def build(config: V8Transform, context: TransformContext) -> V8Script:
         context.sandbox,
         lookup,
         feeds_script=context.feeds_script,
-        max_output_bytes=context.max_output_bytes,
+        max_batch_output_bytes=context.max_batch_output_bytes,
     )
 
 

@@ -141,7 +141,7 @@ class KafkaBench:
         self._kafka.truncate(topic, partition, before)
 
     def recreate(self, topic: str) -> None:
-        self._kafka.recreate_topic(topic, self.broker.partitions(topic) or 1)
+        self._kafka.recreate_topic(topic, self.broker.partition_count(topic) or 1)
 
     @contextlib.contextmanager
     def transaction(self, group: str, topic: str, offset: int) -> Iterator[None]:
@@ -247,10 +247,10 @@ class TestTrim:
             bench.broker.remove_stale(new, [topic_of(old)])
             assert bench.rules(reader) == {("topic", topic), ("group", f"{reader}.")}
             assert len(bench.rules(old.users[1].name)) == 2
-            assert bench.broker.partitions(topic_of(old)) is None
-            assert bench.broker.partitions(topic) == 2
+            assert bench.broker.partition_count(topic_of(old)) is None
+            assert bench.broker.partition_count(topic) == 2
         assert len(bench.rules(other.users[0].name)) == 2
-        assert bench.broker.partitions(topic_of(other)) == 2
+        assert bench.broker.partition_count(topic_of(other)) == 2
         assert all(bench.can_login(user) for user in (*old.users, *other.users))
 
 
@@ -262,7 +262,7 @@ class TestEnsure:
         assert topic_of(wanted) in found.topics
         assert {user.name for user in wanted.users} <= found.users & found.users_with_rules
         assert all(bench.can_login(user) for user in wanted.users)
-        assert bench.broker.partitions(topic_of(wanted)) == 2
+        assert bench.broker.partition_count(topic_of(wanted)) == 2
 
     def test_a_second_ensure_changes_nothing(self, bench: Bench) -> None:
         wanted = deployment()
@@ -276,7 +276,7 @@ class TestEnsure:
         bench.append(topic_of(wanted), 0, [1_000])
         for partitions in (3, 2):
             bench.broker.ensure(deployment("kept", partitions=partitions))
-            assert bench.broker.partitions(topic_of(wanted)) == 3
+            assert bench.broker.partition_count(topic_of(wanted)) == 3
         assert bench.broker.commit_start_offsets("kept", topic_of(wanted), "latest") == {0: 1, 1: 0, 2: 0}
 
     def test_passwords_are_set_again(self, bench: Bench) -> None:
@@ -302,7 +302,7 @@ def test_ping_with_a_missing_topic(bench: Bench) -> None:
 
 
 def test_an_unknown_topic_has_no_partitions(bench: Bench) -> None:
-    assert bench.broker.partitions("no-such-topic") is None
+    assert bench.broker.partition_count("no-such-topic") is None
     assert "no-such-topic" not in bench.broker.inventory().topics
 
 
@@ -317,7 +317,7 @@ class TestConfigure:
             bench.broker.configure({topic_of(owned): changed, "no-such-topic": changed})
             assert bench.settings(topic_of(owned)) == before | changed
         assert bench.settings(topic_of(other)) == before
-        assert bench.broker.partitions("no-such-topic") is None
+        assert bench.broker.partition_count("no-such-topic") is None
         bench.broker.ensure(owned)
         assert bench.settings(topic_of(owned)) == before | changed
 
@@ -334,12 +334,12 @@ class TestUsersOfSomebodyElse:
         broker = bench.without_users()
         bench.broker.ensure(created)
         broker.ensure(replace(given, users=(*given.users, User(created.users[0].name, "other"))))
-        assert broker.partitions(topic_of(given)) == 2
+        assert broker.partition_count(topic_of(given)) == 2
         assert not any(bench.rules(user.name) for user in given.users)
         assert not any(bench.can_login(user) for user in given.users)
         broker.remove_stale(replace(created, rules=()), [])
         broker.remove_all(created)
-        assert broker.partitions(topic_of(created)) is None
+        assert broker.partition_count(topic_of(created)) is None
         assert all(bench.can_login(user) and len(bench.rules(user.name)) == 2 for user in created.users)
 
     def test_topics_are_removed(self, bench: Bench) -> None:
@@ -348,7 +348,7 @@ class TestUsersOfSomebodyElse:
         broker.ensure(old)
         broker.ensure(new)
         broker.remove_stale(new, [topic_of(old)])
-        assert broker.partitions(topic_of(old)) is None
+        assert broker.partition_count(topic_of(old)) is None
         broker.remove_all(new)
         assert topic_of(new) not in broker.inventory().topics
 

@@ -32,7 +32,7 @@ def test_each_record_is_written_once_while_connections_break(kafka: KafkaServer)
         while producer.flush(0.1) and time.monotonic() < deadline:
             pass
     assert producer.flush(60) == 0
-    assert producer.take_rejections() == []
+    assert producer.take_failures() == []
     producer.close()
     found = kafka.consume(topic, RECORDS)
     assert sum(kafka.end_offsets(topic).values()) == RECORDS

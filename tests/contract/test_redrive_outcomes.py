@@ -87,12 +87,12 @@ def test_the_end_of_a_redrive(store: RedriveOutcomeStore, deployment: str) -> No
     assert not store.progress(deployment, 2).has_finished
 
 
-def test_yielding(store: RedriveOutcomeStore, deployment: str) -> None:
-    store.set_yielding(deployment, 1, yields=True)
+def test_throttling(store: RedriveOutcomeStore, deployment: str) -> None:
+    store.set_throttled(deployment, 1, is_throttled=True)
     assert store.record(deployment, 1, {}, 10)
     assert store.record(deployment, 1, {LetterId(0, 1): "failed"}, 10)
     assert not store.record(deployment, 2, {}, 10)
-    store.set_yielding(deployment, 1, yields=False)
+    store.set_throttled(deployment, 1, is_throttled=False)
     assert not store.record(deployment, 1, {}, 10)
 
 

@@ -11,7 +11,7 @@ import pytest
 from headwater.errors import BrokerUnavailable
 from headwater.model.outputs import MAX_RECORD_BYTES
 from headwater.model.record import Headers, RecordBatch
-from headwater.sinks.base import Producer, Rejection
+from headwater.sinks.base import Producer, ProducerFailure
 from headwater.sinks.idempotent_producer import IdempotentKafkaProducer
 from headwater.sinks.kafka import KafkaSink
 from headwater.sinks.outputs import OutputBatch
@@ -95,13 +95,13 @@ def one(topic: str, value: bytes | None, key: bytes | None, partition: int, head
     return OutputBatch.of(topic, [value], [key], [partition], [STAMP], headers=headers)
 
 
-def flush(producer: Producer) -> list[Rejection]:
+def flush(producer: Producer) -> list[ProducerFailure]:
     """Wait until all records are acknowledged, or one was rejected.
 
-    After a rejection, no more records are acknowledged.
+    After a failure, no more records are acknowledged.
     """
     for _ in range(FLUSHES):
-        left, failures = producer.flush(0.1), producer.take_rejections()
+        left, failures = producer.flush(0.1), producer.take_failures()
         if failures:
             return failures
         if left == 0:
@@ -161,8 +161,8 @@ class TestProducer:
     def test_a_rejected_record_is_reported(self, bench: Bench) -> None:
         producer, topic = bench.producer(), bench.rejecting_topic
         producer.produce(one(topic, random.randbytes(8000), None, 0, []))
-        assert topic in " ".join(rejection.reason for rejection in flush(producer))
-        assert producer.take_rejections() == []
+        assert topic in " ".join(failure.reason for failure in flush(producer))
+        assert producer.take_failures() == []
 
     def test_closing_with_records_queued(self, bench: Bench) -> None:
         producer = bench.producer()

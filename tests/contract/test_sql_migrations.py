@@ -15,7 +15,7 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Engine, func, inspect, select, text
 
 from headwater.errors import SetupError
-from headwater.model.deployment import ObservedWorker, Status
+from headwater.model.deployment import ObservedWorker, ObservedWorkerStatus
 from headwater.model.value_sets import filter_set_id
 from headwater.stores.sql import migrations
 from headwater.stores.sql.connections import Connections, make_engine
@@ -110,7 +110,7 @@ def test_every_downgrade_keeps_the_rows(url: str, engine: Engine) -> None:
     database.flows.create(a_flow())
     deployed = database.deployments.request_deploy(OWNER, "f1", a_deployment())
     database.deployments.write_observations([seen(deployed)])
-    worker = ObservedWorker(name="w", status=Status.RUNNING, is_ready=True, start_time=T0)
+    worker = ObservedWorker(name="w", status=ObservedWorkerStatus.RUNNING, is_ready=True, start_time=T0)
     database.deployments.report_workers({"d1": [worker]})
     database.deployments.write_logs({"d1": [a_line(1)]})
     database.datasets.create(a_dataset())

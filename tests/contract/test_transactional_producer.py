@@ -229,7 +229,7 @@ class TestCommit:
         source, producer = member(bench), begun(bench)
         write(producer, bench.topic, b"a")
         write(producer, bench.topic, b"b", partition=1)
-        producer.drop_partitions([0])
+        producer.drop_source_partitions([0])
         producer.commit({1: 1}, source.transaction_group)
         assert (bench.values(), bench.positions()) == ([b"b"], {0: 0, 1: 1})
 
@@ -242,7 +242,7 @@ class TestCommit:
         sink = KafkaSink("out", bench.topic, partitions=1)
         now_ms = time.time_ns() // 1_000_000
         sink.send(RecordBatch.of("stream", [b"a", b"b"], [None, None], [now_ms] * 2, [0, 1], [0, 0], [0, 0]), producer)
-        producer.drop_partitions([0])
+        producer.drop_source_partitions([0])
         assert producer.pending_records() == 1
         producer.commit({1: 1}, source.transaction_group)
         assert (bench.values(), bench.positions()) == ([b"b"], {0: 0, 1: 1})
@@ -269,7 +269,7 @@ class TestFailures:
         write(producer, kafka_bench.topic, b"b", partition=9)
         with pytest.raises(DeliveryFailed, match="transaction"):
             producer.commit({0: 2}, source.transaction_group)
-        assert ["artition" in rejection.reason for rejection in producer.take_rejections()] == [True]
+        assert ["artition" in failure.reason for failure in producer.take_failures()] == [True]
         producer.close()
         begun(kafka_bench)
         assert (kafka_bench.values(), kafka_bench.positions()) == ([], {0: 0, 1: 0})

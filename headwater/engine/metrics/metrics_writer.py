@@ -85,7 +85,10 @@ class MetricsWriter:
         self._retry_delay_s = MIN_RETRY_S
 
     def are_all_new(self, partitions: Iterable[int]) -> bool:
-        """Return whether no record that is read now from these partitions can be counted already."""
+        """Return whether all records that are read now from these partitions are new.
+
+        A record is new when no worker has counted it.
+        """
         return self._unacquired.isdisjoint(partitions) and self._catching_up.isdisjoint(partitions)
 
     def on_assigned(self, partitions: Iterable[int]) -> None:
@@ -111,22 +114,22 @@ class MetricsWriter:
             metrics.drop_uncounted(positions)
             self._add_uncounted_records(metrics)
 
-    def on_revoked(self, partitions: Iterable[int]) -> None:
-        """Drop the uncounted records of partitions that this worker has lost.
+    def remove_partitions(self, partitions: Iterable[int]) -> None:
+        """Drop the uncounted records of partitions that were revoked or lost.
 
         The counts of committed records stay.
         """
-        revoked = set(partitions)
-        for partition in revoked & self._full_partitions():
+        removed = set(partitions)
+        for partition in removed & self._full_partitions():
             self._own_offsets.pop(partition, None)
-        self._drop_uncounted(dict.fromkeys(revoked, 0))
-        self._unacquired -= revoked
-        self._catching_up -= revoked
+        self._drop_uncounted(dict.fromkeys(removed, 0))
+        self._unacquired -= removed
+        self._catching_up -= removed
 
     def add(self, minute: int, metrics: PendingMetrics) -> None:
         """Add the metrics of acknowledged records whose positions are not committed yet."""
         self._extend_own_offsets(metrics.end_offsets)
-        self._count_acquired(metrics)
+        self._count_countable(metrics)
         if self._pending and self._pending[-1][0] == minute:
             self._pending[-1][1].add(metrics)
         else:
@@ -135,21 +138,22 @@ class MetricsWriter:
     def _extend_own_offsets(self, end_offsets: Positions) -> None:
         self._own_offsets |= {p: max(end, self._own_offsets.get(p, 0)) for p, end in end_offsets.items()}
 
-    def _count_acquired(self, metrics: PendingMetrics) -> None:
-        """Count the records of acquired partitions and of full ones.
+    def _count_countable(self, metrics: PendingMetrics) -> None:
+        """Count the records that are countable now.
 
-        All later records of a full partition are new. The records of the other unacquired partitions stay uncounted.
+        These are the records of acquired partitions, and of full ones, whose later records are all new. The records of
+        the other unacquired partitions stay uncounted.
         """
         full = self._full_partitions()
         waiting = self._unacquired - full
-        acquired = PendingMetrics(
+        countable = PendingMetrics(
             uncounted=[batch.filter(lambda p, _: p not in waiting) for batch in metrics.uncounted]
         )
         waiting_batches = [batch.filter(lambda p, _: p in waiting) for batch in metrics.uncounted]
         metrics.uncounted = [batch for batch in waiting_batches if batch.record_count]
         self._add_uncounted_records(metrics)
-        self._count_uncounted(acquired, self._counted_offsets | {p: self._own_offsets[p] for p in full})
-        metrics.add(acquired)
+        self._count_uncounted(countable, self._counted_offsets | {p: self._own_offsets[p] for p in full})
+        metrics.add(countable)
 
     def _count_uncounted(self, metrics: PendingMetrics, counted_offsets: Positions) -> None:
         """Count the uncounted records that are not below the counted offsets."""

@@ -82,7 +82,7 @@ class PipelineMetrics:
         transform_totals: The counts of single transforms for these records, by name (see transform_metric_name).
         transform_times_ms: By uid of a transform, the sum of the processing latencies of its records.
         batches: How many batches this worker has committed.
-        rewinds: How often this worker has read records again after a rejection.
+        rewinds: How often this worker has read the records since the last commit again.
     """
 
     def __init__(
@@ -131,13 +131,13 @@ class PipelineMetrics:
         """Record that these partitions are assigned to this worker."""
         self._writer.on_assigned(partitions)
 
-    def on_revoked(self, partitions: Sequence[int]) -> None:
-        """Record that this worker has lost these partitions.
+    def remove_partitions(self, partitions: Sequence[int]) -> None:
+        """Remove partitions that were revoked or lost.
 
         The next worker of the partitions counts their uncommitted records.
         """
         self._pending.drop(partitions)
-        self._writer.on_revoked(partitions)
+        self._writer.remove_partitions(partitions)
         for partition in partitions:
             self._uncommitted_totals.pop(partition, None)
         self._uncommitted_transforms.drop(partitions)
@@ -145,7 +145,7 @@ class PipelineMetrics:
     def on_produced(
         self, in_flight: InFlightBatch, positions: Positions, produced: int, failures: list[Failure], took_s: float
     ) -> None:
-        """Record a batch that `Delivery.deliver` has produced.
+        """Measure a batch that `Delivery.deliver` has produced.
 
         Args:
             in_flight: The batch.
@@ -247,7 +247,9 @@ class PipelineMetrics:
             self.transform_times_ms[uid] = self.transform_times_ms.get(uid, 0.0) + times.total_ms
 
     def after_commit(self, *, write_now: bool) -> None:
-        """Add the committed records to the totals.
+        """Add the records since the last commit to the totals.
+
+        Also after a failed commit, whose positions the source or the delivery commits with its next commit.
 
         Args:
             write_now: Whether to write the metrics of the last acknowledgements now, because no later write may follow.

@@ -65,11 +65,11 @@ class TransformCounter:
     def _count_transform(self, uid: str, steps: Sequence[TransformStep]) -> None:
         received = _count_partitions(step.received.partitions for step in steps)
         sent = _count_partitions(step.sent.partitions for step in steps)
-        has_split_records = any(step.passed is not step.sent for step in steps)
-        passed = _count_partitions(step.passed.partitions for step in steps) if has_split_records else sent
+        has_split_records = any(step.with_output is not step.sent for step in steps)
+        with_output = _count_partitions(step.with_output.partitions for step in steps) if has_split_records else sent
         errors = Counter(partition for step in steps for partition, _ in step.failed)
         for partition, received_count in received.items():
-            dropped = received_count - passed[partition] - errors[partition]
+            dropped = received_count - with_output[partition] - errors[partition]
             self._counts.setdefault(partition, Counter()).update(
                 {
                     transform_metric_name(uid, "received"): received_count,

@@ -61,8 +61,8 @@ class RedriveOutcomeStore(Protocol):
     ) -> bool:
         """Store the outcomes of letters in a redrive, and count each letter of the redrive once.
 
-        A later outcome of the same letter replaces the earlier one, in the counts too. Returns whether the redrive must
-        yield to the pipeline.
+        A later outcome of the same letter replaces the earlier one, in the counts too. Returns whether the redrive is
+        throttled.
 
         Args:
             deployment_id: The deployment.
@@ -81,8 +81,8 @@ class RedriveOutcomeStore(Protocol):
     def finish(self, deployment_id: str, number: int) -> None:
         """Store that the worker has processed and committed all letters of a redrive."""
 
-    def set_yielding(self, deployment_id: str, number: int, *, yields: bool) -> None:
-        """Set whether a redrive must yield to the pipeline."""
+    def set_throttled(self, deployment_id: str, number: int, *, is_throttled: bool) -> None:
+        """Set whether a redrive must read slowly, because the pipeline lags."""
 
     def drop(self, deployment_id: str) -> None:
         """Remove the outcomes of the letters of a deployment.

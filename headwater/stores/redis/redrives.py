@@ -2,7 +2,8 @@
 
 All keys of a deployment share one hash tag, so that one script can write all of them.
 
-{dm:ID}:redrive:NUMBER      hash    one redrive: the count of each outcome by its character, `finished` and `yields`
+{dm:ID}:redrive:NUMBER      hash    one redrive: the count of each outcome by its character, `finished`, and `yields`: 1
+                                    while the redrive is throttled
 {dm:ID}:redriven:PARTITION  hash    the outcomes of the letters of a partition, in blocks of LETTERS_PER_BLOCK offsets:
                                     the field is the number of the block, and the value has an entry for each offset
 {dm:ID}:redrives            set     the suffixes of these keys, by which `drop` finds the keys of the letters
@@ -47,15 +48,15 @@ class RedisRedriveOutcomes:
         """See RedriveOutcomeStore."""
         blocks = list(_blocks(outcomes).items())
         entry_end = _ENTRY_END.pack(now_s, number % _MAX_NUMBER)
-        yields = False
+        is_throttled = False
         for first in range(0, len(blocks) or 1, BLOCKS_PER_CALL):
             keys = [_key(deployment_id, _redrive(number)), _key(deployment_id, "redrives")]
             args: list[Argument] = [TTL_MS, entry_end, LETTERS_PER_BLOCK, _redrive(number)]
             for (partition, block), characters in blocks[first : first + BLOCKS_PER_CALL]:
                 keys.append(_key(deployment_id, _redriven(partition)))
                 args += [_redriven(partition), block, bytes(characters.upper() if in_transaction else characters)]
-            yields = self._client.run(_RECORD, keys, args) == b"1"
-        return yields
+            is_throttled = self._client.run(_RECORD, keys, args) == b"1"
+        return is_throttled
 
     def outcomes(self, deployment_id: str, letters: Collection[LetterId]) -> Mapping[LetterId, LetterOutcome]:
         """See RedriveOutcomeStore."""
@@ -83,9 +84,9 @@ class RedisRedriveOutcomes:
         """See RedriveOutcomeStore."""
         self._set(deployment_id, number, "finished", 1)
 
-    def set_yielding(self, deployment_id: str, number: int, *, yields: bool) -> None:
+    def set_throttled(self, deployment_id: str, number: int, *, is_throttled: bool) -> None:
         """See RedriveOutcomeStore."""
-        self._set(deployment_id, number, "yields", int(yields))
+        self._set(deployment_id, number, "yields", int(is_throttled))
 
     def _set(self, deployment_id: str, number: int, field: str, value: int) -> None:
         key, index = _key(deployment_id, _redrive(number)), _key(deployment_id, "redrives")

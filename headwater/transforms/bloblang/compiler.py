@@ -30,9 +30,9 @@ from headwater.transforms.bloblang.nodes import (
     Node,
     Or,
     Path,
+    ScopeValue,
     Step,
     StringLiteral,
-    Variable,
     walk,
 )
 
@@ -54,16 +54,16 @@ def path_of_record(part: Node | Step) -> Path | None:
     Return None for any other part.
     """
     match part:
-        case MethodChain(Variable(0), (Path() as path, *_)):
+        case MethodChain(ScopeValue(0), (Path() as path, *_)):
             return path
     return None
 
 
 def single_member(node: Node) -> tuple[bytes | None, bool]:
-    """Return the name of the only member that is read, and whether only strings can match.
+    """Return the name of the only member that a query reads, and whether only strings match.
 
-    The name is None for an expression that is more than one member of the record. Only strings can match when
-    `.lowercase()` follows.
+    The query is `this.<name>`, or `this.<name>.lowercase()`, which is an error for a value that is not a string.
+    Returns (None, False) for any other query.
     """
     path = path_of_record(node)
     if path is None or len(path.names) > 1:
@@ -84,7 +84,7 @@ def _is_member(node: Node) -> bool:
 class Compiler:
     """Compiles nodes of the syntax tree.
 
-    The argument `depth` of its methods is the number of the scope in which a query is.
+    The argument `depth` of its methods is how many `.( )` and `map_each( )` enclose the query.
     """
 
     def __init__(self, getter_of: Callable[[str], CompiledQuery]) -> None:
@@ -102,8 +102,8 @@ class Compiler:
                 return lambda _: text
             case Deleted():
                 return lambda _: DELETED
-            case Variable(scope_number):
-                return _compile_variable(scope_number, depth)
+            case ScopeValue(scope_number):
+                return _compile_scope_value(scope_number, depth)
             case Array(items):
                 queries = [self.compile_query(item, depth) for item in items]
                 return _compile_array(queries, not all(_is_member(item) for item in items))
@@ -133,7 +133,7 @@ class Compiler:
         getter = self._getter_of(name)
         if not depth:
             return getter
-        record = _compile_variable(0, depth)
+        record = _compile_scope_value(0, depth)
         return lambda scope: getter(record(scope))
 
     def _compile_step(self, step: Element | Method | Or | Catch | MapQuery | MapEach, depth: int) -> CompiledStep:
@@ -158,11 +158,8 @@ class Compiler:
                 return _compile_map_each(self.compile_query(query, depth + 1), work)
 
 
-def _compile_variable(scope_number: int, depth: int) -> CompiledQuery:
-    """Compile a query for the value of the scope with this number.
-
-    The query is inside of a query whose scope is `depth`.
-    """
+def _compile_scope_value(scope_number: int, depth: int) -> CompiledQuery:
+    """Compile a query, at nesting depth `depth`, for the value of its own or an outer scope."""
     levels = depth - scope_number
 
     def evaluate(scope: Any) -> Value:

@@ -17,8 +17,8 @@ class Deleted:
 
 
 @dataclass(frozen=True, slots=True)
-class Variable:
-    """The current value of a scope.
+class ScopeValue:
+    """The value of a scope: `this`, or the name before `->` in `map_each( )`.
 
     Scope 0 is the record, scope 1 is the value of the outermost `.( )` or `map_each( )`, and so on.
     """
@@ -108,7 +108,7 @@ class MethodChain:
 
 
 Step = Path | Element | Method | Or | Catch | MapEach | MapQuery
-Node = StringLiteral | Deleted | Variable | Array | Coalesce | MethodChain
+Node = StringLiteral | Deleted | ScopeValue | Array | Coalesce | MethodChain
 
 
 def walk(node: Node) -> Iterator[Node | Step]:

@@ -46,9 +46,9 @@ from headwater.transforms.bloblang.nodes import (
     Node,
     Or,
     Path,
+    ScopeValue,
     Step,
     StringLiteral,
-    Variable,
 )
 
 MAX_NESTING = 32
@@ -75,7 +75,7 @@ def parse(expression: str) -> Node:
 class _Scope:
     """The meaning of names in a query.
 
-    Scopes are numbered as in Variable: 0 is the scope of the record.
+    Scopes are numbered as in ScopeValue: 0 is the scope of the record.
 
     Attributes:
         depth: The number of the innermost scope.
@@ -157,7 +157,7 @@ class _Parser:
     def _parse_term(self, scope: _Scope) -> Node:
         source, steps = self._parse_source(scope)
         while tail := self._expression[self._at : self._at + 1]:
-            is_record = source == Variable(0) and not steps
+            is_record = source == ScopeValue(0) and not steps
             if tail == "[":
                 if is_record:
                     self._fail(error_messages.SQUARE_BRACKETS_AFTER_RECORD)
@@ -165,13 +165,13 @@ class _Parser:
             elif tail == ".":
                 self._at += 1
                 self._match(_SPACE)
-                if inner := self._parse_map_of_variable(source, steps, scope):
+                if inner := self._parse_map_of_scope_value(source, steps, scope):
                     source = inner
                 else:
                     self._parse_step(steps, scope, is_record)
             else:
                 break
-        if source == Variable(0) and not steps:
+        if source == ScopeValue(0) and not steps:
             self._fail(error_messages.ONLY_THE_RECORD)
         return MethodChain(source, tuple(steps)) if steps else source
 
@@ -199,21 +199,21 @@ class _Parser:
         Returns None for a word that is unknown in this scope.
         """
         if word in scope.names:
-            return Variable(scope.names[word]), []
+            return ScopeValue(scope.names[word]), []
         if scope.this is None:
             return None
         if word == "this":
-            return Variable(scope.this), []
+            return ScopeValue(scope.this), []
         if word and scope.allows_bare_names and not _is_reserved(word):
-            return Variable(scope.this), [Path((word,))]
+            return ScopeValue(scope.this), [Path((word,))]
         return None
 
-    def _parse_map_of_variable(self, source: Node, steps: list[Step], scope: _Scope) -> Node | None:
+    def _parse_map_of_scope_value(self, source: Node, steps: list[Step], scope: _Scope) -> Node | None:
         """Parse the query of `this.( )` or `name.( )`.
 
-        In the query, `this` is the value of that variable. Returns None when something else follows.
+        In the query, `this` is the value before the dot. Returns None when something else follows.
         """
-        if not isinstance(source, Variable) or steps or not self._expression.startswith("(", self._at):
+        if not isinstance(source, ScopeValue) or steps or not self._expression.startswith("(", self._at):
             return None
         with self._brackets(")", error_messages.EXPECTED_CLOSING):
             return self._parse_query(replace(scope, this=source.scope_number, allows_bare_names=True))

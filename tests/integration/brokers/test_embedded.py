@@ -112,7 +112,7 @@ def test_removing_users_affects_no_other_user(prepared: EmbeddedKafka, started: 
     assert KafkaClusterAdmin(prepared.access()).inventory().users == {"headwater-admin", "stays"}
     login = prepared.access().model_copy(update={"username": stays.name, "password": stays.password})
     with pytest.raises(BrokerUnavailable, match="authorization failed"):  # the user may authenticate, and nothing else
-        KafkaClusterAdmin(login).partitions("nothing")
+        KafkaClusterAdmin(login).partition_count("nothing")
 
 
 class TestSecrets:

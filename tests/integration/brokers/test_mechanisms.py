@@ -72,7 +72,7 @@ def test_topics_alone_need_no_users(secured_kafka: SecuredKafka, listener: str) 
     """Ingests and the prices worker create no users."""
     broker = KafkaClusterAdmin(secured_kafka.access(listener))
     create_topics(broker, (TopicSpec(f"alone-{listener}", 2),), threading.Event())
-    assert broker.partitions(f"alone-{listener}") == 2
+    assert broker.partition_count(f"alone-{listener}") == 2
 
 
 @pytest.mark.parametrize("listener", ["scram256", "scram512"])

@@ -46,7 +46,7 @@ def test_given_users_need_no_authorizer(open_kafka: KafkaServer) -> None:
     broker, wanted = KafkaClusterAdmin(open_kafka.access, manages_users=False), owned(open_kafka)
     topic, group = wanted.topics[0].name, f"{wanted.users[0].name}.main"
     broker.ensure(wanted)
-    until(lambda: broker.partitions(topic) == 1)  # the broker describes a new topic a moment later
+    until(lambda: broker.partition_count(topic) == 1)  # the broker describes a new topic a moment later
     broker.configure({topic: {"retention.ms": "60000"}})
     assert broker.commit_start_offsets(group, topic, "latest") == {0: 0}
     broker.remove_stale(wanted, [])

@@ -95,7 +95,7 @@ def read_to_end(source: DeadLetterSource, store: MemoryRedriveOutcomes) -> list[
     while not store.progress(ID, 1).has_finished:
         assert time.monotonic() < deadline
         batch = source.poll(100, 0.1)
-        positions = {p: offset + 1 for p, offset in batch.last_offsets().items()} | batch.offsets_after_control_records
+        positions = {p: offset + 1 for p, offset in batch.last_offsets().items()} | batch.end_positions
         if positions:
             source.commit(positions, wait=True)
             source.forget(positions)
@@ -194,10 +194,10 @@ def test_an_end_that_the_store_loses_is_stored_again(letters: Letters) -> None:
         assert read_to_end(source, letters.store) == []
 
 
-def test_a_redrive_yields(letters: Letters) -> None:
+def test_a_throttled_redrive(letters: Letters) -> None:
     letters.write(*"a" * 12)
     with letters.redrive(RedriveSelection(ranges={0: LetterRange(0, 12)})) as source:
-        source.yields = True
+        source.is_throttled = True
         sizes = [len(batch) for batch in read_to_end(source, letters.store)]
     assert max(sizes) <= 5
     assert sum(sizes) == 12

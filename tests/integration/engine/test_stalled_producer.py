@@ -118,8 +118,8 @@ def test_a_producer_waits_while_kafka_answers_no_client(link: Link) -> None:
         producer.produce(outputs)
         for _ in range(60):
             assert producer.flush(0.1) > 0
-            assert producer.take_rejections() == []
+            assert producer.take_failures() == []
         link.proxy.set(CLEAR)
         assert producer.flush(60) == 0
-        assert producer.take_rejections() == []
+        assert producer.take_failures() == []
     assert kafka.end_offsets(topic) == {0: 2 * RECORDS}

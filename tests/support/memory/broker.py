@@ -72,9 +72,9 @@ class MemoryClusterAdmin:
 
     def ping(self, topic: str) -> None:
         """See base.ClusterAdmin."""
-        self.partitions(topic)
+        self.partition_count(topic)
 
-    def partitions(self, topic: str) -> int | None:
+    def partition_count(self, topic: str) -> int | None:
         """See base.ClusterAdmin."""
         with self._lock:
             self._check()
@@ -83,7 +83,7 @@ class MemoryClusterAdmin:
     def commit_start_offsets(self, group: str, topic: str, start_at: str) -> dict[int, int]:
         """See base.ClusterAdmin."""
         with self._lock:
-            count = self.partitions(topic)
+            count = self.partition_count(topic)
             if count is None:
                 raise BrokerUnavailable(f"The topic {topic} does not exist: create it.")
             commits = self.commits.get(group, {})

@@ -22,7 +22,7 @@ class MemoryRedriveOutcomes:
         self._outcomes: dict[str, dict[LetterId, LetterOutcome]] = defaultdict(dict)
         self._counts: dict[_Redrive, Counter[RedriveOutcome]] = defaultdict(Counter)
         self._finished: set[_Redrive] = set()
-        self._yielding: set[_Redrive] = set()
+        self._throttled: set[_Redrive] = set()
 
     def record(
         self, deployment_id: str, number: int, outcomes: LetterOutcomes, now_s: int, *, in_transaction: bool = False
@@ -36,7 +36,7 @@ class MemoryRedriveOutcomes:
                 counts[previous.outcome] -= 1
             counts[outcome] += 1
             known[letter] = LetterOutcome(outcome, now_s, number, in_transaction)
-        return (deployment_id, number) in self._yielding
+        return (deployment_id, number) in self._throttled
 
     def outcomes(self, deployment_id: str, letters: Collection[LetterId]) -> Mapping[LetterId, LetterOutcome]:
         """See RedriveOutcomeStore."""
@@ -58,10 +58,10 @@ class MemoryRedriveOutcomes:
         self._check()
         self._finished.add((deployment_id, number))
 
-    def set_yielding(self, deployment_id: str, number: int, *, yields: bool) -> None:
+    def set_throttled(self, deployment_id: str, number: int, *, is_throttled: bool) -> None:
         """See RedriveOutcomeStore."""
         self._check()
-        (self._yielding.add if yields else self._yielding.discard)((deployment_id, number))
+        (self._throttled.add if is_throttled else self._throttled.discard)((deployment_id, number))
 
     def drop(self, deployment_id: str) -> None:
         """See RedriveOutcomeStore."""

@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol, cast
 
 from headwater.errors import BrokerUnavailable, DeliveryFailed
 from headwater.model.record import Headers
-from headwater.sinks.base import Rejection
+from headwater.sinks.base import ProducerFailure
 from headwater.sinks.outputs import OutputBatch, size_error, values_bytes
 
 MAX_QUEUED_RECORDS = 100_000
@@ -61,7 +61,7 @@ class MemoryProducer:
         self._needed = needed
         self._max_queued = max_queued
         self._queue: deque[Produced] = deque()
-        self._failed: list[Rejection] = []
+        self._failed: list[ProducerFailure] = []
 
     def connect(self, timeout_s: float) -> None:
         self._topics.require(self._needed)
@@ -89,9 +89,9 @@ class MemoryProducer:
             if record.topic in self._topics.records:
                 self._topics.records[record.topic].append(record)
             else:
-                self._failed.append(Rejection(f"The topic {record.topic} does not exist."))
+                self._failed.append(ProducerFailure(f"The topic {record.topic} does not exist."))
 
-    def take_rejections(self) -> list[Rejection]:
+    def take_failures(self) -> list[ProducerFailure]:
         failed, self._failed = self._failed, []
         return failed
 
@@ -135,11 +135,11 @@ class MemoryTransactionalProducer:
     def pending_bytes(self) -> int:
         return values_bytes(self._pending)
 
-    def take_rejections(self) -> list[Rejection]:
+    def take_failures(self) -> list[ProducerFailure]:
         return []
 
-    def drop_partitions(self, partitions: Collection[int]) -> None:
-        self._pending = [outputs.without_sources(partitions) for outputs in self._pending]
+    def drop_source_partitions(self, partitions: Collection[int]) -> None:
+        self._pending = [outputs.without_source_partitions(partitions) for outputs in self._pending]
 
     def commit(self, positions: Mapping[int, int], transaction_group: Callable[[], object]) -> None:
         rows, self._pending = [row for outputs in self._pending for row in _produced(outputs)], []

@@ -20,10 +20,10 @@ class LateBroker(MemoryClusterAdmin):
         super().__init__()
         self._calls = calls
 
-    def partitions(self, topic: str) -> int | None:
+    def partition_count(self, topic: str) -> int | None:
         self.away = self._calls > 0
         self._calls -= 1
-        return super().partitions(topic)
+        return super().partition_count(topic)
 
 
 def test_an_existing_topic_is_not_changed() -> None:
@@ -33,7 +33,7 @@ def test_an_existing_topic_is_not_changed() -> None:
     with capture_logs() as lines:
         create_topics(broker, (TOPIC, TopicSpec("another", 2)), threading.Event())
     assert lines == []
-    assert (broker.partitions(TOPIC.name), broker.partitions("another")) == (1, 2)
+    assert (broker.partition_count(TOPIC.name), broker.partition_count("another")) == (1, 2)
 
 
 def test_waiting_for_kafka_is_logged() -> None:

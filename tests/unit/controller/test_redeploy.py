@@ -84,8 +84,8 @@ class TestTopicMembers:
     def test_partitions_grow_and_the_dead_letters_keep_those_of_the_source(self, world: World) -> None:
         self.save(world, partitions=6)
         world.run(ticks=2)
-        assert world.broker.partitions(f"flow.{FLOW}.out") == 6
-        assert world.broker.partitions(f"flow.{FLOW}.dlq") == 4
+        assert world.broker.partition_count(f"flow.{FLOW}.out") == 6
+        assert world.broker.partition_count(f"flow.{FLOW}.dlq") == 4
 
     def test_fewer_partitions_than_the_topic_has_fail_the_deploy(self, world: World) -> None:
         self.save(world, partitions=3)
@@ -93,7 +93,7 @@ class TestTopicMembers:
         assert world.active is not None
         assert world.active.condition is Condition.ROLLED_BACK
         assert "The topic of the sink out has 4 partitions" in world.active.reason
-        assert world.broker.partitions(f"flow.{FLOW}.out") == 4
+        assert world.broker.partition_count(f"flow.{FLOW}.out") == 4
 
     def test_workers_get_the_settings(self, world: World) -> None:
         self.save(world, partitions=6, compression="zstd", cleanup_policy="compact")

@@ -8,7 +8,7 @@ from typing import Any
 from headwater.errors import BrokerUnavailable, DeliveryFailed, RedisUnavailable
 from headwater.model.metric import MetricsDelta
 from headwater.model.record import SourceRecord
-from headwater.sinks.base import Rejection
+from headwater.sinks.base import ProducerFailure
 from headwater.sources.base import Gap, Positions
 from tests.support.memory.metrics import MemoryMetrics
 from tests.support.memory.sinks import MemoryProducer, MemoryTopics, MemoryTransactionalProducer
@@ -133,7 +133,7 @@ class FaultyProducer(MemoryProducer):
             self._faults.on_rejection()
         self._broken = True
         self._queue.popleft()
-        self._failed.append(Rejection("rejected"))
+        self._failed.append(ProducerFailure("rejected"))
 
     def die(self, survivors: dict[int, int]) -> None:
         """Kill the process. Of each partition, a prefix of the queued records still arrives."""

@@ -213,7 +213,7 @@ class TestTransactionSize:
         columns = [[0] * 70, [0] * 70, [*range(70)], [0] * 70]
         delivery.deliver(InFlightBatch(RecordBatch.of("t", [bytes(1_000_000)] * 70, [None] * 70, *columns), [], 0.0))
         assert delivery.backpressure().capacity == 0
-        delivery.on_revoked([0])
+        delivery.remove_partitions([0])
         assert delivery.backpressure().capacity == TransactionSizer.MAX_RECORDS
 
     @pytest.mark.parametrize(

@@ -123,10 +123,10 @@ def test_no_batch_overtakes_an_earlier_one_after_an_empty_one() -> None:
 
 def test_positions_after_a_gap_follow_the_last_batch() -> None:
     batches = InFlightBatches([])
-    assert not batches.set_end_offsets({0: 7})
+    assert not batches.set_end_positions({0: 7})
     for offset in (0, 1):
         batches.start(batch(offset), 0.0, 0.0)
-    assert batches.set_end_offsets({0: 7})
+    assert batches.set_end_positions({0: 7})
     assert [batches.pop_first().next_offsets() for _ in range(2)] == [{0: 1}, {0: 7}]
 
 

@@ -54,7 +54,7 @@ def test_a_dropped_partition_begins_anew() -> None:
     offsets = OffsetTracker()
     offsets.on_read(batch(0, 10))
     offsets.on_produced({0: 11, 1: 4})
-    offsets.on_revoked([0])
+    offsets.remove_partitions([0])
     assert offsets.pending == {1: 4}
     offsets.on_commit_ended({0: 11, 1: 4})
     offsets.on_read(batch(0, 7))

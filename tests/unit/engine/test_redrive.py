@@ -6,7 +6,7 @@ import pytest
 
 from headwater.engine.delivery import Backpressure
 from headwater.engine.in_flight_batch import FailedRecord, InFlightBatch
-from headwater.engine.redrive import LetterTotals, RedriveDelivery, outcomes_of
+from headwater.engine.redrive import RedriveDelivery, TotalsOnlyMetricStore, outcomes_of
 from headwater.errors import RedisUnavailable
 from headwater.model.dead_letter import LetterId
 from headwater.model.metric import TIME_RANGES, Histogram, MetricsDelta, PartitionCounts
@@ -40,7 +40,7 @@ class Inner:
         self.commits: list[Positions] = []
         self.pending: Any = None
         self.recover_result = True
-        names = ("connect", "start", "outstanding", "take_rejections", "flush", "close", "on_revoked")
+        names = ("connect", "start", "outstanding", "take_rewind_reasons", "flush", "close", "remove_partitions")
         for name in names:
             setattr(self, name, lambda *_: None)
 
@@ -61,7 +61,7 @@ class Inner:
 class Source:
     """A source that records what the delivery asks of it."""
 
-    yields = False
+    is_throttled = False
 
     def __init__(self) -> None:
         self.commits: list[Positions] = []
@@ -200,18 +200,18 @@ def test_a_recovery_keeps_only_outcomes_whose_outputs_are_acknowledged(scene: Sc
 
 def test_lost_partitions(scene: Scene) -> None:
     scene.deliver()
-    scene.delivery.on_revoked([0])
+    scene.delivery.remove_partitions([0])
     scene.delivery.commit({1: 1})
     assert scene.counts == RedriveCounts()
 
 
-def test_yielding(scene: Scene) -> None:
-    scene.store.set_yielding("d", 7, yields=True)
+def test_throttling(scene: Scene) -> None:
+    scene.store.set_throttled("d", 7, is_throttled=True)
     scene.delivery.commit({0: 1})
-    assert scene.source.yields
-    scene.store.set_yielding("d", 7, yields=False)
+    assert scene.source.is_throttled
+    scene.store.set_throttled("d", 7, is_throttled=False)
     scene.delivery.commit({0: 2})
-    assert not scene.source.yields
+    assert not scene.source.is_throttled
 
 
 def test_nothing_to_commit(scene: Scene) -> None:
@@ -226,7 +226,7 @@ def test_a_redrive_counts_only_new_letters() -> None:
     times.add(5)
     counts = PartitionCounts(3, {"messages_received": 2}, {"transform/t/sent": 1}, {"letters/x": 1})
     delta = MetricsDelta(60, {0: counts}, {"total_latency": times}, {"transform/t/processing_latency": times})
-    LetterTotals(metrics).write("d", "g", "w", delta)
+    TotalsOnlyMetricStore(metrics).write("d", "g", "w", delta)
     assert metrics.letter_totals("d")["letters/x"].count == 1
     (interval,) = metrics.read("d", TIME_RANGES[0], 60).values()
     assert not interval.counts

@@ -7,7 +7,7 @@ import pytest
 
 from headwater.engine.rejected_records import ERROR, RejectedRecords
 from headwater.model.record import Failure, RecordBatch
-from headwater.sinks.base import Rejection
+from headwater.sinks.base import ProducerFailure
 from headwater.sinks.kafka import KafkaSink
 
 SINK = KafkaSink("sink", "out")
@@ -20,8 +20,8 @@ def batch(*partitions: int) -> RecordBatch:
     return RecordBatch.of("stream", values, [None] * len(partitions), zeros, partitions, [7] * len(partitions), zeros)
 
 
-def rejection(partition: int, cause: Literal["record", "batch", "other"]) -> Rejection:
-    return Rejection(f"reason {partition}", "out", b"stream/%d/7/0" % partition, partition, cause)
+def rejection(partition: int, cause: Literal["record", "batch", "other"]) -> ProducerFailure:
+    return ProducerFailure(f"reason {partition}", "out", b"stream/%d/7/0" % partition, partition, cause)
 
 
 def failed_rows(rejected: RejectedRecords, *partitions: int) -> Sequence[int]:
@@ -61,7 +61,7 @@ def test_suspects_are_sent_again_with_one_record_per_batch() -> None:
 
 def test_errors_of_the_client_are_no_property_of_a_record() -> None:
     rejected = RejectedRecords()
-    assert rejected.add([Rejection("The client has failed.")]) == ["The client has failed."]
+    assert rejected.add([ProducerFailure("The client has failed.")]) == ["The client has failed."]
     assert not rejected
 
 
@@ -69,7 +69,7 @@ def test_errors_of_the_client_are_no_property_of_a_record() -> None:
 def test_records_of_other_partitions_stay_when_partitions_are_revoked(cause: Literal["record", "batch"]) -> None:
     rejected = RejectedRecords()
     rejected.add([rejection(1, cause), rejection(2, cause)])
-    rejected.on_revoked([1])
+    rejected.remove_partitions([1])
     assert rejected
-    rejected.on_revoked([2])
+    rejected.remove_partitions([2])
     assert not rejected

@@ -14,7 +14,7 @@ from headwater.errors import BrokerUnavailable, SetupError
 from headwater.ingest.partitioner import partition_of
 from headwater.ingest.replay_writer import write_lines
 from headwater.model.natural_key import natural_key
-from headwater.sinks.base import Rejection
+from headwater.sinks.base import ProducerFailure
 from headwater.sinks.outputs import OutputBatch
 
 KEY_OF = natural_key("base", "log")
@@ -46,8 +46,8 @@ class Recorder:
     def flush(self, timeout_s: float) -> int:
         return self._unstored
 
-    def take_rejections(self) -> list[Rejection]:
-        return [Rejection(reason) for reason in self._rejected]
+    def take_failures(self) -> list[ProducerFailure]:
+        return [ProducerFailure(reason) for reason in self._rejected]
 
     def close(self) -> None:
         pass

@@ -108,14 +108,14 @@ class TestSegments:
 
     def test_records_of_a_script_are_not_validated(self) -> None:
         records = batch([b' {"a":12345678901234567890e0}', b'{"a":12345678901234567890}'])
-        script_batch = ScriptBatch(replace(records, from_script=True), 0)
+        script_batch = ScriptBatch(replace(records, may_have_bigint_marks=True), 0)
         assert script_batch.payload(Segment(range(2)))[0].splitlines()[1] == b"[2]"
         assert script_batch.payload(Segment([1]))[0].splitlines()[1] == b"[1]"
         assert ScriptBatch(records, 0).payload(Segment(range(2)))[0].splitlines()[1] == b"[2,0,[6],1,[5]]"
 
     def test_flags_have_the_writer_of_records_and_the_reader_of_outputs(self) -> None:
         records = batch([b"{}"])
-        script_batch = [ScriptBatch(replace(records, from_script=source), 0, feeds_script=feeds_script).flags
+        script_batch = [ScriptBatch(replace(records, may_have_bigint_marks=source), 0, feeds_script=feeds_script).flags
                 for source in (False, True) for feeds_script in (False, True)]  # fmt: skip
         assert script_batch == [0, 8, 4, 12]
 
@@ -326,7 +326,7 @@ class TestDeath:
 
 class TestMaxOutputBytes:
     def test_rows_after_the_limit_do_not_run(self) -> None:
-        job = ScriptBatch(batch(lines(*({"n": n} for n in range(6)))), 0, max_output_bytes=100)
+        job = ScriptBatch(batch(lines(*({"n": n} for n in range(6)))), 0, max_batch_output_bytes=100)
         first = take(job)
         job.apply_results(first, results([b'"%b"' % (b"x" * 60)] * 2), IDLE_S)
         assert job.pending is None
@@ -334,13 +334,13 @@ class TestMaxOutputBytes:
         assert job.failures == dict.fromkeys(range(2, 6), NOT_RUN)
 
     def test_slow_rows_that_would_run_again_do_not_run_either(self) -> None:
-        job = ScriptBatch(batch(lines({"n": 0}, {"n": 1})), 0, max_output_bytes=100)
+        job = ScriptBatch(batch(lines({"n": 0}, {"n": 1})), 0, max_batch_output_bytes=100)
         job.apply_results(take(job), results([b'"%b"' % (b"x" * 200), b"1"], slow=[0]), IDLE_S)
         assert job.pending is None
         assert job.failures == {0: NOT_RUN}
 
     def test_a_smaller_batch_runs_completely(self) -> None:
-        job = ScriptBatch(batch(lines({"n": 0}, {"n": 1})), 0, max_output_bytes=100)
+        job = ScriptBatch(batch(lines({"n": 0}, {"n": 1})), 0, max_batch_output_bytes=100)
         job.apply_results(take(job), results([b"1"]), IDLE_S)
         job.apply_results(take(job), results([b"2"]), IDLE_S)
         assert ([*job.outputs], job.failures) == ([b"1", b"2"], {})

@@ -35,7 +35,7 @@ TOO_LARGE = {"type": "v8", "script": "function process(record) { return Array(10
 class GrowingScript:
     """Replaces a v8 transform.
 
-    Each output has 1 MB, and no batch has more than `max_output_bytes` of outputs. The outputs of the script of
+    Each output has 1 MB, and no batch has more than `max_batch_output_bytes` of outputs. The outputs of the script of
     TOO_LARGE are too large for each record.
     """
 
@@ -43,16 +43,16 @@ class GrowingScript:
 
     def __init__(self, config: V8Transform, context: TransformContext) -> None:
         is_too_large = config.script == TOO_LARGE["script"]
-        self._max_output_bytes = 0 if is_too_large else context.max_output_bytes
+        self._max_batch_output_bytes = 0 if is_too_large else context.max_batch_output_bytes
         self.batch_sizes: list[int] = []
 
     def start(self, batch: RecordBatch) -> PendingBatch:
         return DeferredBatch(lambda: self._result(batch))
 
     def _result(self, batch: RecordBatch) -> TransformResult:
-        assert self._max_output_bytes is not None
+        assert self._max_batch_output_bytes is not None
         self.batch_sizes.append(len(batch))
-        count = min(len(batch), self._max_output_bytes // 1_000_000)
+        count = min(len(batch), self._max_batch_output_bytes // 1_000_000)
         output = batch.select([row < count for row in range(len(batch))])
         output.values = BytesColumn.of([b'"%b"' % (b"x" * 999_998)] * count)
         failures = [Failure(row, "NotRun", "too large", "", attempts=0) for row in range(count, len(batch))]

@@ -64,11 +64,11 @@ class TestOutputs:
     def test_some_partitions(self, kind: str) -> None:
         """Outputs without a source record are kept: their repeats change nothing."""
         outputs = self.outputs(kind, *range(5))
-        assert outputs.without_sources([0]) == (self.outputs(kind, 1, 3) if kind else outputs)
-        assert outputs.without_sources([1, 7]) == (self.outputs(kind, 0, 2, 4) if kind else outputs)
+        assert outputs.without_source_partitions([0]) == (self.outputs(kind, 1, 3) if kind else outputs)
+        assert outputs.without_source_partitions([1, 7]) == (self.outputs(kind, 0, 2, 4) if kind else outputs)
 
     def test_all_partitions(self, kind: str) -> None:
-        assert len(self.outputs(kind, 1).without_sources([1])) == (0 if kind else 1)
+        assert len(self.outputs(kind, 1).without_source_partitions([1])) == (0 if kind else 1)
 
     def test_headers(self, kind: str) -> None:
         source = {"sources": [("headwater-src", b"source 3")], "origin": [("headwater-src", b"s/1/%d/3" % (3 << 40))]}

@@ -20,9 +20,9 @@ from headwater.transforms.bloblang.nodes import (
     Node,
     Or,
     Path,
+    ScopeValue,
     Step,
     StringLiteral,
-    Variable,
 )
 from headwater.transforms.bloblang.parser import MAX_NESTING
 from headwater.transforms.expression import parse
@@ -39,7 +39,7 @@ def refused_column(text: str) -> int:
 
 
 def of_record(*names: str, then: tuple[Step, ...] = ()) -> MethodChain:
-    return MethodChain(Variable(0), (Path(names), *then))
+    return MethodChain(ScopeValue(0), (Path(names), *then))
 
 
 A, B = of_record("a"), of_record("b")
@@ -79,12 +79,12 @@ class TestGrammar:
             ("root = (this.a | this.b).c", MethodChain(Coalesce((A, B)), (Path(("c",)),))),
             ("root = this.(a | b)", Coalesce((A, B))),
             ("root = this.(a).b", MethodChain(A, (Path(("b",)),))),
-            ("root = this.a.(b)", of_record("a", then=(MapQuery(MethodChain(Variable(1), (Path(("b",)),))),))),
+            ("root = this.a.(b)", of_record("a", then=(MapQuery(MethodChain(ScopeValue(1), (Path(("b",)),))),))),
             ("root = this.a[ 0 ][-1]", of_record("a", then=(Element(0), Element(-1)))),
             ("root = this.a.index(007)", of_record("a", then=(Method("index", (7,)),))),
             ("root = this.a.slice(1, -2, )", of_record("a", then=(Method("slice", (1, -2)),))),
-            ("root = this.a.map_each(this)", of_record("a", then=(MapEach(Variable(1)),))),
-            ("root = this.a.map_each(b -> b)", of_record("a", then=(MapEach(Variable(1)),))),
+            ("root = this.a.map_each(this)", of_record("a", then=(MapEach(ScopeValue(1)),))),
+            ("root = this.a.map_each(b -> b)", of_record("a", then=(MapEach(ScopeValue(1)),))),
             ("root = this.a.map_each(b -> this.a)", of_record("a", then=(MapEach(A),))),
             ("root = this.a.or(this.b)", of_record("a", then=(Or(B),))),
             ("root = this.a.catch(deleted( ))", of_record("a", then=(Catch(Deleted()),))),

@@ -1,4 +1,4 @@
--- Stores the outcomes of letters, and counts each letter of a redrive once. Returns whether the redrive must yield.
+-- Stores the outcomes of letters, and counts each letter of a redrive once. Returns whether the redrive is throttled.
 -- KEYS: hash of the redrive, set of the suffixes of all keys, then per block: hash of the partition's blocks
 -- ARGV: milliseconds to live, the end of each entry (time and number of the redrive), letters per block, suffix of the
 --   redrive's hash, then per block: suffix of the hash, name of the block, one character for each position of the

@@ -245,7 +245,7 @@ def test_a_reassigned_partition_is_not_counted_again(scene: Scene) -> None:
     metrics_writer.on_assigned([0])
     scene.faults.metrics_up = False
     commit(metrics_writer, batch(0, 10))
-    metrics_writer.on_revoked([0])
+    metrics_writer.remove_partitions([0])
     metrics_writer.on_assigned([0])
     commit(metrics_writer, batch(5, 12))
     scene.faults.metrics_up = True
@@ -263,7 +263,7 @@ def test_a_reassigned_partition_with_many_uncounted_records_is_counted(
     scene.faults.metrics_up = False
     metrics_writer.on_assigned([0])
     commit(metrics_writer, batch(0, 6))
-    metrics_writer.on_revoked([0])
+    metrics_writer.remove_partitions([0])
     scene.faults.metrics_up = True
     scene.faults.clock.sleep(MAX_RETRY_S)
     metrics_writer.on_assigned([0])
@@ -281,7 +281,7 @@ def test_a_reassigned_partition_is_counted_from_its_mark(scene: Scene) -> None:
     scene.faults.metrics_up = False
     commit(metrics_writer, batch(0, 3))
     commit(metrics_writer, batch(3, 10))
-    metrics_writer.on_revoked([0])
+    metrics_writer.remove_partitions([0])
     metrics_writer.on_assigned([0])
     commit(metrics_writer, batch(5, 8))
     scene.faults.metrics_up = True

@@ -171,7 +171,7 @@ def test_repeats_are_counted_once(scene: Scene) -> None:
 
 def test_partitions_lost_before_the_commit_are_not_counted(scene: Scene) -> None:
     scene.deliver(batch(4))
-    scene.metrics.on_revoked([1])
+    scene.metrics.remove_partitions([1])
     scene.commit()
     assert scene.written().counts["messages_received"] == scene.metrics.totals["messages_received"] == 2
 

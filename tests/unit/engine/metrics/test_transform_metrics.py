@@ -153,7 +153,7 @@ def test_the_heartbeat_has_the_totals_of_committed_records(scene: Scene) -> None
 
 def test_partitions_lost_before_the_commit_are_not_counted(scene: Scene) -> None:
     scene.process("1 0 1 1", [Copies("t", scene.clock)])
-    scene.metrics.on_revoked([1])
+    scene.metrics.remove_partitions([1])
     scene.commit()
     assert scene.counts("t") == scene.committed("t") == {"received": 2, "sent": 2}
 
@@ -200,6 +200,6 @@ def test_many_rows_are_counted_before_the_commit(scene: Scene, monkeypatch: pyte
     monkeypatch.setattr(transform_counter, "MAX_COLLECTED_ROWS", 5)
     for first in range(0, 20, 2):
         scene.process("1 0 1", [Copies("t", scene.clock)], first=first)
-    scene.metrics.on_revoked([1])
+    scene.metrics.remove_partitions([1])
     scene.commit()
     assert scene.counts("t") == scene.committed("t") == {"received": 20, "sent": 20}
