@@ -7,8 +7,9 @@ from contextlib import contextmanager
 import anyio
 
 from headwater.api.shared_poll import SharedPoll
-from headwater.errors import DatabaseUnavailable, NotFound, RateLimited
-from headwater.services.applied_versions import NOT_DEPLOYED, AppliedState, WatchedSet
+from headwater.errors import DatabaseUnavailable, RateLimited
+from headwater.model import rollout
+from headwater.services.applied_versions import AppliedState, WatchedSet
 
 POLL_S = 0.1
 MAX_WAITS_PER_OWNER = 100
@@ -59,7 +60,7 @@ class AppliedWatcher(SharedPoll[WatchedSet, AppliedState]):
 
 def _existing(state: AppliedState | None) -> AppliedState:
     if state is None:
-        raise NotFound(NOT_DEPLOYED)
+        raise rollout.not_deployed()
     return state
 
 

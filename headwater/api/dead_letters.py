@@ -114,7 +114,7 @@ async def list_letters(
     """
 
     def read() -> bytes:
-        deployment = services.deployments.get(api_key.owner, config_id)
+        deployment = services.deployments.get_deployed(api_key.owner, config_id)
         page = services.dead_letters.page(deployment, LetterFilter(error, transform), cursor, limit)
         return msgspec.json.encode(_page_body(page))
 
@@ -158,7 +158,7 @@ async def summarize(
     """
 
     def count() -> Sequence[LetterSummary]:
-        return services.dead_letters.summary(services.deployments.get(api_key.owner, config_id))
+        return services.dead_letters.summary(services.deployments.get_deployed(api_key.owner, config_id))
 
     return DeadLetterSummaryBody(
         items=[

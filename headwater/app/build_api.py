@@ -204,7 +204,7 @@ def _services(backends: Backends, database: Database, client: Client) -> Service
         ),
         prices=Prices(RedisPrices(client), utc_now, filter_outliers=settings.price_filter),
         quotas=quotas,
-        viewable_topics=ViewableTopics(bindings, deployments.get),
+        viewable_topics=ViewableTopics(bindings, deployments.get_deployed),
         records=Records(histories, time.monotonic),
         tails=Tails(
             readers={cluster: KafkaTailReader(access) for cluster, access in clusters.items()},

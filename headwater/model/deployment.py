@@ -241,11 +241,15 @@ class ReportedWorkers:
     """The workers of an active deployment, without its configuration.
 
     The controller has reported them last.
+
+    Attributes:
+        is_deployed: Whether the teardown of the deployment was not requested. Until it ends, its workers may still run.
     """
 
     config_id: str
     owner: str
     phase: Phase
+    is_deployed: bool
     workers: tuple[ObservedWorker, ...]
 
 

@@ -130,10 +130,9 @@ def _continues_last_requested(current: Deployment, flow: Flow) -> bool:
 def pause(current: Deployment) -> Deployment:
     """Return the deployment after a request to pause: its desired phase is PAUSED.
 
-    Only the first request raises the generation. The condition of the rollout stays. Raises Conflict while a teardown
-    is in progress, and StoredDataUnreadable.
+    Only the first request raises the generation. The condition of the rollout stays. Raises StoredDataUnreadable.
     """
-    _require_changeable(current)
+    _require_readable(current)
     if current.desired is DesiredPhase.PAUSED:
         return current
     return replace(current, desired=DesiredPhase.PAUSED, generation=current.generation + 1, gaps=())
@@ -145,10 +144,9 @@ def rewind(current: Deployment, to: RewindTarget, now: datetime) -> Deployment:
     A request that repeats the last one changes nothing while that one is in progress, and then until a client has got
     the result, but no longer than REWIND_REPEATABLE_FOR: the client repeats after a 503, and a second move would lose
     records or process them again. The desired phase stays. The condition of the last rollout stays too, because a
-    rewind is not a rollout, except that a failed deployment is rolled out again. Raises Conflict while a teardown is in
-    progress, and StoredDataUnreadable.
+    rewind is not a rollout, except that a failed deployment is rolled out again. Raises StoredDataUnreadable.
     """
-    _require_changeable(current)
+    _require_readable(current)
     if current.rewind is not None and _repeats_rewind(current, current.rewind, to, now):
         return current
     generation = current.generation + 1
@@ -184,9 +182,7 @@ def mark_rewind_answered(current: Deployment, generation: int) -> Deployment:
     return replace(current, rewind=last.model_copy(update={"is_answered": True}))
 
 
-def _require_changeable(current: Deployment) -> None:
-    if current.desired is DesiredPhase.ABSENT:
-        raise not_deployed_conflict()
+def _require_readable(current: Deployment) -> None:
     if current.unreadable_reason:
         raise StoredDataUnreadable(current.unreadable_reason)
 
@@ -206,14 +202,8 @@ def tear_down(current: Deployment, *, delete_configuration: bool = False) -> Dep
 
 
 def rotate_reader_password(current: Deployment, reader_password: str) -> Deployment:
-    """Return the deployment with another password for its readers.
-
-    Raises NotFound when a teardown is in progress, and StoredDataUnreadable.
-    """
-    if current.desired is DesiredPhase.ABSENT:
-        raise not_deployed()
-    if current.unreadable_reason:
-        raise StoredDataUnreadable(current.unreadable_reason)
+    """Return the deployment with another password for its readers. Raises StoredDataUnreadable."""
+    _require_readable(current)
     return replace(current, reader_password=reader_password, credentials_version=current.credentials_version + 1)
 
 

@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from headwater.errors import NotFound
+from headwater.model import rollout
 from headwater.model.deployment import ObservedWorker, ObservedWorkerStatus, Phase, ReportedWorkers
 from headwater.model.value_sets import SetHistory, SetId, SetVersion, dataset_set_id
 from headwater.services.datasets import Datasets
@@ -18,7 +18,6 @@ from headwater.stores.protocols.deployments import DeploymentStore
 from headwater.stores.protocols.sets import SetVersions
 
 MAX_WAIT_S = 30
-NOT_DEPLOYED = "This configuration is not deployed. Deploy it with POST …/deploy."
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,8 +119,8 @@ class AppliedVersions:
         Raises NotFound, also when the configuration is not deployed, and Conflict when the transform is no filter.
         """
         watched = WatchedSet(owner, self._filters.set_id(owner, config_id, uid), config_id)
-        if not self._deployments.reported_workers([config_id], []):
-            raise NotFound(NOT_DEPLOYED)
+        if not any(report.is_deployed for report in self._deployments.reported_workers([config_id], [])):
+            raise rollout.not_deployed()
         return watched
 
     def dataset_set(self, owner: str, dataset_id: str) -> WatchedSet:
@@ -152,7 +151,8 @@ class AppliedVersions:
         by_config: dict[str, ReportedWorkers] = {}
         by_owner: defaultdict[str, list[ObservedWorker]] = defaultdict(list)
         for report in self._deployments.reported_workers(config_ids, owners):
-            by_config[report.config_id] = report
+            if report.is_deployed:
+                by_config[report.config_id] = report
             by_owner[report.owner] += report.workers
         users = {}
         for item in watched:

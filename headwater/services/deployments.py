@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from headwater.errors import Conflict, DeployFailed, Fault, InvalidInput, NotFound
+from headwater.errors import Conflict, DeployFailed, Fault, InvalidInput
 from headwater.model import rollout
 from headwater.model.deployment import Deployment, DeploymentProgress, DesiredPhase, LogLine, Phase, reader_user
 from headwater.model.flow import Source
@@ -111,7 +111,7 @@ class Deployments:
     def resume(self, owner: str, config_id: str) -> Deployment:
         """Request that the newest revision runs, also when the deployment is paused. Idempotent.
 
-        Raises the errors of `start`, and Conflict when the configuration is not deployed.
+        Raises NotFound, QuotaExceeded, StoredDataUnreadable, and Conflict when the configuration is not deployed.
         """
         return self._store.request_resume(owner, config_id)
 
@@ -154,7 +154,7 @@ class Deployments:
         users of Kafka.
         """
         if not self._manages_users:
-            self.get(owner, config_id)
+            self.get_deployed(owner, config_id)
             raise Conflict(
                 "The operator of this installation manages the Kafka credentials of readers, so Headwater can't "
                 "change them. Ask the operator for new ones."
@@ -190,10 +190,23 @@ class Deployments:
         return None if deployment is None else self._redacted(deployment)
 
     def get(self, owner: str, config_id: str) -> Deployment:
-        """Return the deployment of a configuration. Raises NotFound, also when it is not deployed."""
+        """Return the deployment of a configuration, also while its teardown is in progress.
+
+        Raises NotFound, also when there is none.
+        """
         deployment = self.find(owner, config_id)
         if deployment is None:
-            raise NotFound("This configuration is not deployed. Deploy it with POST …/deploy.")
+            raise rollout.not_deployed()
+        return deployment
+
+    def get_deployed(self, owner: str, config_id: str) -> Deployment:
+        """Return the deployment of a configuration whose teardown was not requested.
+
+        Raises NotFound, also when there is none.
+        """
+        deployment = self.get(owner, config_id)
+        if deployment.desired is DesiredPhase.ABSENT:
+            raise rollout.not_deployed()
         return deployment
 
     def logs(self, owner: str, config_id: str, limit: int) -> Sequence[LogLine]:

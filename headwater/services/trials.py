@@ -11,6 +11,7 @@ from functools import partial
 
 from headwater.engine.pipeline import build_transforms
 from headwater.errors import Conflict, Fault, InvalidInput, NotFound, StoredDataUnreadable
+from headwater.model.deployment import DesiredPhase
 from headwater.model.flow import Flow, PipelineConfig
 from headwater.model.read_record import ReadRecord
 from headwater.model.record import RecordBatch
@@ -161,7 +162,7 @@ class Trials:
 
     def _deployed_config(self, config_id: str) -> PipelineConfig:
         deployment = self._stores.deployments.active(config_id)
-        if deployment is None:
+        if deployment is None or deployment.desired is DesiredPhase.ABSENT:
             raise Conflict(
                 "This configuration is a draft: no revision of it is deployed. Name a revision of it in `against`, or "
                 "deploy it with POST …/deploy."

@@ -306,13 +306,20 @@ class TestReportedWorkers:
         stores.deployments.request_deploy(OWNER, "f2", a_deployment("d2"))
         reported = worker("d1-0").model_copy(update={"set_versions": {"fs:f1.t": SetVersion(7, "a1")}})
         stores.deployments.report_workers({"d1": [reported]})
-        first = ReportedWorkers("f1", OWNER, Phase.PENDING, (reported,))
-        second = ReportedWorkers("f2", OWNER, Phase.PENDING, ())
+        first = ReportedWorkers("f1", OWNER, Phase.PENDING, is_deployed=True, workers=(reported,))
+        second = ReportedWorkers("f2", OWNER, Phase.PENDING, is_deployed=True, workers=())
         assert stores.deployments.reported_workers(["f1", "unknown"], []) == [first]
         assert stores.deployments.reported_workers([], ["bob"]) == []
         assert stores.deployments.reported_workers([], []) == []
         both = stores.deployments.reported_workers(["f1"], [OWNER, "bob"])
         assert sorted(both, key=lambda report: report.config_id) == [first, second]
+
+    def test_a_teardown_in_progress(self, stores: SqlStores) -> None:
+        deploy(stores)
+        stores.deployments.request_teardown("f1")
+        assert stores.deployments.reported_workers(["f1"], []) == [
+            ReportedWorkers("f1", OWNER, Phase.PENDING, is_deployed=False, workers=())
+        ]
 
     def test_an_ended_deployment_has_none(self, stores: SqlStores) -> None:
         stores.deployments.write_observations([seen(deploy(stores), Phase.ABSENT)])

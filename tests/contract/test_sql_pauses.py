@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import text
 
-from headwater.errors import Conflict, NotFound, TeardownInProgress
+from headwater.errors import Conflict, NotFound
 from headwater.model.audit import AuditQuery
 from headwater.model.deployment import Condition, Deployment, DesiredPhase, Phase
 from headwater.model.positions import GroupPositions, Move, OffsetGap, StoredPositions
@@ -138,7 +138,7 @@ class TestResume:
             stores.deployments.request_resume(OWNER, "f1")
         deploy(stores)
         stores.deployments.request_teardown("f1")
-        with pytest.raises(TeardownInProgress):
+        with pytest.raises(Conflict, match="state draft"):
             stores.deployments.request_resume(OWNER, "f1")
 
     def test_restored_positions_are_removed_before_the_request_is_done(self, stores: SqlStores) -> None:

@@ -118,10 +118,10 @@ def test_configurations_without_a_deployment(stores: SqlStores) -> None:
     with pytest.raises(NotFound):
         stores.redrives.require_redrivable(OWNER, "f2")
     stores.deployments.request_teardown("f1")
-    with pytest.raises(Conflict, match="torn down"):
+    with pytest.raises(Conflict, match="state draft"):
         request(stores)
     observed_end(stores)
-    with pytest.raises(Conflict, match="draft"):
+    with pytest.raises(Conflict, match="state draft"):
         stores.redrives.require_redrivable(OWNER, "f1")
 
 

@@ -26,7 +26,8 @@ class DeploymentStore(Protocol):
     """The desired and observed state of deployments.
 
     The API writes the desired state, the controller the observed state. A deployment is active until its phase is
-    ABSENT; a configuration has at most one active deployment. A deployment that this version can't read is returned
+    ABSENT; a configuration has at most one active deployment. From the request of the teardown on, the configuration is
+    not deployed, though its deployment is still active. A deployment that this version can't read is returned
     like any other; its `unreadable_reason` says why.
     """
 
@@ -42,24 +43,24 @@ class DeploymentStore(Protocol):
         """
 
     def request_redeploy(self, owner: str, config_id: str) -> Deployment:
-        """Request that the newest revision runs, if a deployment is active and not paused.
+        """Request that the newest revision runs, if the configuration is deployed and not paused.
 
         It is like `request_deploy`, but it never inserts a deployment, and changes nothing when the deployment is
-        paused. Raises NotFound, also when no deployment is active, TeardownInProgress, and StoredDataUnreadable.
+        paused. Raises NotFound, also when the configuration is not deployed, and StoredDataUnreadable.
         """
 
     def request_resume(self, owner: str, config_id: str) -> Deployment:
-        """Request that the newest revision runs, if a deployment is active, also a paused one.
+        """Request that the newest revision runs, if the configuration is deployed, also when it is paused.
 
-        It is like `request_deploy`, but it never inserts a deployment. Raises NotFound, Conflict when no deployment is
-        active, TeardownInProgress, and StoredDataUnreadable.
+        It is like `request_deploy`, but it never inserts a deployment. Raises NotFound, Conflict when the configuration
+        is not deployed, and StoredDataUnreadable.
         """
 
     def request_pause(self, owner: str, config_id: str) -> Deployment:
         """Request that no worker runs and the positions are stored.
 
         The request increments the change counter. Nothing changes when a pause was requested already. Raises NotFound,
-        Conflict when no deployment is active, and StoredDataUnreadable.
+        Conflict when the configuration is not deployed, and StoredDataUnreadable.
         """
 
     def request_rewind(self, owner: str, config_id: str, to: RewindTarget) -> Deployment:
@@ -68,7 +69,7 @@ class DeploymentStore(Protocol):
         The request increments the change counter, and replaces an earlier request that is still pending. A request that
         is identical to the last one counts as its repetition, and changes nothing: while the rewind is in progress, and
         then until `mark_rewind_answered` says that a client gets the result, but no longer than REWIND_REPEATABLE_FOR
-        (model/rollout.py). Raises NotFound, Conflict when no deployment is active, and StoredDataUnreadable.
+        (model/rollout.py). Raises NotFound, Conflict when the configuration is not deployed, and StoredDataUnreadable.
         """
 
     def mark_rewind_answered(self, config_id: str, generation: int) -> None:
@@ -80,8 +81,8 @@ class DeploymentStore(Protocol):
     def request_credential_rotation(self, owner: str, config_id: str, reader_password: str) -> Deployment:
         """Replace the password of the readers, and increment the change counter.
 
-        Raises NotFound (also when no deployment is active), and StoredDataUnreadable when the password of the workers
-        can't be decrypted.
+        Raises NotFound (also when the configuration is not deployed), and StoredDataUnreadable when the password of the
+        workers can't be decrypted.
         """
 
     def request_teardown(self, config_id: str) -> Deployment | None:

@@ -132,15 +132,13 @@ class DeploymentMapper:
 
     def reported_workers(self, connection: Connection, where: ColumnElement[bool]) -> list[ReportedWorkers]:
         """Return the reported workers of the active deployments for which a condition holds."""
+        table = deployments.c
         query = (
-            select(deployments.c.config_id, deployments.c.owner, deployments.c.phase, worker_states.c.workers)
-            .join(worker_states, worker_states.c.deployment_id == deployments.c.id, isouter=True)
+            select(table.config_id, table.owner, table.phase, table.desired, worker_states.c.workers)
+            .join(worker_states, worker_states.c.deployment_id == table.id, isouter=True)
             .where(ACTIVE, where)
         )
-        return [
-            ReportedWorkers(row[0], row.owner, read_states(row)[0]["phase"], read_workers(row.workers) or ())
-            for row in connection.execute(query)
-        ]
+        return [_reported_workers(row) for row in connection.execute(query)]
 
     def active_versions(self, connection: Connection, *where: ColumnElement[bool]) -> list[DeploymentVersion]:
         """Return the versions of the active deployments for which the conditions hold."""
@@ -274,6 +272,12 @@ class DeploymentMapper:
             decryption_error = store_errors.UNREADABLE_PASSWORDS
         unreadable_reason = decryption_error or state_error or positions_error or config.unreadable_reason
         return Deployment(**values, unreadable_reason=unreadable_reason)
+
+
+def _reported_workers(row: Any) -> ReportedWorkers:
+    states = read_states(row)[0]
+    is_deployed = states["desired"] is not DesiredPhase.ABSENT
+    return ReportedWorkers(row[0], row.owner, states["phase"], is_deployed, read_workers(row.workers) or ())
 
 
 def _attributes(row: Row[Any]) -> dict[str, Any]:

@@ -51,14 +51,14 @@ class SqlDeployments:
 
     def request_redeploy(self, owner: str, config_id: str) -> Deployment:
         with self._deploying(owner, config_id) as (connection, flow):
-            current = self._lock_active(connection, config_id, missing=rollout.not_deployed)
+            current = self._lock_deployed(connection, config_id, missing=rollout.not_deployed)
             if current.desired is DesiredPhase.PAUSED:
                 return current
             return self._roll_out(connection, current, flow, change_of=audit_changes.deployed)
 
     def request_resume(self, owner: str, config_id: str) -> Deployment:
         with self._deploying(owner, config_id) as (connection, flow):
-            current = self._lock_active(connection, config_id)
+            current = self._lock_deployed(connection, config_id)
             return self._roll_out(connection, current, flow, change_of=audit_changes.resumed)
 
     @contextmanager
@@ -102,13 +102,13 @@ class SqlDeployments:
     def request_pause(self, owner: str, config_id: str) -> Deployment:
         with self._connections.writing() as connection:
             self._flow_mapper.get(connection, owner, config_id, lock=True)
-            current = self._lock_active(connection, config_id)
+            current = self._lock_deployed(connection, config_id)
             return self._write_request(connection, current, rollout.pause(current), audit_changes.paused)
 
     def request_rewind(self, owner: str, config_id: str, to: RewindTarget) -> Deployment:
         with self._connections.writing() as connection:
             self._flow_mapper.get(connection, owner, config_id, lock=True)
-            current = self._lock_active(connection, config_id)
+            current = self._lock_deployed(connection, config_id)
             rewound = rollout.rewind(current, to, datetime.now(UTC))
             return self._write_request(connection, current, rewound, audit_changes.rewound)
 
@@ -119,15 +119,18 @@ class SqlDeployments:
             if changed is not None and changed != current:
                 self._mapper.write_rewind(connection, changed)
 
-    def _lock_active(
+    def _lock_deployed(
         self,
         connection: Connection,
         config_id: str,
         missing: Callable[[], HeadwaterError] = rollout.not_deployed_conflict,
     ) -> Deployment:
-        """Lock and return the active deployment. Raises the error of `missing` when there is none."""
+        """Lock and return the active deployment.
+
+        Raises the error of `missing` when there is none, or its teardown was requested.
+        """
         current = self._mapper.lock_active(connection, config_id)
-        if current is None:
+        if current is None or current.desired is DesiredPhase.ABSENT:
             raise missing()
         return current
 
@@ -156,7 +159,7 @@ class SqlDeployments:
     def request_credential_rotation(self, owner: str, config_id: str, reader_password: str) -> Deployment:
         with self._connections.writing() as connection:
             self._flow_mapper.get(connection, owner, config_id, lock=True)
-            current = self._lock_active(connection, config_id, missing=rollout.not_deployed)
+            current = self._lock_deployed(connection, config_id, missing=rollout.not_deployed)
             changed = rollout.rotate_reader_password(current, reader_password)
             self._mapper.write_passwords(connection, changed)
             record(connection, audit_changes.rotated(changed))

@@ -18,6 +18,7 @@ from headwater.model.redrive import (
     RedriveSelection,
     RedriveState,
 )
+from headwater.model.rollout import not_deployed_conflict
 from headwater.stores.sql import audit_changes
 from headwater.stores.sql.audit import record
 from headwater.stores.sql.connections import Connections
@@ -98,10 +99,8 @@ class SqlRedrives:
 
 def _redrivable(deployment: Deployment | None) -> Deployment:
     """Return the deployment. Raises Conflict when its letters can't be redriven in its state."""
-    if deployment is None:
-        raise Conflict("This configuration is a draft: it is not deployed. Deploy it with POST …/deploy.")
-    if deployment.desired is DesiredPhase.ABSENT:
-        raise Conflict("This configuration is being torn down, and its dead letters are removed.")
+    if deployment is None or deployment.desired is DesiredPhase.ABSENT:
+        raise not_deployed_conflict()
     if deployment.desired is DesiredPhase.PAUSED:
         raise Conflict("The pipeline is paused. Resume it with POST …/resume, and send the same request again.")
     if deployment.is_reconciled and deployment.phase is Phase.FAILED:

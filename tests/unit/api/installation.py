@@ -394,7 +394,7 @@ class Installation:
             ),
             prices=Prices(self.prices, self.clock, filter_outliers=True),
             quotas=quotas,
-            viewable_topics=ViewableTopics(self.bindings, deployments.get),
+            viewable_topics=ViewableTopics(self.bindings, deployments.get_deployed),
             records=Records({None: self.history}, self.clock.monotonic),
             tails=Tails(
                 readers={None: self.tails},

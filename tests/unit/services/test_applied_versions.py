@@ -55,7 +55,7 @@ class Scene:
 
     def report(self, *workers: ObservedWorker, phase: Phase = Phase.RUNNING, config_id: str = "c") -> None:
         self.reports = [report for report in self.reports if report.config_id != config_id]
-        self.reports.append(ReportedWorkers(config_id, "alice", phase, workers))
+        self.reports.append(ReportedWorkers(config_id, "alice", phase, is_deployed=True, workers=workers))
 
     def state(self, watched: WatchedSet = OF_FILTER) -> AppliedState:
         return self.applied.read([watched])[watched]
@@ -175,7 +175,9 @@ class TestDatasets:
 
     def test_other_owners_do_not_matter(self, scene: Scene) -> None:
         version = scene.write(DATASET)
-        scene.reports.append(ReportedWorkers("x", "bob", Phase.RUNNING, (worker("w9", None),)))
+        scene.reports.append(
+            ReportedWorkers("x", "bob", Phase.RUNNING, is_deployed=True, workers=(worker("w9", None),))
+        )
         assert scene.state(OF_DATASET).has_applied(version)
 
 
