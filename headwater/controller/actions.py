@@ -67,7 +67,8 @@ class RewindPositions:
 class RestorePositions:
     """Commit the stored positions, and remove them with this observed state.
 
-    No worker may start before that is stored. This action ends the reconciliation.
+    When retention has overtaken positions, they and their gaps are stored with this observed state, and the action is
+    repeated. No worker may start before the positions are removed. This action ends the reconciliation.
     """
 
     target: Revision

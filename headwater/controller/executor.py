@@ -77,8 +77,8 @@ class Executor:
                         positions, result = self.positions.rewind(deployment, target)
                     return replace(observation, positions=positions, rewind=result)
                 case RestorePositions(target, observation):
-                    kept, gaps = self.positions.restore(deployment, target)
-                    return replace(observation, positions=kept, gaps=gaps)
+                    positions, gaps = self.positions.restore(deployment, target)
+                    return replace(observation, positions=positions, gaps=gaps)
                 case StopWorkers(must_have_ended):
                     if not self._stop_workers(deployment) and must_have_ended:
                         return None

@@ -5,7 +5,7 @@ The plan is level-triggered: the same state gives the same actions, whatever hap
 Deploy: topics, users and access rules (ACLs) → start offsets → worker set → ready → stable → resources of previous
 revisions removed.
 Pause: workers ended → positions read from Kafka → recorded.
-Resume: stored positions committed → recorded → deploy.
+Resume: gaps recorded → stored positions committed → recorded → deploy.
 Rewind: workers ended → positions moved → recorded → stored positions committed → recorded → workers.
 Teardown: workers ended → subscriptions → access rules → users → topics → recorded. The sweeper removes the consumer
 groups when they are empty.

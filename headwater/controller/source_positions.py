@@ -10,7 +10,15 @@ from headwater.controller.sources import Sources
 from headwater.errors import BrokerUnavailable, DeployFailed
 from headwater.model.binding import KafkaTopic
 from headwater.model.deployment import Deployment, Revision, worker_group
-from headwater.model.positions import GroupPositions, Move, OffsetGap, Rewind, RewindTarget, StoredPositions
+from headwater.model.positions import (
+    GroupPositions,
+    Move,
+    OffsetGap,
+    Rewind,
+    RewindTarget,
+    StoredPositions,
+    gaps_after_rewind,
+)
 from headwater.stores.protocols.metrics import MetricStore
 
 log = structlog.get_logger(__name__)
@@ -100,6 +108,7 @@ class SourcePositions:
         With offsets of some partitions, all other partitions stay; without positions, they start at `start_at`.
         """
         rewound = frozenset[int]() if before is None else before.rewound
+        gaps = () if before is None else gaps_after_rewind(before.gaps, to)
         if isinstance(to, str):
             found = self._topic_offsets(binding, to)
             topic_id, offsets = found.topic_id, dict(found.offsets)
@@ -111,7 +120,7 @@ class SourcePositions:
             kept = self._topic_offsets(binding, start_at).offsets if before is None else before.offsets
             topic_id, offsets = end.topic_id, {**kept, **_clamped(to, first, end)}
             rewound |= to.keys()
-        return GroupPositions(topic=binding.topic, topic_id=topic_id, offsets=offsets, rewound=rewound)
+        return GroupPositions(topic=binding.topic, topic_id=topic_id, offsets=offsets, gaps=gaps, rewound=rewound)
 
     def _topic_offsets(self, binding: KafkaTopic, position: str) -> TopicOffsets:
         """Return an offset of each partition of a topic.
@@ -126,48 +135,54 @@ class SourcePositions:
     def restore(self, deployment: Deployment, target: Revision) -> tuple[StoredPositions, tuple[OffsetGap, ...]]:
         """Commit the stored positions.
 
-        Return the positions that stay stored, and the gaps in the source of the target revision. A position before the
-        first offset of its partition moves there. Positions of other sources stay stored when they can't be committed.
-        Raises Unavailable, and DeployFailed when the stream of the target revision is not bound, or when its positions
-        belong to another topic than the present one.
+        Return the positions to store, and the gaps in the source of the target revision. A position that retention has
+        overtaken is moved and stored with its gap, for the next call to commit it: so an interrupted call loses no gap.
+
+        Positions of other sources stay stored when they can't be committed. Raises Unavailable, and DeployFailed when the
+        stream of the target revision is not bound, or its positions belong to another topic than the present one.
         """
         self.sources.binding(target.config.source)
-        gaps: tuple[OffsetGap, ...] = ()
-        unrestored = dict(deployment.positions.groups)
+        groups = deployment.positions.groups
+        unrestored, moved = dict(groups), dict[int, GroupPositions]()
         for epoch, binding in self._topics(deployment):
-            stored = deployment.positions.groups.get(epoch)
+            stored = groups.get(epoch)
             if stored is None:
                 continue
             try:
-                group_gaps = self._restore_group(deployment, epoch, binding, stored)
+                after_gaps = self._restore_group(deployment, epoch, binding, stored)
             except (BrokerUnavailable, DeployFailed) as error:
                 if epoch == target.source_epoch:
                     raise
                 log.warning("positions are not restored", deployment=deployment.id, epoch=epoch, reason=error.detail)
                 continue
             del unrestored[epoch]
-            if epoch == target.source_epoch:
-                gaps = group_gaps
-        return _deferred(deployment, unrestored), gaps
+            if after_gaps is not None:
+                moved[epoch] = after_gaps
+        gaps = deployment.unanswered_gaps
+        if moved:
+            return StoredPositions(groups={**groups, **moved}), gaps
+        restored = groups.get(target.source_epoch)
+        return _deferred(deployment, unrestored), gaps if restored is None else (*gaps, *restored.gaps)
 
     def _restore_group(
         self, deployment: Deployment, epoch: int, binding: KafkaTopic, stored: GroupPositions
-    ) -> tuple[OffsetGap, ...]:
+    ) -> GroupPositions | None:
+        """Commit the positions of a group, and return None.
+
+        When retention has overtaken some, commit none, and return the positions to store first.
+        """
         cluster, group = self.sources.cluster(binding), worker_group(deployment.id, epoch)
         first = self._topic_offsets(binding, "earliest")
         _require_same_topic(stored, binding, first)
-        positions = self._newest_positions(group, binding, stored)
-        gaps = tuple(
-            OffsetGap(partition=partition, start=offset, end=first.offsets[partition])
-            for partition, offset in sorted(positions.items())
-            if offset < first.offsets.get(partition, offset)
-        )
-        offsets = {**positions, **{gap.partition: gap.end for gap in gaps}}
+        offsets = self._newest_positions(group, binding, stored)
+        if gaps := _gaps(offsets, first.offsets):
+            moved = {**stored.offsets, **{gap.partition: gap.end for gap in gaps}}
+            return stored.model_copy(update={"offsets": moved, "gaps": (*stored.gaps, *gaps)})
         self.require_lease()
         cluster.commit_offsets(group, binding.topic, TopicOffsets(first.topic_id or stored.topic_id, offsets))
         if rewound := {partition: offsets[partition] for partition in stored.rewound if partition in offsets}:
             self.metrics.restart_counting(deployment.id, group, rewound)
-        return gaps
+        return None
 
     def _newest_positions(self, group: str, binding: KafkaTopic, stored: GroupPositions) -> Mapping[int, int]:
         """Return the stored positions, or a committed offset that is greater.
@@ -184,6 +199,15 @@ class SourcePositions:
             for partition, offset in committed.offsets.items()
         }
         return {**stored.offsets, **newest, **kept}
+
+
+def _gaps(offsets: Mapping[int, int], first: Mapping[int, int]) -> tuple[OffsetGap, ...]:
+    """Return the gaps between the positions and the first offsets of their partitions."""
+    return tuple(
+        OffsetGap(partition=partition, start=offset, end=first[partition])
+        for partition, offset in sorted(offsets.items())
+        if offset < first.get(partition, offset)
+    )
 
 
 def _deferred(deployment: Deployment, groups: Mapping[int, GroupPositions]) -> StoredPositions:

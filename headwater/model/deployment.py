@@ -181,6 +181,11 @@ class Deployment:
         return self.observed_generation >= self.generation
 
     @property
+    def unanswered_gaps(self) -> tuple[OffsetGap, ...]:
+        """The gaps of a resume that has not ended, so that no client has got them."""
+        return () if self.phase is Phase.RUNNING else self.gaps
+
+    @property
     def has_readable_passwords(self) -> bool:
         """Whether the passwords are available.
 

@@ -14,6 +14,22 @@ RewindTarget = str | dict[int, int]
 """Where to rewind to: "earliest", "latest", an RFC 3339 time, or an offset for each of some partitions."""
 
 
+class OffsetGap(BaseModel):
+    """Offsets of a partition whose records retention removed while the pipeline was paused.
+
+    Attributes:
+        partition: The partition.
+        start: The first removed offset.
+        end: The offset after the last removed offset, at which the pipeline continues.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    partition: int
+    start: int
+    end: int
+
+
 class GroupPositions(BaseModel):
     """The positions of a consumer group on the topic that it reads.
 
@@ -21,6 +37,7 @@ class GroupPositions(BaseModel):
         topic: The name of the topic.
         topic_id: The id of the topic; empty when the cluster has no topic ids.
         offsets: By partition: the offset of the next record to read.
+        gaps: The offsets before `offsets` that retention has removed since the pause.
         rewound: The partitions that were rewound. Their positions are committed as they are, and the metrics count
             their records again. In the database, the name is `recounted`.
         is_restore_deferred: True when a resume could not commit these positions to Kafka and started the workers
@@ -33,6 +50,7 @@ class GroupPositions(BaseModel):
     topic: str
     topic_id: str
     offsets: Mapping[int, int]
+    gaps: tuple[OffsetGap, ...] = ()
     rewound: frozenset[int] = Field(default=frozenset(), validation_alias="recounted", serialization_alias="recounted")
     is_restore_deferred: bool = Field(default=False, validation_alias="is_kept", serialization_alias="is_kept")
 
@@ -57,22 +75,6 @@ class StoredPositions(BaseModel):
     def must_be_restored(self, epoch: int) -> bool:
         """Whether positions must be restored before workers read the source with this epoch."""
         return epoch in self.groups or not all(group.is_restore_deferred for group in self.groups.values())
-
-
-class OffsetGap(BaseModel):
-    """Offsets of a partition whose records retention removed while the pipeline was paused.
-
-    Attributes:
-        partition: The partition.
-        start: The first removed offset.
-        end: The offset after the last removed offset, at which the pipeline continues.
-    """
-
-    model_config = ConfigDict(frozen=True)
-
-    partition: int
-    start: int
-    end: int
 
 
 class Move(BaseModel):
@@ -116,6 +118,11 @@ class Rewind(BaseModel):
     def is_pending(self) -> bool:
         """Whether the rewind has not been carried out yet."""
         return self.state == "pending"
+
+
+def gaps_after_rewind(gaps: tuple[OffsetGap, ...], to: RewindTarget) -> tuple[OffsetGap, ...]:
+    """Return the gaps of the partitions that a rewind does not move."""
+    return () if isinstance(to, str) else tuple(gap for gap in gaps if gap.partition not in to)
 
 
 OFFSET_GAPS = TypeAdapter(tuple[OffsetGap, ...])

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from headwater.errors import Conflict, NotFound, StoredDataUnreadable, TeardownInProgress
 from headwater.model.deployment import Condition, Deployment, DesiredPhase, Observation, Phase
 from headwater.model.flow import Flow, Source
-from headwater.model.positions import Rewind, RewindTarget, StoredPositions
+from headwater.model.positions import Rewind, RewindTarget, StoredPositions, gaps_after_rewind
 from headwater.model.stream import stream_name
 
 REWIND_REPEATABLE_FOR = timedelta(hours=1)
@@ -130,12 +130,14 @@ def _continues_last_requested(current: Deployment, flow: Flow) -> bool:
 def pause(current: Deployment) -> Deployment:
     """Return the deployment after a request to pause: its desired phase is PAUSED.
 
-    Only the first request raises the generation. The condition of the rollout stays. Raises StoredDataUnreadable.
+    Only the first request raises the generation. The condition of the rollout stays, and so do gaps that no client has
+    got. Raises StoredDataUnreadable.
     """
     _require_readable(current)
     if current.desired is DesiredPhase.PAUSED:
         return current
-    return replace(current, desired=DesiredPhase.PAUSED, generation=current.generation + 1, gaps=())
+    generation = current.generation + 1
+    return replace(current, desired=DesiredPhase.PAUSED, generation=generation, gaps=current.unanswered_gaps)
 
 
 def rewind(current: Deployment, to: RewindTarget, now: datetime) -> Deployment:
@@ -155,7 +157,7 @@ def rewind(current: Deployment, to: RewindTarget, now: datetime) -> Deployment:
         current,
         generation=generation,
         rewind=Rewind(generation=generation, to=to, requested_at=now),
-        gaps=(),
+        gaps=gaps_after_rewind(current.unanswered_gaps, to),
         condition=Condition.ROLLING_OUT if has_failed else current.condition,
         reason="" if has_failed else current.reason,
     )

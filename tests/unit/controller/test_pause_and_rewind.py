@@ -8,6 +8,7 @@ import pytest
 
 from headwater.brokers.base import DeploymentResources, TopicSpec
 from headwater.controller.plan import READY_WITHIN_S
+from headwater.errors import RedisUnavailable
 from headwater.model.access import KafkaAccess
 from headwater.model.binding import Bindings, KafkaTopic, PubSubSubscription, PubSubTopic
 from headwater.model.deployment import Condition, Deployment, DesiredPhase, Phase
@@ -317,6 +318,55 @@ class TestInterruptions:
         assert (deployment.phase, committed(world), deployment.condition) == (Phase.RUNNING, 2, Condition.STABLE)
         assert deployment.rewind is not None
         assert deployment.rewind.moves == {0: Move(before=5, after=2)}
+
+    @pytest.mark.parametrize("ticks", range(1, 9))
+    def test_a_kill_during_a_resume_over_a_gap(self, world: World, ticks: int) -> None:
+        pause(world)
+        world.broker.starts[TOPIC, 0] = 8
+        resume(world, ticks)
+        world.start_controller()
+        world.run(ticks=60)
+        assert (active(world).phase, committed(world)) == (Phase.RUNNING, 8)
+        assert active(world).gaps == (OffsetGap(partition=0, start=5, end=8),)
+
+    def test_valkey_is_away_after_the_positions_were_committed(
+        self, world: World, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        pause(world)
+        rewind(world, {1: 0})
+        world.broker.starts[TOPIC, 0] = 8
+
+        def away(*_: object) -> None:
+            raise RedisUnavailable("Valkey or Redis does not answer.")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(world.metrics, "restart_counting", away)
+            resume(world)
+            assert (committed(world), workers(world)) == (8, 0)
+            world.broker.starts[TOPIC, 0] = 9
+        world.run(ticks=60)
+        assert (active(world).phase, committed(world)) == (Phase.RUNNING, 9)
+        assert active(world).gaps == (
+            OffsetGap(partition=0, start=5, end=8),
+            OffsetGap(partition=0, start=8, end=9),
+        )
+
+    @pytest.mark.parametrize("ticks", range(1, 9))
+    def test_a_pause_during_a_resume_over_a_gap(self, world: World, ticks: int) -> None:
+        world.broker.append(TOPIC, 1, 0)
+        world.broker.commits[GROUP][TOPIC, 1] = 1
+        pause(world)
+        world.broker.starts[TOPIC, 0] = 8
+        resume(world, ticks)
+        gaps = (OffsetGap(partition=0, start=5, end=8),)
+        unanswered = () if active(world).phase is Phase.RUNNING else gaps
+        pause(world, ticks=10)
+        rewind(world, {1: 0})
+        resume(world)
+        assert (active(world).phase, active(world).gaps) == (Phase.RUNNING, unanswered)
+        pause(world)
+        resume(world)
+        assert (active(world).phase, active(world).gaps) == (Phase.RUNNING, ())
 
     def test_a_member_that_has_not_left_delays_the_resume(self, world: World) -> None:
         pause(world)
