@@ -270,8 +270,7 @@ class Subscriptions(Protocol):
         """Create a subscription that delivers the messages of a topic from `start_at` on.
 
         The messages are in order per ordering key. The controller calls this before a worker reads the subscription.
-        "latest" and a time in the future leave an existing subscription as it is. "earliest" and a time in the past
-        seek an existing subscription, so acknowledged messages are delivered again.
+        An existing subscription stays where it is, but when an interrupted call has created it, this call completes it.
 
         Args:
             name: The short name of the subscription.

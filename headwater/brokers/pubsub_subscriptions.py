@@ -1,6 +1,7 @@
 """Manages the subscriptions of Google Pub/Sub, as the controller needs them."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
@@ -16,7 +17,9 @@ from headwater.model.access import PubSubAccess
 RETENTION: Final = timedelta(days=7)
 EXPIRES_AFTER: Final = timedelta(days=31)
 """Pub/Sub deletes a subscription that has had no reader for this long."""
-LABEL: Final = "headwater"
+LABELS: Final = {"headwater": "deployment"}
+START_LABEL: Final = "headwater-start"
+"""A subscription has this label from its creation until it was moved to its start."""
 
 
 class PubSubSubscriptions:
@@ -34,15 +37,38 @@ class PubSubSubscriptions:
 
     def ensure(self, name: str, topic: str, start_at: str) -> None:
         """See base.Subscriptions."""
-        path, seek_time = self.path(name), self._seek_time(topic, start_at)
-        if not self._create(path, topic):
-            self._check_topic(path, topic)
-        if seek_time is not None:
-            with translated_errors(path):
-                self._subscriber.seek(request={"subscription": path, "time": seek_time}, **call_options())
+        path = self.path(name)
+        if self._is_started(path, topic):
+            return
+        seek_time = self._seek_time(topic, start_at)
+        if seek_time is None:
+            self._create(path, topic, LABELS)
+            return
+        self._create(path, topic, {**LABELS, START_LABEL: "pending"})
+        started = {"subscription": {"name": path, "labels": LABELS}, "update_mask": {"paths": ["labels"]}}
+        with translated_errors(path):
+            self._subscriber.seek(request={"subscription": path, "time": seek_time}, **call_options())
+            self._subscriber.update_subscription(request=started, **call_options())
 
-    def _create(self, path: str, topic: str) -> bool:
-        """Create a subscription. Return False when it exists already."""
+    def _is_started(self, path: str, topic: str) -> bool:
+        """Whether a subscription exists and is at its start or has been read.
+
+        Raises BrokerUnsuitable when it belongs to another topic.
+        """
+        with translated_errors(path):
+            try:
+                present = self._subscriber.get_subscription(subscription=path, **call_options())
+            except exceptions.NotFound:
+                return False
+        if present.topic != topic:
+            raise BrokerUnsuitable(
+                f"The subscription {path} belongs to the topic {present.topic}, and the stream is bound to {topic} "
+                "now: tear the pipeline down and deploy it again."
+            )
+        return START_LABEL not in present.labels
+
+    def _create(self, path: str, topic: str, labels: Mapping[str, str]) -> None:
+        """Create a subscription, unless an interrupted call has created it."""
         request = {
             "name": path,
             "topic": topic,
@@ -50,29 +76,15 @@ class PubSubSubscriptions:
             "enable_message_ordering": True,
             "message_retention_duration": _duration(RETENTION),
             "expiration_policy": {"ttl": _duration(EXPIRES_AFTER)},
-            "labels": {LABEL: "deployment"},
+            "labels": labels,
         }
-        with translated_errors(topic):
-            try:
-                self._subscriber.create_subscription(request=request, **call_options())
-            except exceptions.AlreadyExists:
-                return False
-        return True
-
-    def _check_topic(self, path: str, topic: str) -> None:
-        """Raise BrokerUnsuitable when an existing subscription belongs to another topic."""
-        with translated_errors(path):
-            present_topic = self._subscriber.get_subscription(subscription=path, **call_options()).topic
-        if present_topic != topic:
-            raise BrokerUnsuitable(
-                f"The subscription {path} belongs to the topic {present_topic}, and the stream is bound to {topic} "
-                "now: tear the pipeline down and deploy it again."
-            )
+        with translated_errors(topic), suppress(exceptions.AlreadyExists):
+            self._subscriber.create_subscription(request=request, **call_options())
 
     def _seek_time(self, topic: str, start_at: str) -> Timestamp | None:
         """Return the time to seek to, which is at most the topic's retention ago.
 
-        Returns None for "latest" and for a time in the future, which leave an existing subscription as it is.
+        Returns None for "latest" and for a time in the future, since a subscription starts when it is created.
         """
         if _is_now(start_at):
             return None

@@ -142,7 +142,7 @@ class Sources:
             case PubSubTopic():
                 project = self.projects[binding.access]
                 group = worker_group(deployment.id, target.source_epoch)
-                project.ensure(group, binding.topic, "latest")
+                project.ensure(group, binding.topic, target.config.source.start_at)
                 project.seek(project.path(group), position)
             case PubSubSubscription():
                 self._require_sole_reader(deployment, binding)

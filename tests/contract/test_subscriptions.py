@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,8 @@ from tests.support.memory.broker import MemorySubscriptions
 
 if TYPE_CHECKING:
     from tests.support.pubsub_server import PubSubServer
+
+_numbers = count(1)
 
 Bench = tuple[Subscriptions, Callable[[], str]]
 
@@ -76,13 +79,19 @@ def test_a_topic_without_retention_cannot_be_read_from_the_past(bench: Bench, st
     assert "wrk-4.1" not in subscriptions.names()
 
 
-def test_a_topic_with_retention(pubsub: "PubSubServer") -> None:
+def topic_with_retention(server: "PubSubServer") -> str:
+    """Create a topic that keeps its messages for an hour, and return its name."""
     from google.protobuf.duration_pb2 import Duration  # type: ignore[import-untyped]
 
+    topic = f"projects/project-1/topics/kept-{next(_numbers)}"
+    server.publisher.create_topic(request={"name": topic, "message_retention_duration": Duration(seconds=3600)})
+    return topic
+
+
+def test_a_topic_with_retention(pubsub: "PubSubServer") -> None:
     from headwater.brokers.pubsub_subscriptions import PubSubSubscriptions
 
-    topic = "projects/project-1/topics/kept"
-    pubsub.publisher.create_topic(request={"name": topic, "message_retention_duration": Duration(seconds=3600)})
+    topic = topic_with_retention(pubsub)
     subscriptions = PubSubSubscriptions(pubsub.access)
     half_an_hour_ago = datetime.now(UTC).replace(microsecond=0) - timedelta(minutes=30)
     names = {
@@ -116,12 +125,9 @@ def test_a_subscription_without_retention_can_not_be_moved_back(bench: Bench, po
 
 
 def test_seek(pubsub: "PubSubServer") -> None:
-    from google.protobuf.duration_pb2 import Duration
-
     from headwater.brokers.pubsub_subscriptions import PubSubSubscriptions
 
-    topic = "projects/project-1/topics/sought"
-    pubsub.publisher.create_topic(request={"name": topic, "message_retention_duration": Duration(seconds=3600)})
+    topic = topic_with_retention(pubsub)
     subscriptions = PubSubSubscriptions(pubsub.access)
     half_an_hour_ago = datetime.now(UTC).replace(microsecond=0) - timedelta(minutes=30)
     expected = {
@@ -135,6 +141,43 @@ def test_seek(pubsub: "PubSubServer") -> None:
         subscriptions.seek(subscriptions.path("wrk-7.1"), position)
         assert pubsub.seeks()["wrk-7.1"] == pytest.approx(seconds, abs=60)
     subscriptions.delete(["wrk-7.1"])
+
+
+def test_an_existing_subscription_stays_where_it_is(pubsub: "PubSubServer") -> None:
+    from headwater.brokers.pubsub_subscriptions import PubSubSubscriptions
+
+    subscriptions, topic = PubSubSubscriptions(pubsub.access), topic_with_retention(pubsub)
+    subscriptions.ensure("wrk-8.1", topic, "earliest")
+    subscriptions.seek(subscriptions.path("wrk-8.1"), "latest")
+    subscriptions.ensure("wrk-8.1", topic, "earliest")
+    assert pubsub.seeks()["wrk-8.1"] == pytest.approx(time.time(), abs=60)
+    subscriptions.delete(["wrk-8.1"])
+
+
+@pytest.mark.parametrize("call", ["seek", "update_subscription"])
+def test_an_interrupted_creation_is_completed(
+    pubsub: "PubSubServer", monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    from google.api_core.exceptions import ServiceUnavailable
+
+    from headwater.brokers.pubsub_subscriptions import PubSubSubscriptions
+
+    subscriptions, topic, name = PubSubSubscriptions(pubsub.access), topic_with_retention(pubsub), f"wrk-{call}"
+
+    def interrupted(**_: object) -> None:
+        raise ServiceUnavailable("gone")  # type: ignore[no-untyped-call]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(subscriptions._subscriber, call, interrupted)
+        with pytest.raises(BrokerUnavailable):
+            subscriptions.ensure(name, topic, "earliest")
+    assert name in subscriptions.names()
+    subscriptions.ensure(name, topic, "earliest")
+    assert pubsub.seeks()[name] == pytest.approx(time.time() - 3600, abs=60)
+    subscriptions.seek(subscriptions.path(name), "latest")
+    subscriptions.ensure(name, topic, "earliest")
+    assert pubsub.seeks()[name] == pytest.approx(time.time(), abs=60)
+    subscriptions.delete([name])
 
 
 def test_no_server() -> None:

@@ -230,7 +230,7 @@ class MemorySubscriptions:
         topics: For each topic, whether it retains messages.
         made: The topic and the start of each subscription, by name.
         foreign: The names of subscriptions that Headwater did not create.
-        seeks: The position of the last seek of each subscription, by name.
+        positions: The position of each subscription at its start or after its last seek, by name.
     """
 
     def __init__(self, project: str = "project") -> None:
@@ -238,7 +238,7 @@ class MemorySubscriptions:
         self.topics: dict[str, bool] = {}
         self.made: dict[str, tuple[str, str]] = {}
         self.foreign: set[str] = set()
-        self.seeks: dict[str, str] = {}
+        self.positions: dict[str, str] = {}
         self._project = project
 
     def path(self, name: str) -> str:
@@ -248,12 +248,16 @@ class MemorySubscriptions:
     def ensure(self, name: str, topic: str, start_at: str) -> None:
         """See base.Subscriptions."""
         self._check()
+        if name in self.made:
+            if self.made[name][0] != topic:
+                raise BrokerUnsuitable(f"The subscription {self.path(name)} belongs to the topic of another stream.")
+            return
         if topic not in self.topics:
             raise BrokerUnsuitable(f"Google Pub/Sub has no {topic}.")
         if start_at != "latest" and not self.topics[topic]:
             raise BrokerUnsuitable(f"The topic {topic} keeps no messages from before a subscription.")
-        if self.made.setdefault(name, (topic, start_at))[0] != topic:
-            raise BrokerUnsuitable(f"The subscription {self.path(name)} belongs to the topic of another stream.")
+        self.made[name] = (topic, start_at)
+        self.positions[name] = start_at
 
     def seek(self, path: str, position: str) -> None:
         """See base.Subscriptions."""
@@ -262,7 +266,7 @@ class MemorySubscriptions:
         topic = self.made[name][0] if name in self.made else ""
         if position != "latest" and not self.topics.get(topic, False):
             raise BrokerUnsuitable(f"The topic {topic} keeps no messages from before a subscription.")
-        self.seeks[name] = position
+        self.positions[name] = position
 
     def require_exists(self, path: str) -> None:
         """See base.Subscriptions."""
@@ -275,6 +279,7 @@ class MemorySubscriptions:
         self._check()
         for name in names:
             self.made.pop(name, None)
+            self.positions.pop(name, None)
 
     def names(self) -> frozenset[str]:
         """See base.Subscriptions."""

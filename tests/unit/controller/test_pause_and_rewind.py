@@ -18,6 +18,7 @@ from headwater.model.positions import Move, OffsetGap, RewindTarget
 from tests.unit.controller.world import ACCESS, DEPLOYMENT, FLOW, TOPIC, World, deployment
 
 GROUP, NEXT_GROUP = f"wrk-{DEPLOYMENT}.1", f"wrk-{DEPLOYMENT}.2"
+NEXT_DEPLOYMENT = "01jz0000000000000000000001"
 OTHER_TOPIC = "stream.base.erc20_token_transfer"
 
 
@@ -496,10 +497,26 @@ class TestPubSub:
     @pytest.mark.parametrize("to", ["earliest", "latest", "2026-01-02T03:04:05Z"])
     def test_a_rewind_moves_the_subscription(self, world: World, to: str) -> None:
         rewind(world, to)
-        assert world.project.seeks == {GROUP: to}
+        assert world.project.positions == {GROUP: to}
         assert active(world).rewind is not None
         assert active(world).rewind.moves == {}  # type: ignore[union-attr]
         assert (active(world).phase, workers(world)) == (Phase.RUNNING, 1)
+
+    def test_a_rewind_before_a_worker_was_ready(self, world: World) -> None:
+        world.database.deployments.request_teardown(FLOW)
+        world.run()
+        save(world)
+        world.orchestrator.auto = False
+        world.database.deployments.request_deploy("owner", FLOW, deployment(NEXT_DEPLOYMENT))
+        world.run(ticks=4)
+        group = f"wrk-{NEXT_DEPLOYMENT}.1"
+        assert world.project.positions == {group: "earliest"}
+        pause(world)
+        rewind(world, "latest")
+        world.orchestrator.auto = True
+        resume(world)
+        assert active(world).phase is Phase.RUNNING
+        assert world.project.positions == {group: "latest"}
 
     def test_a_topic_that_keeps_no_messages(self, world: World) -> None:
         world.project.topics["projects/project/topics/logs"] = False
@@ -515,4 +532,4 @@ class TestPubSub:
         world.deploy()
         world.run()
         rewind(world, "latest")
-        assert world.project.seeks == {"mine": "latest"}
+        assert world.project.positions == {"mine": "latest"}

@@ -186,7 +186,7 @@ class TestSubscription:
         assert rewound is not None
         assert rewound.rewind is not None
         assert "Another pipeline reads the subscription" in rewound.rewind.error
-        assert world.project.seeks == {}
+        assert world.project.positions == {}
 
     def test_the_older_of_two_deployments_gets_the_subscription(self) -> None:
         world = world_with(PubSubSubscription(MINE, ACCESS))
