@@ -1,4 +1,4 @@
-"""Measures the speed of the set store, compared with plain Redis commands in the same run.
+"""Measures the speed of sets in Valkey, compared with plain Redis commands in the same run.
 
 `python -m benches.sets` runs it.
 

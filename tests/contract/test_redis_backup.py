@@ -1,4 +1,4 @@
-"""Backups of a set store are restored into another set store.
+"""Backups of a Valkey are restored into another one.
 
 Some of them were made during writes.
 """

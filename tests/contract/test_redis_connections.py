@@ -1,4 +1,4 @@
-"""Connections to a set store with users, databases and TLS.
+"""Connections to Valkey with users, databases and TLS.
 
 They are also tested after an error.
 """

@@ -36,8 +36,8 @@ def test_reading_starts_at_the_first_record_if_the_offset_is_beyond_the_end(kafk
 
 def test_the_source_ends_if_start_offsets_cannot_be_read(kafka_bench: KafkaBench) -> None:
     def starts(_partitions: list[int], _topic_id: str) -> Positions:
-        raise RedisUnavailable("The set store is away.")
+        raise RedisUnavailable("Valkey is away.")
 
     source = kafka_bench.starting(starts)
-    with pytest.raises(WorkerError, match="The set store is away"):
+    with pytest.raises(WorkerError, match="Valkey is away"):
         joined(source)

@@ -74,4 +74,4 @@ class MemoryRedriveOutcomes:
 
     def _check(self) -> None:
         if self.away:
-            raise RedisUnavailable("The set store is away.")
+            raise RedisUnavailable("Valkey is away.")

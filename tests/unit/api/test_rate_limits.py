@@ -28,7 +28,7 @@ def limited(portal: BlockingPortal) -> Iterator[Installation]:
 
 @pytest.fixture
 def storeless(portal: BlockingPortal, tmp_path: Path) -> Iterator[Installation]:
-    """A limit whose set store is unavailable."""
+    """A limit whose Valkey is unavailable."""
     with closing(connect(f"unix://{tmp_path}/none.sock")) as client:
         headwater = Installation(portal)
         with headwater.serving(rate_limits=RateLimits(RedisTokenBuckets(client), 1.0, BURST)):
