@@ -5,7 +5,7 @@ from pathlib import Path
 
 
 def write_private(path: Path, text: str) -> None:
-    """Write a file in UTF-8 that only its owner can read, atomically.
+    """Write a file that only its owner can read, in UTF-8 and atomically.
 
     When the process is killed meanwhile, the file has either its old or its new content.
     """

@@ -76,7 +76,7 @@ def _groups() -> Iterator[tuple[str, list[tuple[str, str]]]]:
                 "`limit` of records of a stream or of outputs",
                 f"1 to {records.MAX_RECORDS:,}, default {records.DEFAULT_RECORDS}",
             ),
-            ("bytes of records in a response; it has no further ones", f"{records.MAX_BYTES:,}"),
+            ("bytes of records in a response; further ones are left out", f"{records.MAX_BYTES:,}"),
             ("open live tails of all owners together", f"{LIVE_TAILS.total}, a setting"),
             ("of these, per owner", f"{LIVE_TAILS.per_owner}, a setting"),
             ("live tails in one connection", f"1 to {tails.MAX_TAILS_PER_CONNECTION}"),
@@ -108,7 +108,7 @@ def _groups() -> Iterator[tuple[str, list[tuple[str, str]]]]:
             ("`records`", f"{trial.MAX_SAMPLES}"),
             ("bytes of all `records`", _bytes(trial.MAX_SAMPLE_BYTES)),
             ("records of a `sample`", f"1 to {trial.MAX_STREAM_SAMPLES:,}"),
-            ("bytes of all records of a `sample`; it has no further ones", f"{trial.MAX_STREAM_SAMPLE_BYTES:,}"),
+            ("bytes of all records of a `sample`; further ones are left out", f"{trial.MAX_STREAM_SAMPLE_BYTES:,}"),
             (
                 "bytes of the outputs that are shown; further records are shown without",
                 _bytes(trial_results.MAX_RESPONSE_BYTES),
