@@ -138,8 +138,10 @@ class SourcePositions:
         Return the positions to store, and the gaps in the source of the target revision. A position that retention has
         overtaken is moved and stored with its gap, for the next call to commit it: so an interrupted call loses no gap.
 
-        Positions of other sources stay stored when they can't be committed. Raises Unavailable, and DeployFailed when the
-        stream of the target revision is not bound, or its positions belong to another topic than the present one.
+        Positions of other sources stay stored when they can't be committed.
+
+        Raises Unavailable, and DeployFailed when the stream of the target revision is not bound, or its positions
+        belong to another topic than the present one.
         """
         self.sources.binding(target.config.source)
         groups = deployment.positions.groups

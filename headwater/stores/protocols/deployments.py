@@ -50,7 +50,7 @@ class DeploymentStore(Protocol):
         """
 
     def request_resume(self, owner: str, config_id: str) -> Deployment:
-        """Request that the newest revision runs, if the configuration is deployed, also when it is paused.
+        """Request that the newest revision runs, also when the pipeline is paused.
 
         It is like `request_deploy`, but it never inserts a deployment. Raises NotFound, Conflict when the configuration
         is not deployed, and StoredDataUnreadable.
