@@ -205,7 +205,7 @@ class TestRequestRedeploy:
     def test_a_teardown_continues(self, stores: SqlStores) -> None:
         deploy(stores)
         stores.deployments.request_teardown("f1")
-        with pytest.raises(Conflict):
+        with pytest.raises(NotFound):
             stores.deployments.request_redeploy(OWNER, "f1")
 
 
