@@ -101,6 +101,7 @@ def controller_of(database: Database, clock: Clock) -> Controller:
         redrives=Redrives(
             store=database.redrives,
             outcomes=outcomes,
+            metrics=metrics,
             deployments=database.deployments,
             broker=broker,
             sources=sources,

@@ -105,6 +105,7 @@ def run(settings: Settings) -> None:
         redrives = Redrives(
             store=database.redrives,
             outcomes=outcomes,
+            metrics=metrics,
             deployments=database.deployments,
             broker=broker,
             sources=sources,

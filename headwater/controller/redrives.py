@@ -43,6 +43,7 @@ from headwater.model.redrive import (
 from headwater.model.worker_spec import WorkerSet
 from headwater.orchestrators.base import Orchestrator
 from headwater.stores.protocols.deployments import DeploymentStore
+from headwater.stores.protocols.metrics import MetricStore
 from headwater.stores.protocols.redrives import RedriveOutcomeStore, RedriveStore
 
 log = structlog.get_logger(__name__)
@@ -108,6 +109,7 @@ class Redrives:
 
     store: RedriveStore
     outcomes: RedriveOutcomeStore
+    metrics: MetricStore
     deployments: DeploymentStore
     broker: ClusterAdmin
     sources: Sources
@@ -191,7 +193,9 @@ class Redrives:
     def _end(self, redrive: OpenRedrive, state: RedriveState) -> None:
         """Store the end of a redrive after its worker has ended."""
         if self.orchestrator.stop_workers(redrive_worker_set_id(redrive.deployment_id, redrive.number)):
+            self.metrics.forget_group(redrive.deployment_id, redrive_group(redrive.deployment_id, redrive.number))
             self.store.finish(redrive.id, state, self._progress(redrive).counts, self.now())
+            self.outcomes.expire_progress(redrive.deployment_id, redrive.number)
             log.info("a redrive has ended", redrive=redrive.id, state=state)
 
     def _ensure_worker(self, deployment: Deployment, redrive: OpenRedrive) -> bool:

@@ -176,6 +176,7 @@ class TotalsOnlyMetricStore:
     def __init__(self, store: MetricStore) -> None:
         self.acquire_partitions = store.acquire_partitions
         self.restart_counting = store.restart_counting
+        self.forget_group = store.forget_group
         self.read = store.read
         self.recent = store.recent
         self.letter_totals = store.letter_totals

@@ -17,6 +17,8 @@ MAX_OPEN_REDRIVES = 10
 """How many redrives of a deployment may be running or waiting."""
 MAX_OPEN_REDRIVES_OF_OWNER = 50
 """How many redrives of all deployments of an owner may be running or waiting."""
+MAX_KEPT_REDRIVES = 100
+"""How many redrives of a deployment are kept. Older ones are removed after they have ended."""
 _SEPARATOR = ".redrive-"
 
 
@@ -96,7 +98,7 @@ class Redrive:
         deployment_id: The deployment whose letters are sent.
         number: Counts the redrives of the deployment, from 1. They run one after the other in this order.
         created_at: When the redrive was requested.
-        selection: The letters.
+        selection: The letters; none after the end.
         requested: How many letters were selected at the time of the request.
         counts: The outcomes, which are stored when the redrive ends.
         ended_at: When the redrive ended; None while it is running.

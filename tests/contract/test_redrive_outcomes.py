@@ -12,7 +12,7 @@ from headwater.model.dead_letter import LetterId, RedriveOutcome
 from headwater.model.redrive import LetterOutcome, RedriveCounts, RedriveProgress
 from headwater.stores.protocols.redrives import RedriveOutcomeStore
 from headwater.stores.redis.client import connect
-from headwater.stores.redis.redrives import LETTERS_PER_BLOCK, RedisRedriveOutcomes
+from headwater.stores.redis.redrives import ENDED_TTL_MS, LETTERS_PER_BLOCK, RedisRedriveOutcomes
 from tests.support.memory.redrives import MemoryRedriveOutcomes
 
 
@@ -85,6 +85,26 @@ def test_the_end_of_a_redrive(store: RedriveOutcomeStore, deployment: str) -> No
     store.finish(deployment, 1)
     assert store.progress(deployment, 1) == RedriveProgress(RedriveCounts(failed=1), has_finished=True)
     assert not store.progress(deployment, 2).has_finished
+
+
+def test_the_progress_stays_for_a_moment_after_the_end(store: RedriveOutcomeStore, deployment: str) -> None:
+    store.record(deployment, 1, {LetterId(0, 1): "failed"}, 10)
+    store.finish(deployment, 1)
+    store.expire_progress(deployment, 1)
+    store.expire_progress(deployment, 2)
+    assert store.progress(deployment, 1) == RedriveProgress(RedriveCounts(failed=1), has_finished=True)
+
+
+def test_keys_after_the_end(valkey_url: str, deployment: str) -> None:
+    with closing(connect(valkey_url)) as client:
+        store = RedisRedriveOutcomes(client)
+        store.record(deployment, 1, {LetterId(0, 1): "failed", LetterId(7, 1): "failed"}, 10)
+        store.finish(deployment, 1)
+        store.expire_progress(deployment, 1)
+        assert 0 < client.call("PTTL", f"{{dm:{deployment}}}:redrive:1") <= ENDED_TTL_MS
+        store.drop(deployment)
+        keys = [key.decode() for key in client.scan(f"{{dm:{deployment}}}:*")]
+        assert keys == [f"{{dm:{deployment}}}:redrive:1"]
 
 
 def test_throttling(store: RedriveOutcomeStore, deployment: str) -> None:

@@ -74,6 +74,29 @@ def test_the_end(stores: SqlStores) -> None:
     assert (ended.state, ended.counts, ended.ended_at) == ("stopped", RedriveCounts(1, 2, 3), ended_at)
 
 
+def test_the_selection_is_removed_at_the_end(stores: SqlStores) -> None:
+    request(stores)
+    stores.redrives.finish("r1", "done", RedriveCounts(), T0)
+    ended = stores.redrives.get("f1", "r1")
+    assert ended is not None
+    assert ended.selection == RedriveSelection(ranges={})
+
+
+def test_old_redrives_are_removed(stores: SqlStores, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sql_redrives, "MAX_KEPT_REDRIVES", 2)
+    stores.flows.create(a_flow("f2"))
+    stores.deployments.request_deploy(OWNER, "f2", a_deployment("d2", config_id="f2"))
+    of_another = stores.redrives.require_redrivable(OWNER, "f2")
+    stores.redrives.request(of_another, "another", SELECTION, 0, T0)
+    request(stores, "open")
+    for number in range(4):
+        request(stores, f"r{number}", requested=0)
+    ids = ("open", "r0", "r1", "r2", "r3")
+    assert [id_ for id_ in ids if stores.redrives.get("f1", id_) is not None] == ["open", "r2", "r3"]
+    assert stores.redrives.get("f2", "another") is not None
+    assert request(stores, "r4").number == 6
+
+
 def test_no_letters(stores: SqlStores) -> None:
     assert request(stores, requested=0).state == "done"
     assert list(stores.redrives.running()) == []

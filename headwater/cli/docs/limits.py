@@ -133,6 +133,7 @@ def _groups() -> Iterator[tuple[str, list[tuple[str, str]]]]:
             ("`ids` of a redrive", f"1 to {dead_letter.MAX_REDRIVEN_IDS:,}"),
             ("redrives of a pipeline that are running or waiting", f"{redrive.MAX_OPEN_REDRIVES}"),
             ("redrives of an owner that are running or waiting", f"{redrive.MAX_OPEN_REDRIVES_OF_OWNER}"),
+            ("redrives of a pipeline whose state is kept", f"the last {redrive.MAX_KEPT_REDRIVES}"),
         ],
     )
     yield (

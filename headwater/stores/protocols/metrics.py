@@ -39,6 +39,12 @@ class MetricStore(Protocol):
         ensure that no worker of the group runs.
         """
 
+    def forget_group(self, deployment_id: str, group: str) -> None:
+        """Forget the writers and the counted offsets of a consumer group that is not used any more.
+
+        The caller must ensure that no worker of the group runs.
+        """
+
     def read(self, deployment_id: str, time_range: TimeRange, now_s: float) -> Mapping[int, Interval]:
         """Return the metrics of a time range, by the start of each interval.
 

@@ -33,8 +33,11 @@ class RedriveStore(Protocol):
     ) -> Redrive:
         """Store a new redrive of a deployment, with the next number, and audit it.
 
-        A redrive without letters is done at once. Raises the errors of `require_redrivable`, and Conflict when the
-        deployment has ended: a later deployment of the configuration has other letters.
+        A redrive without letters is done at once. The deployment keeps its last MAX_KEPT_REDRIVES redrives, and all
+        open ones.
+
+        Raises the errors of `require_redrivable`, and Conflict when the deployment has ended: a later deployment of the
+        configuration has other letters.
         """
 
     def get(self, config_id: str, redrive_id: str) -> Redrive | None:
@@ -47,7 +50,7 @@ class RedriveStore(Protocol):
         """Return the open redrives of all deployments, by deployment in the order of their numbers."""
 
     def finish(self, redrive_id: str, state: RedriveState, counts: RedriveCounts, at: datetime) -> None:
-        """Store the end of a redrive that is running."""
+        """Store the end of a redrive that is running, and remove its selection."""
 
 
 class RedriveOutcomeStore(Protocol):
@@ -80,6 +83,9 @@ class RedriveOutcomeStore(Protocol):
 
     def finish(self, deployment_id: str, number: int) -> None:
         """Store that the worker has processed and committed all letters of a redrive."""
+
+    def expire_progress(self, deployment_id: str, number: int) -> None:
+        """Let the progress of a redrive expire soon, because its counts are stored with its end."""
 
     def set_throttled(self, deployment_id: str, number: int, *, is_throttled: bool) -> None:
         """Set whether a redrive must read slowly, because the pipeline lags."""

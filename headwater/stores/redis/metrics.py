@@ -85,6 +85,14 @@ class RedisMetrics:
             args += (f"{group}/{partition}", offset)
         self._client.run(_RESTART, [_ownership_key(deployment_id)], args)
 
+    def forget_group(self, deployment_id: str, group: str) -> None:
+        """See MetricStore."""
+        key, start = _ownership_key(deployment_id), f"{group}/".encode()
+        stored: list[bytes] = self._client.call("HKEYS", key)
+        fields = [field for field in stored if field.startswith(start)]
+        if fields:
+            self._client.call("HDEL", key, *fields)
+
     def read(self, deployment_id: str, time_range: TimeRange, now_s: float) -> Mapping[int, Interval]:
         """See MetricStore."""
         starts = time_range.starts(now_s)

@@ -6,7 +6,7 @@ All keys of a deployment share one hash tag, so that one script can write all of
                                     while the redrive is throttled
 {dm:ID}:redriven:PARTITION  hash    the outcomes of the letters of a partition, in blocks of LETTERS_PER_BLOCK offsets:
                                     the field is the number of the block, and the value has an entry for each offset
-{dm:ID}:redrives            set     the suffixes of these keys, by which `drop` finds the keys of the letters
+{dm:ID}:redrives            set     the suffixes of the keys of the letters, by which `drop` finds them
 
 An entry is the character of the outcome, the time in seconds and the number of the redrive. The character of an outcome
 that was stored before its transaction was committed is in upper case. All keys expire some time after the last write,
@@ -24,6 +24,8 @@ from headwater.stores.redis.connection import Argument
 
 LETTERS_PER_BLOCK = 1_024
 TTL_MS = 40 * 24 * 3600 * 1000
+ENDED_TTL_MS = 600 * 1000
+"""How long the counts of a redrive stay after its end is stored, for responses that began before."""
 BLOCKS_PER_CALL = 64
 """How many blocks one script changes, so that it does not block the server for long."""
 _ENTRY = struct.Struct(">cIH")
@@ -32,7 +34,6 @@ _MAX_NUMBER = 1 << 16
 _NO_OUTCOME = 0
 _CHARACTERS: dict[RedriveOutcome, bytes] = {"delivered": b"d", "dropped": b"r", "failed": b"f"}
 _OUTCOMES = {character: outcome for outcome, character in _CHARACTERS.items()}
-_REDRIVEN = "redriven:"
 _RECORD = Script.load("record_redrive")
 
 
@@ -51,7 +52,7 @@ class RedisRedriveOutcomes:
         is_throttled = False
         for first in range(0, len(blocks) or 1, BLOCKS_PER_CALL):
             keys = [_key(deployment_id, _redrive(number)), _key(deployment_id, "redrives")]
-            args: list[Argument] = [TTL_MS, entry_end, LETTERS_PER_BLOCK, _redrive(number)]
+            args: list[Argument] = [TTL_MS, entry_end, LETTERS_PER_BLOCK]
             for (partition, block), characters in blocks[first : first + BLOCKS_PER_CALL]:
                 keys.append(_key(deployment_id, _redriven(partition)))
                 args += [_redriven(partition), block, bytes(characters.upper() if in_transaction else characters)]
@@ -84,28 +85,23 @@ class RedisRedriveOutcomes:
         """See RedriveOutcomeStore."""
         self._set(deployment_id, number, "finished", 1)
 
+    def expire_progress(self, deployment_id: str, number: int) -> None:
+        """See RedriveOutcomeStore."""
+        self._client.call("PEXPIRE", _key(deployment_id, _redrive(number)), ENDED_TTL_MS)
+
     def set_throttled(self, deployment_id: str, number: int, *, is_throttled: bool) -> None:
         """See RedriveOutcomeStore."""
         self._set(deployment_id, number, "yields", int(is_throttled))
 
     def _set(self, deployment_id: str, number: int, field: str, value: int) -> None:
-        key, index = _key(deployment_id, _redrive(number)), _key(deployment_id, "redrives")
-        self._client.pipeline(
-            [
-                ("SADD", index, _redrive(number)),
-                ("HSET", key, field, value),
-                ("PEXPIRE", index, TTL_MS),
-                ("PEXPIRE", key, TTL_MS),
-            ]
-        )
+        key = _key(deployment_id, _redrive(number))
+        self._client.pipeline([("HSET", key, field, value), ("PEXPIRE", key, TTL_MS)])
 
     def drop(self, deployment_id: str) -> None:
         """See RedriveOutcomeStore."""
         index = _key(deployment_id, "redrives")
         (suffixes,) = self._client.pipeline([("SMEMBERS", index)])
-        letters = [suffix.decode() for suffix in suffixes if suffix.startswith(_REDRIVEN.encode())]
-        if letters:
-            self._client.call("UNLINK", *(_key(deployment_id, suffix) for suffix in letters))
+        self._client.call("UNLINK", index, *(_key(deployment_id, suffix.decode()) for suffix in suffixes))
 
 
 def _key(deployment_id: str, suffix: str) -> str:
@@ -117,7 +113,7 @@ def _redrive(number: int) -> str:
 
 
 def _redriven(partition: int) -> str:
-    return f"{_REDRIVEN}{partition}"
+    return f"redriven:{partition}"
 
 
 def _blocks(outcomes: LetterOutcomes) -> dict[tuple[int, int], bytearray]:

@@ -5,11 +5,12 @@ from dataclasses import fields, replace
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Row, func, insert, select, update
+from sqlalchemy import Connection, Row, delete, func, insert, not_, select, update
 
 from headwater.errors import Conflict
 from headwater.model.deployment import Deployment, DesiredPhase, Phase
 from headwater.model.redrive import (
+    MAX_KEPT_REDRIVES,
     MAX_OPEN_REDRIVES,
     MAX_OPEN_REDRIVES_OF_OWNER,
     OpenRedrive,
@@ -27,6 +28,7 @@ from headwater.stores.sql.flow_mapper import FlowMapper
 from headwater.stores.sql.tables import deployments, redrives
 
 _IS_RUNNING = redrives.c.state == "running"
+_NO_LETTERS = RedriveSelection(ranges={}).model_dump_json()
 _OPEN = [redrives.c[field.name] for field in fields(OpenRedrive)]
 
 
@@ -66,6 +68,7 @@ class SqlRedrives:
             if not requested:
                 redrive = replace(redrive, state="done", ended_at=at)
             connection.execute(insert(redrives).values(**_values(redrive)))
+            _remove_old(connection, redrive)
             record(connection, audit_changes.redriven(deployment, redrive))
             return redrive
 
@@ -92,7 +95,7 @@ class SqlRedrives:
 
     def finish(self, redrive_id: str, state: RedriveState, counts: RedriveCounts, at: datetime) -> None:
         """See RedriveStore."""
-        values = {"state": state, "ended_at": at, **_counts(counts)}
+        values = {"state": state, "ended_at": at, "selection": _NO_LETTERS, **_counts(counts)}
         with self._connections.writing() as connection:
             connection.execute(update(redrives).where(redrives.c.id == redrive_id, _IS_RUNNING).values(**values))
 
@@ -126,6 +129,13 @@ def _require_few_open(connection: Connection, deployment: Deployment) -> None:
             f"{MAX_OPEN_REDRIVES_OF_OWNER} redrives of your pipelines are running or waiting. Wait until one of them "
             "is done."
         )
+
+
+def _remove_old(connection: Connection, newest: Redrive) -> None:
+    """Remove the redrives of a deployment that have ended, except the newest MAX_KEPT_REDRIVES."""
+    of_deployment = redrives.c.deployment_id == newest.deployment_id
+    is_old = redrives.c.number <= newest.number - MAX_KEPT_REDRIVES
+    connection.execute(delete(redrives).where(of_deployment, is_old, not_(_IS_RUNNING)))
 
 
 def _counts(counts: RedriveCounts) -> dict[str, int]:

@@ -89,6 +89,14 @@ class MemoryMetrics:
                 deployment.writers[group, partition] = ""
                 deployment.counted_offsets[group, partition] = offset
 
+    def forget_group(self, deployment_id: str, group: str) -> None:
+        """See MetricStore."""
+        with self._lock:
+            deployment = self._deployments[deployment_id]
+            for by_partition in (deployment.writers, deployment.counted_offsets):
+                for key in [key for key in by_partition if key[0] == group]:
+                    by_partition.pop(key)
+
     def read(self, deployment_id: str, time_range: TimeRange, now_s: float) -> Mapping[int, Interval]:
         """See MetricStore."""
         with self._lock:

@@ -15,10 +15,12 @@ class MemoryRedriveOutcomes:
 
     Attributes:
         away: While this is true, every call raises RedisUnavailable.
+        expiring: The redrives whose progress expires soon, by deployment and number.
     """
 
     def __init__(self) -> None:
         self.away = False
+        self.expiring: set[_Redrive] = set()
         self._outcomes: dict[str, dict[LetterId, LetterOutcome]] = defaultdict(dict)
         self._counts: dict[_Redrive, Counter[RedriveOutcome]] = defaultdict(Counter)
         self._finished: set[_Redrive] = set()
@@ -57,6 +59,11 @@ class MemoryRedriveOutcomes:
         """See RedriveOutcomeStore."""
         self._check()
         self._finished.add((deployment_id, number))
+
+    def expire_progress(self, deployment_id: str, number: int) -> None:
+        """See RedriveOutcomeStore."""
+        self._check()
+        self.expiring.add((deployment_id, number))
 
     def set_throttled(self, deployment_id: str, number: int, *, is_throttled: bool) -> None:
         """See RedriveOutcomeStore."""

@@ -12,6 +12,7 @@ from headwater.controller.redrives import RedrivePlan, plan_redrives
 from headwater.errors import Conflict
 from headwater.model.dead_letter import LetterId
 from headwater.model.deployment import Deployment, DesiredPhase, Phase
+from headwater.model.metric import MetricsDelta, PartitionCounts
 from headwater.model.redrive import (
     LetterRange,
     OpenRedrive,
@@ -130,6 +131,21 @@ def test_redrives_run_one_after_the_other(scene: Scene) -> None:
     ended = scene.stored(first)
     assert (ended.state, ended.counts, ended.ended_at) == ("done", RedriveCounts(1, 0, 1), NOW)
     assert scene.stored(second).state == "running"
+
+
+def test_what_an_ended_redrive_leaves(scene: Scene) -> None:
+    first = scene.request()
+    group, pipeline = f"wrk-{scene.id}.redrive-1", f"wrk-{scene.id}.1"
+    scene.run(3)
+    delta = MetricsDelta(60, {0: PartitionCounts(3, {}, {}, {})}, {})
+    for each in (group, pipeline):
+        scene.metrics.write(scene.id, each, "w", delta)
+    scene.outcomes.finish(scene.id, 1)
+    scene.run(3)
+    assert scene.stored(first).selection == RedriveSelection(ranges={})
+    assert scene.outcomes.expiring == {(scene.id, 1)}
+    assert scene.metrics.acquire_partitions(scene.id, group, "w", [0]) == {}
+    assert scene.metrics.acquire_partitions(scene.id, pipeline, "w", [0]) == {0: 3}
 
 
 def test_deployments_and_selections_are_read_once(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -110,6 +110,7 @@ class World:
         redrives = Redrives(
             store=self.database.redrives,
             outcomes=self.outcomes,
+            metrics=self.metrics,
             deployments=self.database.deployments,
             broker=self.broker,
             sources=sources,

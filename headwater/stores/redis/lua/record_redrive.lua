@@ -1,8 +1,8 @@
 -- Stores the outcomes of letters, and counts each letter of a redrive once. Returns whether the redrive is throttled.
--- KEYS: hash of the redrive, set of the suffixes of all keys, then per block: hash of the partition's blocks
--- ARGV: milliseconds to live, the end of each entry (time and number of the redrive), letters per block, suffix of the
---   redrive's hash, then per block: suffix of the hash, name of the block, one character for each position of the
---   block: its outcome, or "\0" when it stays
+-- KEYS: hash of the redrive, set of the suffixes of the hashes of blocks, then per block: hash of the partition's blocks
+-- ARGV: milliseconds to live, the end of each entry (time and number of the redrive), letters per block, then per block:
+--   suffix of the hash, name of the block, one character for each position of the block: its outcome, or "\0" when it
+--   stays
 local ttl, entry_end, letters_per_block = ARGV[1], ARGV[2], tonumber(ARGV[3])
 local number_bytes, entry_bytes = 2, #entry_end + 1
 local number = string.sub(entry_end, -number_bytes)
@@ -13,9 +13,8 @@ local function count(outcome, difference)
   counts[outcome] = (counts[outcome] or 0) + difference
 end
 
-redis.call('SADD', KEYS[2], ARGV[4])
 for k = 3, #KEYS do
-  local first = 5 + 3 * (k - 3)
+  local first = 4 + 3 * (k - 3)
   local suffix, block, outcomes = ARGV[first], ARGV[first + 1], ARGV[first + 2]
   local known = redis.call('HGET', KEYS[k], block) or string.rep('\0', entry_bytes * letters_per_block)
   local parts, copied_to = {}, 0
