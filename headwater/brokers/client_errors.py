@@ -12,7 +12,7 @@ from headwater.errors import BrokerUnavailable
 from headwater.model.access import KafkaAccess
 
 MAX_ERROR_AGE_S: Final = 15.0
-"""How long an error is remembered. While a login fails, librdkafka reports the error again every 10 s at least."""
+"""How long an error is remembered. While a login fails, librdkafka reports the error again at least every 10 s."""
 
 
 class ClientErrors:

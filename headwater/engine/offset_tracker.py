@@ -1,7 +1,4 @@
-"""Tracks two positions of each assigned partition.
-
-Up to one of them, records are produced. A rewind starts at the other.
-"""
+"""Tracks up to where the records of partitions are produced, and where a rewind starts."""
 
 from collections.abc import Iterable
 
