@@ -145,7 +145,8 @@ class Deployment:
         rewind: The last request to rewind, with its result.
         gaps: The offsets that retention removed before the pipeline was last resumed.
         unreadable_reason: Why this version of Headwater can't read the deployment, and what to do; empty when it can.
-            An unreadable deployment is not changed, and its workers keep running. It can only be torn down.
+            An unreadable deployment is not changed, and its workers keep running. It can be torn down, and a save of
+            the configuration repairs unreadable passwords.
     """
 
     id: str
