@@ -22,8 +22,8 @@ from pathlib import Path
 import httpx2
 import typer
 
-from headwater.app.backends import Backends
 from headwater.app.database import connect_database
+from headwater.app.endpoints import Endpoints
 from headwater.model.deployment import Condition, ObservedWorker, ObservedWorkerStatus, Phase
 from headwater.model.key import DEFAULT_SCOPES
 from headwater.model.metric import Histogram, MetricsDelta, PartitionCounts
@@ -136,13 +136,13 @@ def main(configurations: int = 1000, revisions: int = 3, script_bytes: int = 5_0
     with tempfile.TemporaryDirectory() as folder:
         data_dir = Path(folder)
         kafka = f"127.0.0.1:{free_port()}"
-        backends = Backends.from_settings(Settings(data_dir=data_dir, kafka_bootstrap_servers=kafka))
-        backends.data_directory.create()
-        valkey = backends.embedded_valkey()
+        endpoints = Endpoints.from_settings(Settings(data_dir=data_dir, kafka_bootstrap_servers=kafka))
+        endpoints.data_directory.create()
+        valkey = endpoints.embedded_valkey()
         child = valkey.start()
         try:
             valkey.wait_ready(child, START_WITHIN_S)
-            with connect_database(backends) as database, closing(connect(valkey.url)) as client:
+            with connect_database(endpoints) as database, closing(connect(valkey.url)) as client:
                 key = Keys(database.keys, utc_now, time.monotonic).create(OWNER, DEFAULT_SCOPES)
                 deployment_ids = fill(database, configurations, revisions, script_bytes)
                 write_metrics(RedisMetrics(client), deployment_ids)

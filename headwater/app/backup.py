@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import headwater
-from headwater.app.backends import Backends
 from headwater.app.backup_archive import Archive, ArchiveWriter, reading, writing
 from headwater.app.data_directory import DataDirectory
+from headwater.app.endpoints import Endpoints
 from headwater.app.secret_keys import old_secret_keys, secret_key
 from headwater.controller.leadership import CONTROLLER_LEASE
 from headwater.errors import SetupError
@@ -49,23 +49,23 @@ def backup(settings: Settings, path: Path, *, with_keys: bool = True) -> dict[st
         path: The file to write, which must not exist.
         with_keys: Whether the backup contains the secret key and the API key of the owner `local`.
     """
-    backends = Backends.from_settings(settings)
-    if backends.embeds_database:
-        backends.data_directory.require_exists("HEADWATER_DATABASE_URL")
-    if backends.embeds_valkey:
-        backends.data_directory.require_exists("HEADWATER_REDIS_URL")
+    endpoints = Endpoints.from_settings(settings)
+    if endpoints.embeds_database:
+        endpoints.data_directory.require_exists("HEADWATER_DATABASE_URL")
+    if endpoints.embeds_valkey:
+        endpoints.data_directory.require_exists("HEADWATER_REDIS_URL")
     path = path.expanduser().absolute()
     with (
-        _locked_against_restore(backends.data_directory),
-        _redis_client(backends) as client,
+        _locked_against_restore(endpoints.data_directory),
+        _redis_client(endpoints) as client,
         writing(path) as archive,
     ):
-        key = secret_key(settings, backends.data_directory)
-        description = _write_stores(archive, backends, client)
+        key = secret_key(settings, endpoints.data_directory)
+        description = _write_stores(archive, endpoints, client)
         if with_keys:
             archive.add(SECRET_KEY, base64.b64encode(key) + b"\n")
         for name in (API_KEY, *DATA_FILES) if with_keys else DATA_FILES:
-            if (file := backends.data_directory.path / name).exists():
+            if (file := endpoints.data_directory.path / name).exists():
                 archive.add(name, file.read_bytes())
         archive.close(description)
     with reading(path) as written:
@@ -84,20 +84,20 @@ def _locked_against_restore(data_directory: DataDirectory) -> Iterator[None]:
 
 
 @contextmanager
-def _redis_client(backends: Backends, *, holds_lock: bool = False) -> Iterator[Client]:
+def _redis_client(endpoints: Endpoints, *, holds_lock: bool = False) -> Iterator[Client]:
     """Open a client of Valkey.
 
     The embedded Valkey runs during the block. It is started unless `headwater up` runs it. Raises SetupError when
     another backup of the same data directory is in progress, because that one may run Valkey.
 
     Args:
-        backends: The backends of the installation.
+        endpoints: The endpoints of the installation.
         holds_lock: Whether this process already holds the lock of `headwater up`, which runs the embedded Valkey.
     """
     with ExitStack() as stack:
-        if backends.embeds_valkey and (holds_lock or _acquire_locks(backends.data_directory, stack)):
-            stack.enter_context(_running(backends.embedded_valkey()))
-        yield stack.enter_context(closing(connect(backends.redis_url(), reply_timeout_s=REPLY_TIMEOUT_S)))
+        if endpoints.embeds_valkey and (holds_lock or _acquire_locks(endpoints.data_directory, stack)):
+            stack.enter_context(_running(endpoints.embedded_valkey()))
+        yield stack.enter_context(closing(connect(endpoints.redis_url(), reply_timeout_s=REPLY_TIMEOUT_S)))
 
 
 def _acquire_locks(data_directory: DataDirectory, stack: ExitStack) -> bool:
@@ -124,12 +124,12 @@ def _running(valkey: EmbeddedValkey) -> Iterator[None]:
         child.stop(READY_WITHIN_S)
 
 
-def _write_stores(archive: ArchiveWriter, backends: Backends, client: Client) -> dict[str, Any]:
+def _write_stores(archive: ArchiveWriter, endpoints: Endpoints, client: Client) -> dict[str, Any]:
     """Add the database and the data of Valkey to the archive.
 
     Returns the manifest's description.
     """
-    url = backends.database_url()
+    url = endpoints.database_url()
     with database_backup.snapshot(url) as snapshot:
         description = {
             "headwater": headwater.__version__,
@@ -165,8 +165,8 @@ def restore(settings: Settings, path: Path, *, replace: bool = False) -> dict[st
     file, its secret key and the files of Valkey are renamed and kept. After an interrupted restore, no process starts
     on the data directory until a restore has succeeded.
     """
-    backends = Backends.from_settings(settings)
-    data_directory = backends.data_directory
+    endpoints = Endpoints.from_settings(settings)
+    data_directory = endpoints.data_directory
     with reading(path) as archive:
         archive.verify()
         data_directory.create()
@@ -175,47 +175,47 @@ def restore(settings: Settings, path: Path, *, replace: bool = False) -> dict[st
             data_directory.locked("controller"),
             data_directory.database_lock(exclusive=True),
         ):
-            _require_stopped(backends)
+            _require_stopped(endpoints)
             if not replace:
-                _require_empty(backends)
-            cipher = FieldCipher(_secret_key_of(archive, backends), *old_secret_keys(settings))
+                _require_empty(endpoints)
+            cipher = FieldCipher(_secret_key_of(archive, endpoints), *old_secret_keys(settings))
             database_backup.require_known(str(archive.manifest["schema"]))
             stamp = f"before-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
-            replace_database = _prepare_database(backends, archive, cipher, stamp)
+            replace_database = _prepare_database(endpoints, archive, cipher, stamp)
             with data_directory.restoring():
                 replace_database()
-                _restore_redis(backends, archive, stamp)
-                _restore_files(backends, archive, stamp)
+                _restore_redis(endpoints, archive, stamp)
+                _restore_files(endpoints, archive, stamp)
         return archive.manifest
 
 
-def _secret_key_of(archive: Archive, backends: Backends) -> bytes:
+def _secret_key_of(archive: Archive, endpoints: Endpoints) -> bytes:
     """Return the secret key in the backup, or else the secret key of the installation.
 
     Raises SetupError when there is no key, and when the key in the settings is not the key in the backup.
     """
-    setting = backends.settings.secret_key.get_secret_value()
+    setting = endpoints.settings.secret_key.get_secret_value()
     if not archive.has(SECRET_KEY):
-        if not setting and not backends.data_directory.secret_key.exists():
+        if not setting and not endpoints.data_directory.secret_key.exists():
             raise SetupError(
                 "The backup was made without the secret key. Put the installation's secret-key file into "
-                f"{backends.data_directory.path}, or set HEADWATER_SECRET_KEY, and restore again."
+                f"{endpoints.data_directory.path}, or set HEADWATER_SECRET_KEY, and restore again."
             )
-        return secret_key(backends.settings, backends.data_directory)
+        return secret_key(endpoints.settings, endpoints.data_directory)
     key = decode_secret_key(archive.read(SECRET_KEY).decode().strip(), SECRET_KEY)
     if setting and decode_secret_key(setting, "HEADWATER_SECRET_KEY") != key:
         raise SetupError("HEADWATER_SECRET_KEY is not the key of this backup. Unset it, or restore another backup.")
     return key
 
 
-def _require_stopped(backends: Backends) -> None:
+def _require_stopped(endpoints: Endpoints) -> None:
     """Raise SetupError when a controller leads.
 
     Processes on this machine are already excluded by the locks of the data directory.
     """
-    if backends.embeds_database and not backends.data_directory.database.exists():
+    if endpoints.embeds_database and not endpoints.data_directory.database.exists():
         return
-    url = backends.database_url()
+    url = endpoints.database_url()
     if not database_backup.is_empty(url) and database_backup.has_leader(url, CONTROLLER_LEASE):
         raise SetupError(
             "A controller holds the lease of this database. Stop all processes of Headwater. If a controller was "
@@ -223,46 +223,46 @@ def _require_stopped(backends: Backends) -> None:
         )
 
 
-def _require_empty(backends: Backends) -> None:
+def _require_empty(endpoints: Endpoints) -> None:
     """Raise SetupError when the installation has data that a restore would replace."""
-    if backends.embeds_database:
-        has_database = backends.data_directory.database.exists()
+    if endpoints.embeds_database:
+        has_database = endpoints.data_directory.database.exists()
     else:
-        has_database = not database_backup.is_empty(backends.database_url())
+        has_database = not database_backup.is_empty(endpoints.database_url())
     if has_database:
         raise SetupError("There is a database already. `headwater restore --replace` puts the backup in its place.")
-    if backends.embeds_valkey:
-        if any((backends.data_directory.path / "valkey").glob("appendonly*")):
+    if endpoints.embeds_valkey:
+        if any((endpoints.data_directory.path / "valkey").glob("appendonly*")):
             raise SetupError(
                 "There is data of Valkey already. `headwater restore --replace` puts the backup in its place."
             )
         return
-    client = connect(backends.redis_url(), reply_timeout_s=REPLY_TIMEOUT_S)
+    client = connect(endpoints.redis_url(), reply_timeout_s=REPLY_TIMEOUT_S)
     if not redis_backup.is_empty(client):
         raise SetupError("Valkey or Redis holds data already. `headwater restore --replace` replaces it.")
 
 
-def _prepare_database(backends: Backends, archive: Archive, cipher: FieldCipher, stamp: str) -> Callable[[], None]:
+def _prepare_database(endpoints: Endpoints, archive: Archive, cipher: FieldCipher, stamp: str) -> Callable[[], None]:
     """Return a function that replaces the database by the backup.
 
     A database file is written in advance, so that an error up to here changes nothing. The data of a database server
     are replaced when the function is called.
     """
-    if not backends.embeds_database:
-        return partial(_load, backends.database_url(), archive, cipher)
-    draft = _draft_database(backends, archive, cipher)
-    return partial(_place_database, backends, draft, stamp)
+    if not endpoints.embeds_database:
+        return partial(_load, endpoints.database_url(), archive, cipher)
+    draft = _draft_database(endpoints, archive, cipher)
+    return partial(_place_database, endpoints, draft, stamp)
 
 
-def _draft_database(backends: Backends, archive: Archive, cipher: FieldCipher) -> Path:
+def _draft_database(endpoints: Endpoints, archive: Archive, cipher: FieldCipher) -> Path:
     """Write the backup into a new database file.
 
     The current database file is not changed, so an error loses nothing.
     """
-    final = backends.data_directory.database
+    final = endpoints.data_directory.database
     draft = final.with_name(f"{final.name}.restoring")
     _remove(draft)
-    last_fencing_token = database_backup.highest_fencing_token(backends.database_url()) if final.exists() else 0
+    last_fencing_token = database_backup.highest_fencing_token(endpoints.database_url()) if final.exists() else 0
     _load(f"sqlite:///{draft}", archive, cipher, last_fencing_token)
     return draft
 
@@ -283,9 +283,9 @@ def _check_counts(written: Counter[str], archive: Archive) -> None:
         )
 
 
-def _place_database(backends: Backends, draft: Path, stamp: str) -> None:
+def _place_database(endpoints: Endpoints, draft: Path, stamp: str) -> None:
     """Replace the current database file by the new one. The current file is renamed and kept."""
-    final = backends.data_directory.database
+    final = endpoints.data_directory.database
     for suffix in ("", "-wal", "-shm"):
         if (old := final.with_name(final.name + suffix)).exists():
             old.rename(final.with_name(f"{final.name}.{stamp}{suffix}"))
@@ -298,10 +298,10 @@ def _remove(database: Path) -> None:
         database.with_name(database.name + suffix).unlink(missing_ok=True)
 
 
-def _restore_redis(backends: Backends, archive: Archive, stamp: str) -> None:
-    if backends.embeds_valkey and (old := backends.data_directory.path / "valkey").exists():
+def _restore_redis(endpoints: Endpoints, archive: Archive, stamp: str) -> None:
+    if endpoints.embeds_valkey and (old := endpoints.data_directory.path / "valkey").exists():
         old.rename(old.with_name(f"valkey.{stamp}"))
-    with _redis_client(backends, holds_lock=True) as client:
+    with _redis_client(endpoints, holds_lock=True) as client:
         redis_backup.clear(client)
         loaded = redis_backup.load(client, archive.lines(REDIS))
     expected = archive.manifest["members"][REDIS]["lines"]
@@ -313,16 +313,16 @@ def _restore_redis(backends: Backends, archive: Archive, stamp: str) -> None:
     archive.manifest["skipped_entries"] = loaded.unreadable
 
 
-def _restore_files(backends: Backends, archive: Archive, stamp: str) -> None:
+def _restore_files(endpoints: Endpoints, archive: Archive, stamp: str) -> None:
     """Write the files of the backup.
 
     An existing file with another content is renamed and kept. In particular, the replaced database can be read only
     with its own secret key.
     """
     for name in (API_KEY, *DATA_FILES, SECRET_KEY):
-        if not archive.has(name) or (name == SECRET_KEY and backends.settings.secret_key.get_secret_value()):
+        if not archive.has(name) or (name == SECRET_KEY and endpoints.settings.secret_key.get_secret_value()):
             continue
-        file, content = backends.data_directory.path / name, archive.read(name)
+        file, content = endpoints.data_directory.path / name, archive.read(name)
         if file.exists() and file.read_bytes() != content:
             file.rename(file.with_name(f"{name}.{stamp}"))
         write_private(file, content.decode())

@@ -13,9 +13,9 @@ from pathlib import Path
 
 from headwater.api.app import create_api
 from headwater.api.dependencies import Services
-from headwater.app.backends import Backends
 from headwater.app.data_directory import require_platform
 from headwater.app.database import connect_database
+from headwater.app.endpoints import Endpoints
 from headwater.app.http_server import ApiServer, allow_open_files, origins_of, server_config
 from headwater.app.memory import limit_malloc_arenas, tune_server_memory
 from headwater.app.redacted_names import names_to_redact
@@ -95,30 +95,30 @@ def serve(settings: Settings, fd: int | None) -> None:
         # status of a signal, which looks like a crash.
         signal.signal(number, lambda *_: sys.exit(0))
     sys.setswitchinterval(SWITCH_INTERVAL_S)
-    backends = Backends.from_settings(settings)
-    backends.require_embedded_data()
-    backends.data_directory.create()
+    endpoints = Endpoints.from_settings(settings)
+    endpoints.require_embedded_data()
+    endpoints.data_directory.create()
     allow_open_files(settings.http_connections)
-    with connect_database(backends) as database:
-        app = create_api(_services(backends, database, backends.connect_redis()))
+    with connect_database(endpoints) as database:
+        app = create_api(_services(endpoints, database, endpoints.connect_redis()))
         config = server_config(app, settings, app.state.metrics.record_refusal)
         sockets = None if fd is None else [socket.socket(fileno=fd)]
         tune_server_memory()
         ApiServer(config, app.state.services.tails.end_all).run(sockets)
 
 
-def _services(backends: Backends, database: Database, client: Client) -> Services:
-    settings = backends.settings
+def _services(endpoints: Endpoints, database: Database, client: Client) -> Services:
+    settings = endpoints.settings
     bindings = load_bindings(settings)
-    broker = KafkaClusterAdmin(backends.admin_kafka_access(), replication=backends.replication())
+    broker = KafkaClusterAdmin(endpoints.admin_kafka_access(), replication=endpoints.replication())
     admins: dict[KafkaAccess | None, ClusterAdmin] = {
         access: KafkaClusterAdmin(access) for access in bindings.kafka_accesses()
     }
     admins[None] = broker
     probe_topic = next((topic for _, topic in bindings.installation_topics()), TICKS_TOPIC)
-    metrics = RedisMetrics(connect(backends.redis_url(), reply_timeout_s=METRICS_READ_TIMEOUT_S))
+    metrics = RedisMetrics(connect(endpoints.redis_url(), reply_timeout_s=METRICS_READ_TIMEOUT_S))
     clusters: dict[KafkaAccess | None, KafkaAccess] = {access: access for access in bindings.kafka_accesses()}
-    clusters[None] = backends.admin_kafka_access()
+    clusters[None] = endpoints.admin_kafka_access()
     histories = {cluster: KafkaTopicHistory(access) for cluster, access in clusters.items()}
     outcomes = RedisRedriveOutcomes(client)
     quotas = QuotaStores(database.quotas, RedisSetStore(client), RedisReservations(client))
@@ -149,8 +149,8 @@ def _services(backends: Backends, database: Database, client: Client) -> Service
         now=utc_now,
         new_id=new_id,
         new_password=lambda: secrets.token_urlsafe(PASSWORD_BYTES),
-        redact=redactor(names_to_redact(backends, bindings)),
-        manages_users=backends.manages_kafka_users,
+        redact=redactor(names_to_redact(endpoints, bindings)),
+        manages_users=endpoints.manages_kafka_users,
         source_partitions=partial(_source_partitions, bindings, admins),
     )
     return Services(
@@ -216,8 +216,8 @@ def _services(backends: Backends, database: Database, client: Client) -> Service
             clock=time.monotonic,
         ),
         bindings=bindings,
-        kafka=_reader_endpoint(backends),
-        rate_limits=_rate_limits(backends),
+        kafka=_reader_endpoint(endpoints),
+        rate_limits=_rate_limits(endpoints),
         probes={
             "database": database.change_counter.value,
             "set_store": lambda: client.call("PING"),
@@ -248,22 +248,22 @@ def _source_partitions(
     return partitions
 
 
-def _rate_limits(backends: Backends) -> RateLimits | None:
-    settings = backends.settings
+def _rate_limits(endpoints: Endpoints) -> RateLimits | None:
+    settings = endpoints.settings
     if not settings.rate_limit:
         return None
-    client = connect(backends.redis_url(), reply_timeout_s=RATE_LIMIT_TIMEOUT_S)
+    client = connect(endpoints.redis_url(), reply_timeout_s=RATE_LIMIT_TIMEOUT_S)
     return RateLimits(RedisTokenBuckets(client), settings.rate_limit, settings.rate_burst)
 
 
-def _reader_endpoint(backends: Backends) -> KafkaEndpoint:
+def _reader_endpoint(endpoints: Endpoints) -> KafkaEndpoint:
     """Return how readers connect to Kafka, for the response of a deploy."""
-    readers = backends.reader_kafka_access()
+    readers = endpoints.reader_kafka_access()
     return KafkaEndpoint(
         readers.bootstrap_servers,
         readers.security_protocol,
         readers.sasl_mechanism if readers.uses_sasl else None,
-        None if backends.manages_kafka_users else Login(readers.username or None, readers.password or None),
+        None if endpoints.manages_kafka_users else Login(readers.username or None, readers.password or None),
     )
 
 

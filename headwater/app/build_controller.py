@@ -5,9 +5,9 @@ from collections.abc import Callable
 from datetime import timedelta
 
 from headwater.app import build_worker
-from headwater.app.backends import Backends
 from headwater.app.data_directory import require_platform
 from headwater.app.database import connect_database
+from headwater.app.endpoints import Endpoints
 from headwater.app.environments import worker_environment
 from headwater.app.memory import limit_malloc_arenas
 from headwater.app.metrics_server import serve_metrics
@@ -54,24 +54,24 @@ def run(settings: Settings) -> None:
     limit_malloc_arenas()
     require_platform()
     check_machine(jit=settings.v8_jit)
-    backends = Backends.from_settings(settings)
-    data_directory = backends.data_directory
-    backends.require_embedded_data()
+    endpoints = Endpoints.from_settings(settings)
+    data_directory = endpoints.data_directory
+    endpoints.require_embedded_data()
     data_directory.create()
     stop = stop_on_signals()
-    with data_directory.locked("controller") as lock_id, connect_database(backends) as database:
-        workers_kafka, manages_users = backends.worker_kafka_access(), backends.manages_kafka_users
+    with data_directory.locked("controller") as lock_id, connect_database(endpoints) as database:
+        workers_kafka, manages_users = endpoints.worker_kafka_access(), endpoints.manages_kafka_users
         broker = KafkaClusterAdmin(
-            backends.admin_kafka_access(),
+            endpoints.admin_kafka_access(),
             workers_kafka,
-            replication=backends.replication(),
+            replication=endpoints.replication(),
             manages_users=manages_users,
         )
         bindings = load_bindings(settings)
-        if backends.embeds_kafka:
+        if endpoints.embeds_kafka:
             create_topics(broker, stream_topics(bindings), stop)
         sources = connect_sources(bindings, broker, database.deployments)
-        client = backends.connect_redis()
+        client = endpoints.connect_redis()
         sets = RedisSetStore(client)
         memory_limit = settings.worker_memory_mb << 20
         orchestrator = ProcessOrchestrator(
@@ -83,9 +83,9 @@ def run(settings: Settings) -> None:
         )
         flow_locks = FlowLocks()
         leadership = Leadership(database.leases, lock_id, seconds_since_boot)
-        short_waiting_client = connect(backends.redis_url(), reply_timeout_s=METRICS_REMOVAL_TIMEOUT_S)
+        short_waiting_client = connect(endpoints.redis_url(), reply_timeout_s=METRICS_REMOVAL_TIMEOUT_S)
         metrics, outcomes = RedisMetrics(short_waiting_client), RedisRedriveOutcomes(short_waiting_client)
-        worker_settings = WorkerSettings(workers_kafka, backends.redis_url(), settings.v8_jit, manages_users)
+        worker_settings = WorkerSettings(workers_kafka, endpoints.redis_url(), settings.v8_jit, manages_users)
         reconciler = Reconciler(
             orchestrator=orchestrator,
             executor=Executor(

@@ -4,7 +4,7 @@ import time
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 
-from headwater.app.backends import Backends
+from headwater.app.endpoints import Endpoints
 from headwater.app.secret_keys import field_cipher
 from headwater.model.key import LOCAL_SCOPES
 from headwater.model.quota import QUOTA_NAMES, QuotaDefaults, QuotaName
@@ -23,7 +23,7 @@ LOCAL_OWNER = "local"
 
 
 @contextmanager
-def connect_database(backends: Backends, *, check_key: bool = True) -> Iterator[Database]:
+def connect_database(endpoints: Endpoints, *, check_key: bool = True) -> Iterator[Database]:
     """Open the database and apply its migrations.
 
     With `check_key=False`, the database is opened even when its secrets were encrypted with another key.
@@ -31,23 +31,23 @@ def connect_database(backends: Backends, *, check_key: bool = True) -> Iterator[
     Raises SetupError when the database can't be reached, when a newer version has migrated it, when the secret key is
     wrong, or when a restore was interrupted.
     """
-    with _locked_against_restore(backends):
-        backends.data_directory.require_no_unfinished_restore()
-        cipher = field_cipher(backends.settings, backends.data_directory)
-        quotas = quota_defaults(backends.settings)
-        database = open_database(backends.database_url(), cipher, quotas, check_key=check_key)
+    with _locked_against_restore(endpoints):
+        endpoints.data_directory.require_no_unfinished_restore()
+        cipher = field_cipher(endpoints.settings, endpoints.data_directory)
+        quotas = quota_defaults(endpoints.settings)
+        database = open_database(endpoints.database_url(), cipher, quotas, check_key=check_key)
         try:
             yield database
         finally:
             database.close()
 
 
-def _locked_against_restore(backends: Backends) -> AbstractContextManager[None]:
+def _locked_against_restore(endpoints: Endpoints) -> AbstractContextManager[None]:
     """Return a context that prevents a restore of the data directory's database.
 
     A restore into a database server is not prevented.
     """
-    return backends.data_directory.database_lock() if backends.embeds_database else nullcontext()
+    return endpoints.data_directory.database_lock() if endpoints.embeds_database else nullcontext()
 
 
 @contextmanager
@@ -56,10 +56,10 @@ def installation_database(settings: Settings, *, check_key: bool = True) -> Iter
 
     Raises SetupError when there is no installation.
     """
-    backends = Backends.from_settings(settings)
-    if backends.embeds_database:
-        backends.data_directory.require_exists("HEADWATER_DATABASE_URL")
-    with connect_database(backends, check_key=check_key) as database:
+    endpoints = Endpoints.from_settings(settings)
+    if endpoints.embeds_database:
+        endpoints.data_directory.require_exists("HEADWATER_DATABASE_URL")
+    with connect_database(endpoints, check_key=check_key) as database:
         yield database
 
 
@@ -98,7 +98,7 @@ def quota_limits_of(settings: Settings, owner: str) -> tuple[Sequence[QuotaUsage
 
     The remaining limits come from the settings. Raises SetupError, DatabaseUnavailable, RedisUnavailable.
     """
-    set_store = RedisSetStore(connect(Backends.from_settings(settings).redis_url()))
+    set_store = RedisSetStore(connect(Endpoints.from_settings(settings).redis_url()))
     with installation_database(settings) as database:
         usage = quota_usage(database.quotas, set_store, owner)
         return usage, database.quotas.overrides().get(owner, {}).keys()
@@ -115,13 +115,13 @@ def _without_zeros(numbers: dict[QuotaName, int]) -> dict[QuotaName, int]:
     return {name: number for name, number in numbers.items() if number}
 
 
-def provide_local_key(backends: Backends) -> None:
+def provide_local_key(endpoints: Endpoints) -> None:
     """Create an API key for the owner `local` on the first start.
 
     The key is written to the file `api-key` of the data directory.
     """
-    data_directory = backends.data_directory
-    with connect_database(backends) as database:
+    data_directory = endpoints.data_directory
+    with connect_database(endpoints) as database:
         if not data_directory.api_key.exists():
             key = Keys(database.keys, utc_now, time.monotonic).create(LOCAL_OWNER, LOCAL_SCOPES)
             write_private(data_directory.api_key, key + "\n")

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from threading import Event
 
 from headwater.app.abis import load_abis
-from headwater.app.backends import Backends
+from headwater.app.endpoints import Endpoints
 from headwater.app.stream_bindings import load_bindings, zerolag_topic
 from headwater.app.token_lists import read_tokens
 from headwater.brokers.topic_reader import read_since
@@ -31,7 +31,7 @@ def open_evm(options: IngestOptions, settings: Settings, stop: Event) -> EvmRead
     if chain is None or any(chain.entity(name) is None for name in ENTITIES):
         raise SetupError(f"{options.chain} is not an EVM chain of the catalog (`headwater ingest evm --chain base`).")
     bindings = load_bindings(settings)
-    access = Backends.from_settings(settings).admin_kafka_access()
+    access = Endpoints.from_settings(settings).admin_kafka_access()
 
     def read_back(streams: Sequence[str], since_ms: int) -> Iterator[StreamRecord]:
         by_topic = {zerolag_topic(bindings, options.chain, stream.removesuffix(SUFFIX)): stream for stream in streams}

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from headwater.app.backends import Backends
+from headwater.app.endpoints import Endpoints
 from headwater.app.stream_bindings import load_bindings, stream_topic, zerolag_topic
 from headwater.app.topics import create_topics
 from headwater.brokers.base import INGEST_TOPIC_CONFIG, STREAM_TOPIC_CONFIG, TopicSpec
@@ -71,12 +71,12 @@ def prepare_target(
 
     Returns None when `stop` is set before Kafka has all topics. Raises SetupError, BrokerUnavailable.
     """
-    backends = Backends.from_settings(settings)
-    access = backends.admin_kafka_access()
+    endpoints = Endpoints.from_settings(settings)
+    access = endpoints.admin_kafka_access()
     bindings = load_bindings(settings)
     names = {stream: _topic_name(bindings, options.chain, stream) for stream in reader.streams}
     specs = [TopicSpec(name, STREAM_PARTITIONS, STREAM_TOPIC_CONFIG) for name in names.values()]
-    broker = KafkaClusterAdmin(access, replication=backends.replication())
+    broker = KafkaClusterAdmin(access, replication=endpoints.replication())
     create_topics(broker, (*specs, TopicSpec(POSITIONS_TOPIC, 1, INGEST_TOPIC_CONFIG)), stop)
     if stop.is_set():
         return None

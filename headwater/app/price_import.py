@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 
-from headwater.app.backends import Backends
+from headwater.app.endpoints import Endpoints
 from headwater.brokers.cluster_admin import KafkaClusterAdmin
 from headwater.controller.deployment_resources import TICKS_TOPIC_SPEC
 from headwater.errors import SetupError
@@ -56,7 +56,7 @@ def _until_error(records: Iterable[bytes], errors: list[SetupError]) -> Iterator
 
 
 def _write_ticks(settings: Settings, records: Iterable[bytes]) -> ImportResult:
-    access = Backends.from_settings(settings).admin_kafka_access()
+    access = Endpoints.from_settings(settings).admin_kafka_access()
     if KafkaClusterAdmin(access).partition_count(TICKS_TOPIC_SPEC.name) is None:
         raise SetupError("This installation has no prices yet: start `headwater up` or `headwater prices worker`.")
     producer = IdempotentKafkaProducer(access, [TICKS_TOPIC_SPEC.name])

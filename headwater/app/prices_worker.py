@@ -11,9 +11,9 @@ from prometheus_client.core import CounterMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from headwater.app.backends import Backends
 from headwater.app.build_worker import METRICS_WRITE_TIMEOUT_S
 from headwater.app.data_directory import require_platform
+from headwater.app.endpoints import Endpoints
 from headwater.app.memory import tune_worker_memory
 from headwater.app.metrics_server import serve_metrics
 from headwater.app.stop_signals import stop_on_signals
@@ -61,18 +61,18 @@ def run(settings: Settings) -> None:
     Raises SetupError. On other errors, the process exits with status 1.
     """
     require_platform()
-    backends = Backends.from_settings(settings)
+    endpoints = Endpoints.from_settings(settings)
     stop = stop_on_signals()
-    broker = KafkaClusterAdmin(backends.admin_kafka_access(), replication=backends.replication())
+    broker = KafkaClusterAdmin(endpoints.admin_kafka_access(), replication=endpoints.replication())
     create_topics(broker, (TICKS_TOPIC_SPEC,), stop)
     owner = secrets.token_hex(8)
     with (
-        closing(backends.connect_redis()) as client,
-        closing(connect(backends.redis_url(), reply_timeout_s=METRICS_WRITE_TIMEOUT_S)) as metrics,
+        closing(endpoints.connect_redis()) as client,
+        closing(connect(endpoints.redis_url(), reply_timeout_s=METRICS_WRITE_TIMEOUT_S)) as metrics,
     ):
         price_writer = PriceWriter(RedisPrices(client), owner)
         metrics_writer = MetricsWriter(RedisMetrics(metrics), deployment_id=GROUP, group=GROUP, owner=owner)
-        source = ticks_source(backends.admin_kafka_access(), price_writer.acquire_partitions)
+        source = ticks_source(endpoints.admin_kafka_access(), price_writer.acquire_partitions)
         worker = prices_worker(source, price_writer, PipelineMetrics(metrics_writer))
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: worker.stop())

@@ -3,20 +3,20 @@
 from collections.abc import Iterator
 from urllib.parse import urlsplit
 
-from headwater.app.backends import Backends
+from headwater.app.endpoints import Endpoints
 from headwater.model.access import KafkaAccess, PubSubAccess
 from headwater.model.binding import Binding, Bindings, KafkaTopic, PubSubTopic
 from headwater.model.kafka_security import FILE_FIELDS
 
 
-def names_to_redact(backends: Backends, bindings: Bindings) -> frozenset[str]:
+def names_to_redact(endpoints: Endpoints, bindings: Bindings) -> frozenset[str]:
     """Return the addresses, users, folders, files, topics and subscriptions to redact.
 
     They come from the settings and from the stream bindings.
     """
-    data_directory = backends.data_directory
-    own = _kafka_names(backends.admin_kafka_access())
-    urls = (name for url in (backends.redis_url(), backends.database_url()) for name in _url_names(url))
+    data_directory = endpoints.data_directory
+    own = _kafka_names(endpoints.admin_kafka_access())
+    urls = (name for url in (endpoints.redis_url(), endpoints.database_url()) for name in _url_names(url))
     bound = (name for binding in bindings.by_stream.values() for name in _binding_names(binding))
     return frozenset(filter(None, (str(data_directory.path), *own, *urls, *bound)))
 

@@ -7,8 +7,8 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from headwater.app.backends import Backends
 from headwater.app.database import installation_database
+from headwater.app.endpoints import Endpoints
 from headwater.app.source_clients import connect_sources
 from headwater.app.stream_bindings import load_bindings
 from headwater.brokers.base import ClusterAdmin
@@ -106,11 +106,11 @@ def find_unknown_resources(settings: Settings) -> Iterator[UnknownResources]:
 
     The database stays open during the block. Raises SetupError, BrokerUnavailable, DatabaseUnavailable.
     """
-    backends = Backends.from_settings(settings)
+    endpoints = Endpoints.from_settings(settings)
     with installation_database(settings) as database:
-        manages_users = backends.manages_kafka_users
+        manages_users = endpoints.manages_kafka_users
         broker = KafkaClusterAdmin(
-            backends.admin_kafka_access(), replication=backends.replication(), manages_users=manages_users
+            endpoints.admin_kafka_access(), replication=endpoints.replication(), manages_users=manages_users
         )
         sources = connect_sources(load_bindings(settings), broker, database.deployments)
         yield UnknownResources(broker, sources, database.deployments)

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from headwater.app.backends import Backends
+from headwater.app.endpoints import Endpoints
 from headwater.app.stream_bindings import load_bindings, stream_topic
 from headwater.brokers.cluster_admin import KafkaClusterAdmin
 from headwater.errors import SetupError
@@ -49,7 +49,7 @@ def open_topic_writer(settings: Settings, chain: str, entity: str, *, zerolag: b
     Raises SetupError when there is no such stream, and BrokerUnavailable.
     """
     topic = stream_topic(load_bindings(settings), chain, entity, zerolag=zerolag)
-    access = Backends.from_settings(settings).admin_kafka_access()
+    access = Endpoints.from_settings(settings).admin_kafka_access()
     partitions = KafkaClusterAdmin(access).partition_count(topic)
     if partitions is None:
         raise SetupError(f"The topic {topic} is not on the broker. Create it, or bind the stream to another topic.")

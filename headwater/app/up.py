@@ -13,9 +13,9 @@ import httpx2
 import structlog
 
 from headwater.app.api_url import api_url, local_api_url
-from headwater.app.backends import Backends
 from headwater.app.data_directory import DataDirectory, require_platform
 from headwater.app.database import provide_local_key
+from headwater.app.endpoints import Endpoints
 from headwater.app.environments import API, CONTROLLER, INGEST, PRICES, child_environment, metrics_environment
 from headwater.app.ingest_kinds import load_ingests, variables_of
 from headwater.app.stop_signals import stop_on_signals
@@ -46,18 +46,18 @@ def up(settings: Settings, announce: Callable[[str], None]) -> None:
     data_directory = DataDirectory(settings.data_dir)
     data_directory.create()
     stop = stop_on_signals()
-    backends = Backends(settings, data_directory)
-    backends.require_kafka_settings()  # a mistake must stop the start, not only the API
+    endpoints = Endpoints(settings, data_directory)
+    endpoints.require_kafka_settings()  # a mistake must stop the start, not only the API
     # A thread of this process syncs Valkey's append-only file to disk. It must run until Valkey has ended.
-    valkey_sync = backends.embedded_valkey().syncing_append_only_file() if backends.embeds_valkey else nullcontext()
+    valkey_sync = endpoints.embedded_valkey().syncing_append_only_file() if endpoints.embeds_valkey else nullcontext()
     with (
         data_directory.locked("up"),
         listening(settings.host, settings.port) as listener,
         valkey_sync,
         supervised() as supervisor,
     ):
-        provide_local_key(backends)
-        start_services(supervisor, backends, listener)
+        provide_local_key(endpoints)
+        start_services(supervisor, endpoints, listener)
         if wait_until_serving(settings, supervisor, stop):
             for line in greeting(settings, data_directory):
                 announce(line)
@@ -93,16 +93,16 @@ def listening(host: str, port: int) -> Iterator[socket.socket]:
         yield listener
 
 
-def start_services(supervisor: Supervisor, backends: Backends, listener: socket.socket) -> None:
+def start_services(supervisor: Supervisor, endpoints: Endpoints, listener: socket.socket) -> None:
     """Start the embedded services in parallel, and then the processes of Headwater.
 
     Headwater's processes are the controller, the prices worker, the ingests and the API. Raises SetupError when an
     embedded service does not start.
     """
     with ThreadPoolExecutor(2) as pool:
-        for started in [pool.submit(start) for start in _embedded_services(supervisor, backends)]:
+        for started in [pool.submit(start) for start in _embedded_services(supervisor, endpoints)]:
             started.result()
-    settings, environment = backends.settings, partial(child_environment, backends.settings, backends.data_directory)
+    settings, environment = endpoints.settings, partial(child_environment, endpoints.settings, endpoints.data_directory)
     bindings = load_bindings(settings)
     controller, prices = environment(CONTROLLER, bindings), environment(PRICES)
     supervisor.start(SupervisedProcess("controller", lambda: _spawn(controller, "controller"), grace_s=20.0))
@@ -111,23 +111,23 @@ def start_services(supervisor: Supervisor, backends: Backends, listener: socket.
         variables = environment(INGEST.with_variables(*variables_of(settings.ingests, name)))
         start = partial(_spawn, variables, "ingest", "run", name)
         supervisor.start(SupervisedProcess(f"ingest {name}", start, grace_s=20.0, essential=False))
-    api = environment(API, bindings) | metrics_environment(backends.data_directory.create_metrics_dir())
+    api = environment(API, bindings) | metrics_environment(endpoints.data_directory.create_metrics_dir())
     for number in range(settings.api_processes):
         supervisor.start(SupervisedProcess(f"api-{number}", lambda: _spawn_api(api, listener)))
 
 
-def _embedded_services(supervisor: Supervisor, backends: Backends) -> list[Callable[[], None]]:
+def _embedded_services(supervisor: Supervisor, endpoints: Endpoints) -> list[Callable[[], None]]:
     """Return for each embedded service a function that starts it and waits until it is ready."""
     starts: list[Callable[[], None]] = []
-    if backends.embeds_valkey:
-        valkey = backends.embedded_valkey()
+    if endpoints.embeds_valkey:
+        valkey = endpoints.embedded_valkey()
         starts.append(
             lambda: valkey.wait_ready(
                 supervisor.start(SupervisedProcess("valkey", valkey.start)), VALKEY_READY_WITHIN_S
             )
         )
-    if backends.embeds_kafka:
-        kafka = backends.embedded_kafka()
+    if endpoints.embeds_kafka:
+        kafka = endpoints.embedded_kafka()
 
         def start_kafka() -> None:
             kafka.prepare()

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 import redis
 
-from headwater.app.backends import Backends
 from headwater.app.data_directory import DataDirectory
+from headwater.app.endpoints import Endpoints
 from headwater.errors import RedisEvicts, RedisUnavailable, SetupError
 from headwater.model.value_sets import dataset_set_id
 from headwater.settings import Settings
@@ -81,10 +81,10 @@ def test_processes_do_not_start_on_a_server_that_may_evict(
     valkey_server: ValkeyServer, admin: redis.Redis, tmp_path: Path
 ) -> None:
     settings = Settings.model_validate({"data_dir": tmp_path, "redis_url": valkey_server.url})
-    backends = Backends(settings, DataDirectory(tmp_path))
-    backends.connect_redis().close()
+    endpoints = Endpoints(settings, DataDirectory(tmp_path))
+    endpoints.connect_redis().close()
     admin.config_set("maxmemory-policy", "allkeys-random")
     with pytest.raises(SetupError, match="Set its maxmemory-policy to noeviction"):
-        backends.connect_redis()
+        endpoints.connect_redis()
     valkey_server.stop()
-    backends.connect_redis().close()
+    endpoints.connect_redis().close()

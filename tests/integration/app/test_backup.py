@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from headwater.app import backup as backups
-from headwater.app.backends import Backends
 from headwater.app.backup import backup, restore, verify
 from headwater.app.data_directory import DataDirectory
 from headwater.app.database import connect_database
+from headwater.app.endpoints import Endpoints
 from headwater.errors import SetupError
 from headwater.model.lease import Candidate
 from headwater.model.value_sets import filter_set_id
@@ -35,8 +35,8 @@ def settings_of(directory: Path) -> Settings:
 @contextmanager
 def stores(directory: Path) -> Iterator[tuple[Database, Client]]:
     """Open the stores of a data directory for the block. Its Valkey runs meanwhile."""
-    backends = Backends(settings_of(directory), DataDirectory(directory))
-    with connect_database(backends) as database, backups._redis_client(backends) as client:
+    endpoints = Endpoints(settings_of(directory), DataDirectory(directory))
+    with connect_database(endpoints) as database, backups._redis_client(endpoints) as client:
         yield database, client
 
 
@@ -111,11 +111,11 @@ def test_a_backup_without_the_key_holds_no_api_key(installation: Path, tmp_path:
 
 def test_nothing_else_runs_the_valkey_of_a_stopped_installation_during_a_backup(installation: Path) -> None:
     data_directory = DataDirectory(installation)
-    backends = Backends(settings_of(installation), data_directory)
-    with backups._redis_client(backends) as client:
+    endpoints = Endpoints(settings_of(installation), data_directory)
+    with backups._redis_client(endpoints) as client:
         with pytest.raises(SetupError, match="in use by another `headwater up`"), data_directory.locked("up"):
             pass
-        with pytest.raises(SetupError, match="in use by another `headwater backup`"), backups._redis_client(backends):
+        with pytest.raises(SetupError, match="in use by another `headwater backup`"), backups._redis_client(endpoints):
             pass
         assert RedisSetStore(client).contains_many(FILTER, ["0xaa"]) == [True]
     with data_directory.locked("up"):
@@ -177,7 +177,7 @@ def test_another_key_is_rejected_before_the_database_is_replaced(installation: P
     with pytest.raises(SetupError, match="another secret key"):
         restore(settings, file, replace=True)
     assert (installation / "headwater.db").read_bytes() == before
-    with connect_database(Backends(settings, DataDirectory(installation)), check_key=False):
+    with connect_database(Endpoints(settings, DataDirectory(installation)), check_key=False):
         pass  # nothing was replaced, so the installation can start
 
 
@@ -200,7 +200,7 @@ def _of_a_newer_version(write: Callable[..., dict[str, Any]]) -> Callable[..., d
 def test_nothing_is_replaced_while_an_api_alone_uses_the_database(installation: Path, tmp_path: Path) -> None:
     settings, file = settings_of(installation), tmp_path / "backup"
     backup(settings, file)
-    with connect_database(Backends(settings, DataDirectory(installation))) as database:
+    with connect_database(Endpoints(settings, DataDirectory(installation))) as database:
         with pytest.raises(SetupError, match="headwater api"):
             restore(settings, file, replace=True)
         database.flows.create(a_flow("f2"))
@@ -266,7 +266,7 @@ def test_nothing_starts_after_an_interrupted_restore_until_it_is_repeated(
             restore(settings, file, replace=True)
     with (
         pytest.raises(SetupError, match="was interrupted"),
-        connect_database(Backends(settings, DataDirectory(installation))),
+        connect_database(Endpoints(settings, DataDirectory(installation))),
     ):
         pass
     with pytest.raises(SetupError, match="was interrupted"):

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from headwater.app.backends import Backends
 from headwater.app.backup import _redis_client, backup
+from headwater.app.endpoints import Endpoints
 from headwater.errors import SetupError
 from headwater.settings import Settings
 from headwater.stores.embedded_valkey import EmbeddedValkey
@@ -19,12 +19,12 @@ def test_a_missing_data_directory_with_an_external_database(tmp_path: Path) -> N
 
 def test_a_second_backup_does_not_use_the_valkey_of_the_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(EmbeddedValkey, "start", lambda _: pytest.fail("Valkey is started"))
-    backends = Backends.from_settings(Settings(data_dir=tmp_path))
-    locks = backends.data_directory
+    endpoints = Endpoints.from_settings(Settings(data_dir=tmp_path))
+    locks = endpoints.data_directory
     with (
         locks.locked("backup"),  # the first backup, which runs the Valkey of a stopped installation
         locks.locked("up"),
         pytest.raises(SetupError, match="another `headwater backup`"),
-        _redis_client(backends),
+        _redis_client(endpoints),
     ):
         pass

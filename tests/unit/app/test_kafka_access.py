@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from headwater.app.backends import Backends
 from headwater.app.data_directory import DataDirectory
+from headwater.app.endpoints import Endpoints
 from headwater.errors import SetupError
 from headwater.model.access import KafkaAccess
 from headwater.settings import Settings
@@ -21,10 +21,10 @@ OAUTH = {
 }
 
 
-def backends(**members: Any) -> Backends:
+def endpoints(**members: Any) -> Endpoints:
     members = {"bootstrap_servers": "kafka.example:9092"} | members
     settings = Settings.model_validate({f"kafka_{member}": value for member, value in members.items()})
-    return Backends(settings, DataDirectory(Path("unused")))
+    return Endpoints(settings, DataDirectory(Path("unused")))
 
 
 def place(access: KafkaAccess) -> tuple[str, str, str]:
@@ -33,7 +33,7 @@ def place(access: KafkaAccess) -> tuple[str, str, str]:
 
 class TestHeadwaterItself:
     def test_oauth(self) -> None:
-        access = backends(**OAUTH, oauth_scope="kafka").admin_kafka_access()
+        access = endpoints(**OAUTH, oauth_scope="kafka").admin_kafka_access()
         assert (access.sasl_mechanism, access.oauth_client_id, access.oauth_scope) == (
             "OAUTHBEARER",
             "headwater",
@@ -46,11 +46,11 @@ class TestHeadwaterItself:
             (tmp_path / name).touch()
         files = {"certificate_file": "cert.pem", "key_file": "key.pem", "ca_file": "ca.pem"}
         paths = {member: tmp_path / name for member, name in files.items()}
-        access = backends(security_protocol="SSL", **paths, key_password="geheim").admin_kafka_access()
+        access = endpoints(security_protocol="SSL", **paths, key_password="geheim").admin_kafka_access()
         assert (access.certificate_file, access.key_password) == (str(tmp_path / "cert.pem"), "geheim")
 
     def test_a_brokers_without_authentication(self) -> None:
-        assert backends(security_protocol="PLAINTEXT").admin_kafka_access() == KafkaAccess(
+        assert endpoints(security_protocol="PLAINTEXT").admin_kafka_access() == KafkaAccess(
             bootstrap_servers="kafka.example:9092", security_protocol="PLAINTEXT"
         )
 
@@ -77,44 +77,44 @@ class TestHeadwaterItself:
     )
     def test_refused(self, members: dict[str, str], sentence: str) -> None:
         with pytest.raises(SetupError, match=sentence) as raised:
-            backends(**members).admin_kafka_access()
+            endpoints(**members).admin_kafka_access()
         assert "geheim" not in raised.value.detail
 
     def test_kerberos(self) -> None:
         with pytest.raises(ValidationError, match=r"GSSAPI .* is not supported, .* instead"):
-            backends(sasl_mechanism="GSSAPI")
+            endpoints(sasl_mechanism="GSSAPI")
 
     def test_an_empty_path_means_no_file(self) -> None:
-        assert backends(**USER, ca_file="").admin_kafka_access().ca_file == ""
+        assert endpoints(**USER, ca_file="").admin_kafka_access().ca_file == ""
 
 
 class TestReadersAndWorkers:
     def test_by_default_they_use_the_listener_of_headwater(self) -> None:
-        own = backends(**USER)
+        own = endpoints(**USER)
         expected = ("kafka.example:9092", "SASL_PLAINTEXT", "SCRAM-SHA-512")
         assert place(own.reader_kafka_access()) == place(own.worker_kafka_access()) == expected
         assert (own.worker_kafka_access().username, own.worker_kafka_access().password) == ("", "")
 
     def test_they_use_the_scram_mechanism_of_headwater(self) -> None:
-        own = backends(**USER, sasl_mechanism="SCRAM-SHA-256")
+        own = endpoints(**USER, sasl_mechanism="SCRAM-SHA-256")
         assert own.reader_kafka_access().sasl_mechanism == own.worker_kafka_access().sasl_mechanism == "SCRAM-SHA-256"
 
     @pytest.mark.parametrize("admin", [OAUTH, USER | {"sasl_mechanism": "PLAIN"}, {"security_protocol": "PLAINTEXT"}])
     def test_workers_use_the_readers_listener_if_headwater_is_not_a_scram_user(self, admin: dict[str, str]) -> None:
         readers = {"reader_bootstrap_servers": "public.example:9093", "reader_security_protocol": "SASL_SSL"}
-        own = backends(**admin, **readers)
+        own = endpoints(**admin, **readers)
         expected = ("public.example:9093", "SASL_SSL", "SCRAM-SHA-512")
         assert place(own.reader_kafka_access()) == place(own.worker_kafka_access()) == expected
 
     def test_workers_use_the_internal_listener(self) -> None:
-        own = backends(**USER, reader_bootstrap_servers="public.example:9093", reader_security_protocol="SASL_SSL")
+        own = endpoints(**USER, reader_bootstrap_servers="public.example:9093", reader_security_protocol="SASL_SSL")
         assert place(own.worker_kafka_access()) == ("kafka.example:9092", "SASL_PLAINTEXT", "SCRAM-SHA-512")
         assert place(own.reader_kafka_access()) == ("public.example:9093", "SASL_SSL", "SCRAM-SHA-512")
 
     def test_workers_at_another_listener_get_no_secret_of_headwater(self, tmp_path: Path) -> None:
         for name in ("cert.pem", "key.pem", "ca.pem"):
             (tmp_path / name).touch()
-        own = backends(
+        own = endpoints(
             security_protocol="SSL",
             certificate_file=tmp_path / "cert.pem",
             key_file=tmp_path / "key.pem",
@@ -127,23 +127,23 @@ class TestReadersAndWorkers:
 
     def test_a_ca_file_only_for_readers(self, tmp_path: Path) -> None:
         (tmp_path / "ca.pem").touch()
-        own = backends(security_protocol="PLAINTEXT", ca_file=tmp_path / "ca.pem", reader_security_protocol="SASL_SSL")
+        own = endpoints(security_protocol="PLAINTEXT", ca_file=tmp_path / "ca.pem", reader_security_protocol="SASL_SSL")
         assert (own.admin_kafka_access().ca_file, own.worker_kafka_access().ca_file) == ("", str(tmp_path / "ca.pem"))
 
     def test_a_mechanism_whose_users_headwater_can_not_create(self) -> None:
-        own = backends(**USER, reader_sasl_mechanism="PLAIN")
+        own = endpoints(**USER, reader_sasl_mechanism="PLAIN")
         with pytest.raises(SetupError, match=r"SASL_MECHANISM is PLAIN, but .* Or set .*=given"):
             own.reader_kafka_access()
 
     @pytest.mark.parametrize("member", ["reader_username", "reader_password"])
     def test_credentials_that_no_reader_would_get(self, member: str) -> None:
         with pytest.raises(SetupError, match="HEADWATER_KAFKA_CREDENTIALS=given") as raised:
-            backends(**USER, **{member: "geheim"}).reader_kafka_access()
+            endpoints(**USER, **{member: "geheim"}).reader_kafka_access()
         assert "geheim" not in raised.value.detail
 
     @pytest.mark.parametrize("protocol", ["SSL", "PLAINTEXT"])
     def test_without_a_listener_for_users(self, protocol: str) -> None:
-        own = backends(security_protocol=protocol)
+        own = endpoints(security_protocol=protocol)
         sentence = f"a listener with {protocol} has no users: set HEADWATER_KAFKA_READER_SECURITY_PROTOCOL to SASL_SSL"
         with pytest.raises(SetupError, match=sentence):
             own.reader_kafka_access()
@@ -169,7 +169,7 @@ class TestGivenCredentials:
         ],
     )
     def test_workers_use_headwaters_credentials_and_readers_its_listener(self, admin: dict[str, str]) -> None:
-        own = backends(credentials="given", **admin)
+        own = endpoints(credentials="given", **admin)
         assert own.worker_kafka_access() == own.admin_kafka_access()
         assert place(own.reader_kafka_access()) == place(own.admin_kafka_access())
         assert (own.reader_kafka_access().username, own.reader_kafka_access().password) == ("", "")
@@ -177,14 +177,14 @@ class TestGivenCredentials:
 
     def test_readers_may_have_another_listener_and_mechanism(self) -> None:
         readers = {"reader_bootstrap_servers": "public.example:9093", "reader_security_protocol": "SASL_SSL"}
-        own = backends(credentials="given", **OAUTH, **readers, reader_sasl_mechanism="PLAIN", **LOGIN)
+        own = endpoints(credentials="given", **OAUTH, **readers, reader_sasl_mechanism="PLAIN", **LOGIN)
         assert place(own.reader_kafka_access()) == ("public.example:9093", "SASL_SSL", "PLAIN")
         assert (own.reader_kafka_access().username, own.reader_kafka_access().password) == ("reader", "geheim")
         assert own.worker_kafka_access() == own.admin_kafka_access()
 
     def test_a_ca_file_only_for_readers(self, tmp_path: Path) -> None:
         (tmp_path / "ca.pem").touch()
-        own = backends(
+        own = endpoints(
             credentials="given",
             security_protocol="PLAINTEXT",
             ca_file=tmp_path / "ca.pem",
@@ -209,5 +209,5 @@ class TestGivenCredentials:
     )
     def test_credentials_that_no_reader_could_use(self, members: dict[str, str], sentence: str) -> None:
         with pytest.raises(SetupError, match=sentence) as raised:
-            backends(credentials="given", **members).reader_kafka_access()
+            endpoints(credentials="given", **members).reader_kafka_access()
         assert "geheim" not in raised.value.detail

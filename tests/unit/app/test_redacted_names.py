@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from headwater.app.backends import Backends
 from headwater.app.data_directory import DataDirectory
+from headwater.app.endpoints import Endpoints
 from headwater.app.redacted_names import names_to_redact
 from headwater.model.access import KafkaAccess, PubSubAccess
 from headwater.model.binding import Bindings, KafkaTopic, PubSubSubscription
@@ -36,7 +36,7 @@ def test_of_own_parts_and_bindings(tmp_path: Path) -> None:
             "base.decoded_log": PubSubSubscription("projects/p1/subscriptions/s1", PubSubAccess(project="p1")),
         }
     )
-    found = names_to_redact(Backends(settings, DataDirectory(tmp_path)), bindings)
+    found = names_to_redact(Endpoints(settings, DataDirectory(tmp_path)), bindings)
     assert found >= {
         "kafka-1.example:9093,kafka-2.example:9093", "kafka-2.example:9093", "kafka-2.example", "the-admin",
         "valkey-1.example:6379", "valkey-2.example", "db.example:5433", "db.example",

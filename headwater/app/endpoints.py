@@ -1,9 +1,8 @@
-"""The backends of an installation: Kafka, Valkey and the SQL database.
+"""Where Kafka, Valkey and the SQL database of an installation are.
 
 Valkey, or Redis in its place, has the values of filters and datasets, and also prices, metrics and rate limits.
 
-Each backend is an external one of the operator when a setting names it, otherwise the embedded one in the data
-directory.
+Each is an external one of the operator when a setting names it, otherwise the embedded one in the data directory.
 """
 
 from dataclasses import dataclass
@@ -26,15 +25,15 @@ EXTERNAL_REPLICATION = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Backends:
-    """The backends of an installation. Each is resolved from the settings on access."""
+class Endpoints:
+    """The endpoints of an installation. Each is resolved from the settings on access."""
 
     settings: Settings
     data_directory: DataDirectory
 
     @classmethod
-    def from_settings(cls, settings: Settings) -> "Backends":
-        """Return the backends of the installation in the settings."""
+    def from_settings(cls, settings: Settings) -> "Endpoints":
+        """Return the endpoints of the installation in the settings."""
         return cls(settings, DataDirectory(settings.data_dir))
 
     @property
