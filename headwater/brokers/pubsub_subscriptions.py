@@ -8,6 +8,7 @@ from typing import Final
 from google.api_core import exceptions
 from google.protobuf.duration_pb2 import Duration  # type: ignore[import-untyped]
 from google.protobuf.timestamp_pb2 import Timestamp  # type: ignore[import-untyped]
+from google.pubsub_v1.types import ExpirationPolicy
 
 from headwater.brokers.base import ACK_DEADLINE_S
 from headwater.brokers.pubsub_client import call_options, connect, publisher, subscriber, translated_errors
@@ -15,8 +16,7 @@ from headwater.errors import BrokerUnsuitable
 from headwater.model.access import PubSubAccess
 
 RETENTION: Final = timedelta(days=7)
-EXPIRES_AFTER: Final = timedelta(days=31)
-"""Pub/Sub deletes a subscription that has had no reader for this long."""
+"""How long Pub/Sub keeps unacknowledged messages, for instance of a paused pipeline."""
 LABELS: Final = {"headwater": "deployment"}
 START_LABEL: Final = "headwater-start"
 """A subscription has this label from its creation until it was moved to its start."""
@@ -75,7 +75,7 @@ class PubSubSubscriptions:
             "ack_deadline_seconds": ACK_DEADLINE_S,
             "enable_message_ordering": True,
             "message_retention_duration": _duration(RETENTION),
-            "expiration_policy": {"ttl": _duration(EXPIRES_AFTER)},
+            "expiration_policy": ExpirationPolicy(),  # without a time: Pub/Sub never deletes an unread subscription
             "labels": labels,
         }
         with translated_errors(topic), suppress(exceptions.AlreadyExists):

@@ -202,3 +202,14 @@ def test_bad_credentials(tmp_path: Path) -> None:
     path.write_text("{}")
     with pytest.raises(BrokerUnavailable, match="no usable credentials"):
         PubSubSubscriptions(PubSubAccess(project="project-1", credentials_file=str(path)))
+
+
+def test_a_subscription_outlives_a_long_pause(pubsub: "PubSubServer") -> None:
+    from headwater.brokers.pubsub_subscriptions import PubSubSubscriptions
+
+    subscriptions = PubSubSubscriptions(pubsub.access)
+    subscriptions.ensure("wrk-9.1", pubsub.topic(), "latest")
+    created = pubsub.subscriber.get_subscription(subscription=subscriptions.path("wrk-9.1"))
+    assert "expiration_policy" in created
+    assert not created.expiration_policy.ttl
+    subscriptions.delete(["wrk-9.1"])
