@@ -168,7 +168,7 @@ class KafkaCluster:
         """Return whether all nodes run, and every replica of the topics is in sync."""
         self._admin.poll(0)
         try:
-            if len(self._admin.describe_cluster(request_timeout=5).result().nodes) < NODES:
+            if len(self._admin.list_topics(timeout=5).brokers) < NODES:
                 return False
             if not topics:
                 return True
