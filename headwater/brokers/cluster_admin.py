@@ -17,6 +17,7 @@ from confluent_kafka import (
     TopicPartition,
 )
 from confluent_kafka.admin import (
+    AclOperation,
     AlterConfigOpType,
     ConfigEntry,
     ConfigResource,
@@ -34,6 +35,7 @@ from headwater.brokers import group_offsets, login_check
 from headwater.brokers.acls import acl_bindings, filter_of_binding, filter_of_user, topics_by_user
 from headwater.brokers.admin_requests import HAS_MEMBERS, REQUEST_TIMEOUT_S, error_code, results, send
 from headwater.brokers.base import AccessRule, DeploymentResources, Inventory, TopicOffsets, TopicSpec, User
+from headwater.brokers.client_errors import missing_rights_message
 from headwater.brokers.offsets import LATEST
 from headwater.brokers.polled_admin_client import PolledAdminClient
 from headwater.brokers.topic_id import admin_metadata, commit_metadata, committed_topic_id, described_topic_id
@@ -305,15 +307,27 @@ class KafkaClusterAdmin:
         return frozenset(self._admin.list_topics(timeout=REQUEST_TIMEOUT_S).topics)
 
     def _list_users_and_rules(self) -> tuple[frozenset[str], dict[str, frozenset[str]]]:
-        """Return all SCRAM users, and by user the topics in the user's access rules.
-
-        The rules come first: both lists need the same right, and librdkafka 2.16 aborts the process when Kafka refuses
-        to list all users.
-        """
-        described = self._admin.describe_acls(filter_of_user(None), request_timeout=REQUEST_TIMEOUT_S)
-        acls = [acl for listed in results([described], _SECURITY_DISABLED) for acl in listed]
+        """Return all SCRAM users, and by user the topics in the user's access rules."""
+        self._check_rights()
         users: Any = self._admin.describe_user_scram_credentials(request_timeout=REQUEST_TIMEOUT_S)
+        described = self._admin.describe_acls(filter_of_user(None), request_timeout=REQUEST_TIMEOUT_S)
+        acls = (acl for listed in results([described], _SECURITY_DISABLED) for acl in listed)
         return frozenset(users.result()), topics_by_user(acls)
+
+    def _check_rights(self) -> None:
+        """Raise BrokerUnavailable when the managing user lacks the right to list everything.
+
+        Without that right Kafka would return empty lists, and librdkafka 2.16 aborts the process when Kafka rejects the
+        request for all users. It also aborts when the description of a cluster names no broker, as that of a Kafka that
+        is starting, so the brokers are listed first.
+        """
+        if not self._admin.list_topics(timeout=REQUEST_TIMEOUT_S).brokers:
+            raise BrokerUnavailable("No broker of Kafka is ready yet. Try again in a few seconds.")
+        cluster = self._admin.describe_cluster(
+            include_authorized_operations=True, request_timeout=REQUEST_TIMEOUT_S
+        ).result()
+        if AclOperation.DESCRIBE not in (cluster.authorized_operations or ()):
+            raise BrokerUnavailable(missing_rights_message(self._access))
 
     def _create_topics(self, topics: Sequence[TopicSpec]) -> list[Future[None]]:
         # A write needs a majority of the replicas, so that the loss of a minority does not stop the writes.
