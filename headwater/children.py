@@ -37,6 +37,11 @@ INHERITED = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "LANGUAGE", "LC_*", "TZ"
 """The environment variables that every child gets, as patterns of `fnmatch`. None of them holds a secret."""
 
 
+def is_inherited(name: str) -> bool:
+    """Return whether an environment variable matches INHERITED."""
+    return any(fnmatchcase(name, pattern) for pattern in INHERITED)
+
+
 def inherited_environment(*extra_names: str) -> dict[str, str]:
     """Return the environment variables that match INHERITED or `extra_names`.
 

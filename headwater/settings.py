@@ -99,17 +99,12 @@ class Settings(BaseSettings):
     data_dir: Path = Field(DEFAULT_DATA_DIR, description="Data directory of `headwater up`.")
     host: str = Field("127.0.0.1", description="Address that the API and the embedded Kafka listen on.")
     port: int = Field(8080, ge=1, le=65535, description="The API's port.")
+    metrics_host: str = Field("127.0.0.1", description="Address that the ports with Prometheus metrics listen on.")
     metrics_port: int = Field(
-        0,
-        ge=0,
-        le=65535,
-        description="Port on 127.0.0.1 with the Prometheus metrics of each pipeline; 0 means none.",
+        0, ge=0, le=65535, description="Port with the Prometheus metrics of each pipeline; 0 means none."
     )
     prices_metrics_port: int = Field(
-        0,
-        ge=0,
-        le=65535,
-        description="Port on 127.0.0.1 with the Prometheus metrics of the prices worker; 0 means none.",
+        0, ge=0, le=65535, description="Port with the Prometheus metrics of the prices worker; 0 means none."
     )
     advertised_host: str = Field(
         "", description="Host name in `advertised.listeners`, which Kafka clients connect to; default: `host`."
@@ -295,6 +290,36 @@ class Settings(BaseSettings):
         1024,
         ge=32,
         description="Memory limit of a worker with its V8 process, in MiB; a worker over the limit is killed.",
+    )
+    orchestrator: Literal["process", "kubernetes"] = Field(
+        "process",
+        description="Where workers run: process: on the controller's machine; kubernetes: in Pods (see "
+        "docs/kubernetes.md).",
+    )
+    kubernetes_namespace: str = Field(
+        "", description="Namespace of the workers' Pods; default: the namespace of the service account."
+    )
+    kubernetes_instance: str = Field(
+        "headwater", description="Name of this installation among the Pods of the namespace: the release of the chart."
+    )
+    worker_image: str = Field("", description="Image of the workers' Pods: Headwater's own image.")
+    worker_image_pull_policy: Literal["Always", "IfNotPresent", "Never"] = Field(
+        "IfNotPresent", description="When nodes pull the image of workers: Always, IfNotPresent or Never."
+    )
+    worker_image_pull_secrets: str = Field(
+        "", description="Names of Secrets, separated by commas, with the credentials of the registry of the image."
+    )
+    worker_cpu_request: str = Field("100m", description="CPU request of a worker's Pod.")
+    worker_cpu_limit: str = Field("", description="CPU limit of a worker's Pod; empty means none.")
+    worker_priority_class: str = Field("", description="PriorityClass of workers' Pods; empty means the default.")
+    worker_node_selector: str = Field("", description="Labels of the nodes on which workers may run, as a JSON object.")
+    worker_tolerations: str = Field(
+        "", description="Tolerations of workers' Pods, as a JSON array in the form of the Kubernetes API."
+    )
+    worker_seccomp_profile: str = Field(
+        "RuntimeDefault",
+        pattern="^(RuntimeDefault|Unconfined|Localhost:.+)$",
+        description="Seccomp profile of workers' Pods: RuntimeDefault, Unconfined or `Localhost:<file>`.",
     )
     v8_jit: bool = Field(False, description="Run scripts with V8's JIT compiler (see docs/sandbox.md).")
     price_filter: bool = Field(True, description="Exclude outliers from token prices (see docs/prices.md).")

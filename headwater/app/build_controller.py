@@ -5,6 +5,7 @@ from collections.abc import Callable
 from datetime import timedelta
 
 from headwater.app import build_worker
+from headwater.app.build_orchestrator import build_orchestrator
 from headwater.app.data_directory import require_platform
 from headwater.app.database import connect_database
 from headwater.app.endpoints import Endpoints
@@ -27,8 +28,6 @@ from headwater.controller.reconciler import Reconciler
 from headwater.controller.redrives import Redrives
 from headwater.controller.source_positions import SourcePositions
 from headwater.controller.sweeper import Sweeper
-from headwater.orchestrators.cgroups import find_cgroups
-from headwater.orchestrators.process import ProcessOrchestrator
 from headwater.sandbox import check_machine
 from headwater.services.ids import utc_now
 from headwater.settings import Settings
@@ -73,13 +72,8 @@ def run(settings: Settings) -> None:
         sources = connect_sources(bindings, broker, database.deployments)
         client = endpoints.connect_redis()
         sets = RedisSetStore(client)
-        memory_limit = settings.worker_memory_mb << 20
-        orchestrator = ProcessOrchestrator(
-            data_directory.workers,
-            build_worker.command,
-            memory_limit,
-            environment=worker_environment(bindings, workers_kafka),
-            cgroups=find_cgroups(data_directory.workers, memory_limit),
+        orchestrator = build_orchestrator(
+            settings, data_directory.workers, build_worker.command, worker_environment(bindings, workers_kafka)
         )
         flow_locks = FlowLocks()
         leadership = Leadership(database.leases, lock_id, seconds_since_boot)
@@ -135,7 +129,7 @@ def run(settings: Settings) -> None:
         )
         try:
             collector = PipelineCollector(orchestrator, sources.lag, lambda: sweeper.unknown.deployment_ids)
-            with serve_metrics(settings.metrics_port, collector, "--metrics-port"):
+            with serve_metrics(settings.metrics_port, collector, "--metrics-port", settings.metrics_host):
                 Controller(
                     leadership=leadership,
                     stores=database,

@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,15 +17,17 @@ import structlog
 from pydantic import ValidationError
 
 from headwater.app.memory import tune_worker_memory
+from headwater.app.worker_in_pod import run_in_pod
 from headwater.brokers.leader_check import LeaderCheck
 from headwater.engine.at_least_once import AtLeastOnce
 from headwater.engine.dead_letters import DeadLetters
 from headwater.engine.delivery import Delivery
 from headwater.engine.exactly_once import HANGS_AFTER_S, ExactlyOnce
-from headwater.engine.heartbeat import HeartbeatReporter, OrchestratorChannel
+from headwater.engine.heartbeat import HeartbeatReporter
 from headwater.engine.metrics.event_time import EventTime
 from headwater.engine.metrics.metrics_writer import MetricsWriter
 from headwater.engine.metrics.pipeline_metrics import PipelineMetrics, TimedLookup
+from headwater.engine.orchestrator_channel import NoOrchestrator, OrchestratorChannel, SocketPairChannel
 from headwater.engine.pipeline import build_transforms
 from headwater.engine.redrive import RedriveDelivery, TotalsOnlyMetricStore
 from headwater.engine.set_versions import DatasetTracker, SetVersionReader
@@ -93,7 +96,7 @@ def command(spec: Path, slot: int, control_fd: int, plan: ReadingPlan = READ_ALL
     return [sys.executable, "-m", "headwater.app.worker_main", *options]
 
 
-def run_file(spec: Path, slot: int, control_fd: int | None, plan: ReadingPlan = READ_ALL) -> int:
+def run_file(spec: Path, slot: int, channel: OrchestratorChannel) -> int:
     """Run the worker of a spec file. Returns the exit status.
 
     Raises SetupError when the file is not a valid spec.
@@ -101,13 +104,12 @@ def run_file(spec: Path, slot: int, control_fd: int | None, plan: ReadingPlan = 
     Args:
         spec: The spec file, whose name contains the hash of its content.
         slot: The number of the worker's slot.
-        control_fd: The worker's end of the socket pair to the orchestrator; None when no orchestrator runs the worker.
-        plan: How the worker reads its partitions.
+        channel: The worker's end of the connection to its orchestrator.
     """
     document = _read_spec(spec)
-    reporter = HeartbeatReporter(OrchestratorChannel(control_fd), spec_hash=spec.stem.removeprefix("spec-"))
+    reporter = HeartbeatReporter(channel, spec_hash=spec.stem.removeprefix("spec-"))
     configure_logging("info", reporter.log.add_worker_line)
-    return run_worker(document, slot, reporter, plan)
+    return run_worker(document, slot, reporter)
 
 
 def _read_spec(spec: Path) -> WorkerSpec:
@@ -125,7 +127,7 @@ def _read_spec(spec: Path) -> WorkerSpec:
         ) from None  # the cause would show values, among them passwords
 
 
-def run_worker(spec: WorkerSpec, slot: int, reporter: HeartbeatReporter, plan: ReadingPlan = READ_ALL) -> int:
+def run_worker(spec: WorkerSpec, slot: int, reporter: HeartbeatReporter) -> int:
     """Run until SIGTERM or SIGINT.
 
     Returns the exit status. It is 0 when all records that the worker has read are delivered and committed. After an
@@ -142,7 +144,7 @@ def run_worker(spec: WorkerSpec, slot: int, reporter: HeartbeatReporter, plan: R
             _pipeline_metrics(spec, slot, lookup_times) as metrics,
             _redrive_parts(spec) as redrive_parts,
         ):
-            worker = _worker(spec, slot, resources, metrics, reporter, plan, redrive_parts)
+            worker = _worker(spec, slot, resources, metrics, reporter, redrive_parts)
             for number in (signal.SIGINT, signal.SIGTERM):
                 signal.signal(number, lambda *_: worker.stop())
             tune_worker_memory()
@@ -227,7 +229,6 @@ def _worker(
     resources: TransformContext,
     metrics: PipelineMetrics,
     reporter: HeartbeatReporter,
-    plan: ReadingPlan,
     redrive_parts: RedriveParts | None,
 ) -> Worker:
     transforms = build_transforms(spec.transforms, TRANSFORMS, resources)
@@ -242,13 +243,11 @@ def _worker(
             redrive=redrive,
             in_transaction=spec.delivery == "exactly_once",
         )
-        return Worker(letters, transforms, redelivery, metrics, reporter=reporter, plan=plan)
+        return Worker(letters, transforms, redelivery, metrics, reporter=reporter)
     is_queue = isinstance(spec.source, PubSubPull)
     source = SOURCES["pubsub" if is_queue else "kafka"](spec, slot)
     delivery = _delivery(spec, slot, source, reporter)
-    # A plan names partitions of a Kafka topic, and a Pub/Sub source can't read a part of its messages.
-    plan = READ_ALL if is_queue else plan
-    return Worker(source, transforms, delivery, metrics, reporter=reporter, plan=plan)
+    return Worker(source, transforms, delivery, metrics, reporter=reporter, can_isolate_partitions=not is_queue)
 
 
 def _delivery(spec: WorkerSpec, slot: int | str, source: Source, reporter: HeartbeatReporter) -> Delivery:
@@ -310,6 +309,13 @@ def main() -> int:
     parser.add_argument("--control-fd", type=int)
     parser.add_argument("--isolate-partitions", action="store_true")
     parser.add_argument("--quarantined", type=PartitionPosition.parse, action="append", default=[])
+    parser.add_argument("--listen", help="the address and port of the HTTP interface of a worker in a Pod")
+    parser.add_argument("--token-file", type=Path)
+    parser.add_argument("--state-dir", type=Path)
     arguments = parser.parse_args()
+    if arguments.listen is not None:
+        run = partial(run_file, arguments.spec, arguments.slot)
+        return run_in_pod(run, arguments.listen, arguments.token_file, arguments.state_dir)
     plan = ReadingPlan(arguments.isolate_partitions, tuple(arguments.quarantined))
-    return run_file(arguments.spec, arguments.slot, arguments.control_fd, plan)
+    fd = arguments.control_fd
+    return run_file(arguments.spec, arguments.slot, NoOrchestrator(plan) if fd is None else SocketPairChannel(fd, plan))

@@ -1,101 +1,18 @@
-"""Serves Prometheus metrics on a port of 127.0.0.1.
+"""Serves Prometheus metrics."""
 
-The number of connections, their duration and the size of the request head are limited, unlike in prometheus-client's
-own server.
-"""
-
-import contextlib
-import socket
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
-from io import BufferedIOBase
-from socketserver import ThreadingMixIn
-from typing import Any
-from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
+from contextlib import ExitStack, contextmanager
 
 from prometheus_client import CollectorRegistry, make_wsgi_app
 from prometheus_client.registry import Collector
 
+from headwater.app.wsgi_server import serve
 from headwater.errors import SetupError
-
-HOST = "127.0.0.1"
-CONNECTIONS = 8
-CONNECTION_TIMEOUT_S = 10.0
-HEAD_BYTES = 16_384
-
-
-class _LimitedReader:
-    """Reads at most HEAD_BYTES from the client.
-
-    A longer request head is truncated and treated as complete.
-    """
-
-    def __init__(self, file: BufferedIOBase) -> None:
-        self._file = file
-        self._remaining_bytes = HEAD_BYTES
-
-    def readline(self, limit: int = -1) -> bytes:
-        """Return the next line, or a part of it; b"" at the end."""
-        line = self._file.readline(self._remaining_bytes if limit < 0 else min(limit, self._remaining_bytes))
-        self._remaining_bytes -= len(line)
-        return line
-
-    def close(self) -> None:
-        """Close the file."""
-        self._file.close()
-
-
-class _Handler(WSGIRequestHandler):
-    def setup(self) -> None:
-        super().setup()
-        self.rfile: Any = _LimitedReader(self.rfile)
-
-    def log_message(self, *_: object) -> None:
-        """Log nothing."""
-
-
-class _Server(ThreadingMixIn, WSGIServer):
-    daemon_threads = True
-
-    def __init__(self, *arguments: Any) -> None:
-        super().__init__(*arguments)
-        self._free_connections = threading.BoundedSemaphore(CONNECTIONS)
-
-    def process_request(self, request: Any, client_address: Any) -> None:
-        """Serve a connection on a new thread, or close it when there are CONNECTIONS already."""
-        if not self._free_connections.acquire(blocking=False):
-            self.shutdown_request(request)
-            return
-        try:
-            super().process_request(request, client_address)
-        except Exception:  # no thread could be started; the caller closes the connection
-            self._free_connections.release()
-            raise
-
-    def process_request_thread(self, request: Any, client_address: Any) -> None:
-        """Serve a connection, and shut it down after CONNECTION_TIMEOUT_S seconds."""
-        timer = threading.Timer(CONNECTION_TIMEOUT_S, _shut_down, [request])
-        timer.daemon = True
-        try:
-            timer.start()
-            super().process_request_thread(request, client_address)
-        finally:
-            timer.cancel()
-            self._free_connections.release()
-
-    def handle_error(self, request: object, client_address: object) -> None:
-        """Ignore the errors of clients that have disconnected."""
-
-
-def _shut_down(request: socket.socket) -> None:
-    with contextlib.suppress(OSError):
-        request.shutdown(socket.SHUT_RDWR)
 
 
 @contextmanager
-def serve_metrics(port: int, collector: Collector, setting: str) -> Iterator[None]:
-    """Serve metrics at http://127.0.0.1:<port>/metrics during the block.
+def serve_metrics(port: int, collector: Collector, setting: str, host: str = "127.0.0.1") -> Iterator[None]:
+    """Serve metrics at http://<host>:<port>/metrics during the block.
 
     Raises SetupError when the port is in use.
 
@@ -103,24 +20,19 @@ def serve_metrics(port: int, collector: Collector, setting: str) -> Iterator[Non
         port: The port; 0 serves nothing.
         collector: Collects the metrics.
         setting: Where the user sets the port, for the message of the error.
+        host: The address to listen on.
     """
     if not port:
         yield
         return
     registry = CollectorRegistry()
     registry.register(collector)
-    try:
-        server = make_server(HOST, port, make_wsgi_app(registry), _Server, _Handler)
-    except OSError as error:
-        reason = error.strerror or error
-        raise SetupError(
-            f"Metrics can't be served on {HOST}:{port} ({reason}). Choose another port with {setting}."
-        ) from error
-    thread = threading.Thread(target=server.serve_forever, name="metrics port", daemon=True)
-    thread.start()
-    try:
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(serve(host, port, make_wsgi_app(registry)))
+        except OSError as error:
+            reason = error.strerror or error
+            raise SetupError(
+                f"Metrics can't be served on {host}:{port} ({reason}). Choose another port with {setting}."
+            ) from error
         yield
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()

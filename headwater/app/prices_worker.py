@@ -79,7 +79,9 @@ def run(settings: Settings) -> None:
         if stop.is_set():
             worker.stop()
         tune_worker_memory()
-        with serve_metrics(settings.prices_metrics_port, PriceCollector(price_writer), "--prices-metrics-port"):
+        with serve_metrics(
+            settings.prices_metrics_port, PriceCollector(price_writer), "--prices-metrics-port", settings.metrics_host
+        ):
             run_until_end(worker)
 
 

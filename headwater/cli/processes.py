@@ -62,9 +62,10 @@ def worker(
 ) -> None:
     """Run one worker of a deployment."""
     from headwater.app.build_worker import run_file
+    from headwater.engine.orchestrator_channel import NoOrchestrator
 
     try:
-        sys.exit(run_file(spec, slot, control_fd=None))
+        sys.exit(run_file(spec, slot, NoOrchestrator()))
     except SetupError as error:
         exit_with_error(error.detail)
 

@@ -46,17 +46,15 @@ class PartitionIsolation:
     least TURN_S, and until a batch of the partition was committed or the partition has had no records for TURN_S.
 
     Args:
-        plan: The plan.
         source: The source of the worker.
         clock: Monotonic seconds.
     """
 
-    def __init__(self, plan: ReadingPlan, source: Source, clock: Callable[[], float]) -> None:
+    def __init__(self, source: Source, clock: Callable[[], float]) -> None:
         self._source = source
         self._clock = clock
-        self._isolates_partitions = plan.isolates_partitions
-        self._is_active = plan != READ_ALL
-        self._quarantined: Positions = dict(plan.quarantined)
+        self._isolates_partitions = self._is_active = False
+        self._quarantined: Positions = {}
         self._retry_at: dict[int, float] = {}
         """By quarantined partition: when it is read alone once more."""
         self._assigned: set[int] = set()
@@ -71,8 +69,11 @@ class PartitionIsolation:
         self._began_at = self._idle_since = self._pause_until = 0.0
         self._allowed: frozenset[int] | None = None
 
-    def start(self) -> None:
-        """Let the source read nothing at first. Call this method before the worker joins its group."""
+    def start(self, plan: ReadingPlan) -> None:
+        """Follow a plan, by which the source may read nothing at first. The worker has not joined its group yet."""
+        self._isolates_partitions = plan.isolates_partitions
+        self._is_active = plan != READ_ALL
+        self._quarantined = dict(plan.quarantined)
         if self._is_active:
             self._restrict(frozenset())
             if self._isolates_partitions:

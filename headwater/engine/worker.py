@@ -26,7 +26,6 @@ from headwater.engine.partition_isolation import PartitionIsolation
 from headwater.engine.status import KAFKA_WAIT_REPORTED_AFTER_S, WorkerStatus
 from headwater.engine.waiting import Waiting
 from headwater.errors import BrokerUnavailable, RedisUnavailable
-from headwater.model.reading_plan import READ_ALL, ReadingPlan
 from headwater.model.record import RecordBatch
 from headwater.sources.base import Positions, Source
 from headwater.transforms.base import Transform
@@ -55,7 +54,20 @@ STOP_BUDGET_S = 8.0
 
 
 class Worker:
-    """Implements sources.base.RebalanceListener. `run` repeats `step` until `stop` is called."""
+    """Implements sources.base.RebalanceListener. `run` repeats `step` until `stop` is called.
+
+    Args:
+        source: The source of the records.
+        transforms: The transforms, in order.
+        delivery: Delivers the outputs.
+        metrics: Counts and times the records.
+        reporter: Sends the heartbeats.
+        clock: Returns monotonic seconds.
+        sleep: Sleeps for a number of seconds.
+        rng: Returns a random number from 0 to 1.
+        idle_poll_s: How long a poll of an idle source lasts.
+        can_isolate_partitions: Whether the source can read a part of its partitions.
+    """
 
     def __init__(
         self,
@@ -69,7 +81,7 @@ class Worker:
         sleep: Callable[[float], None] = time.sleep,
         rng: Callable[[], float] = random.random,
         idle_poll_s: float = IDLE_POLL_S,
-        plan: ReadingPlan = READ_ALL,
+        can_isolate_partitions: bool = True,
     ) -> None:
         self.metrics = metrics
         self._source = source
@@ -79,6 +91,7 @@ class Worker:
         self._clock = clock
         self._sleep = sleep
         self._idle_poll_s = idle_poll_s
+        self._can_isolate_partitions = can_isolate_partitions
         self._batches = InFlightBatches(transforms, clock)
         self._offsets = OffsetTracker()
         self._committer = Committer(
@@ -90,7 +103,7 @@ class Worker:
             clock=clock,
         )
         self._waiting = Waiting(clock, rng)
-        self._isolation = PartitionIsolation(plan, source, clock)
+        self._isolation = PartitionIsolation(source, clock)
         self._status = WorkerStatus(self._isolation)
         self._rewind_reasons: list[str] = []
         """Why the records since the last commit must be read again. `_rewind` does that, and clears the list."""
@@ -134,7 +147,8 @@ class Worker:
         self._retry_until_connected(self._delivery.start)
         if not self._is_stopping:
             self._status.assignment.on_joining(self._clock())
-            self._isolation.start()
+            if self._can_isolate_partitions:
+                self._isolation.start(self._reporter.channel.plan)
             self._source.join(self)
 
     def _may_join(self) -> bool:

@@ -3,7 +3,6 @@
 from collections.abc import Iterable
 
 from headwater.model.reading_plan import IsolationStatus, PartitionPosition, ReadingPlan
-from headwater.model.worker_protocol import Heartbeat
 
 REPEATED_WITHIN_S = 600.0
 """Two out-of-memory kills within this time make the next worker read its partitions one by one.
@@ -54,18 +53,17 @@ class OomHistory:
         self._isolates_partitions = not status.is_over
         self._quarantined = dict(status.quarantined)
 
-    def record_kill(self, spec_hash: str, last_heartbeat: Heartbeat | None, now: float) -> bool:
+    def record_kill(self, spec_hash: str, isolation: IsolationStatus | None, now: float) -> bool:
         """Record an out-of-memory kill of the slot's worker.
 
         Returns whether records at the same position have already killed a worker with the previous spec.
 
         Args:
             spec_hash: The spec of the worker.
-            last_heartbeat: The last heartbeat of the worker.
+            isolation: The isolation status in the last heartbeat of the worker, if it had one.
             now: The time of the kill, in monotonic seconds.
         """
         self._reset_for_new_spec(spec_hash)
-        isolation = None if last_heartbeat is None else last_heartbeat.isolation
         isolated = None if isolation is None else isolation.isolated
         if isolated is not None:
             self._quarantined[isolated.partition] = isolated.offset

@@ -28,13 +28,14 @@ from headwater.children import spawn
 from headwater.errors import OrchestratorUnavailable
 from headwater.loop_health import LoopHealth
 from headwater.model.deployment import LogLine, ObservedWorker
+from headwater.model.progress_clock import STUCK_AFTER_S
 from headwater.model.reading_plan import ReadingPlan
 from headwater.model.worker_protocol import WorkerSnapshot
 from headwater.model.worker_spec import WorkerSet
 from headwater.orchestrators.cgroups import WorkerCgroup, WorkerCgroups, write_base_file
 from headwater.orchestrators.memory_usage import OomKillDetector, own_cgroup_counter, resident_bytes
 from headwater.orchestrators.slot import SCRIPTS_KILLED_MESSAGE, Slot, SlotRole
-from headwater.orchestrators.worker_process import STUCK_AFTER_S, WorkerProcess
+from headwater.orchestrators.worker_process import WorkerProcess
 
 log = structlog.get_logger(__name__)
 

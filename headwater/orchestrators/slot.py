@@ -8,9 +8,10 @@ from datetime import UTC, datetime
 
 from headwater.backoff import Backoff
 from headwater.model.deployment import LogLine, ObservedWorker, ObservedWorkerStatus
+from headwater.model.progress_clock import QUIET_AFTER_S, STUCK_AFTER_S
 from headwater.model.worker_protocol import FENCED_STATUS, Heartbeat
 from headwater.orchestrators.oom_history import OomHistory
-from headwater.orchestrators.worker_process import QUIET_AFTER_S, STUCK_AFTER_S, WorkerProcess
+from headwater.orchestrators.worker_process import WorkerProcess
 
 CRASH_LOOP_DEATHS = 2
 """After this many deaths without a commit, a slot is reported as CRASH_LOOP_BACK_OFF."""
@@ -212,7 +213,7 @@ class Slot:
             role.oom_killed_at, role.was_oom_killed = now, True
             killed_previous_spec = False
             if role is self.worker:
-                killed_previous_spec = self.oom_history.record_kill(process.spec_hash, process.heartbeat, now)
+                killed_previous_spec = self.oom_history.record_kill(process.spec_hash, process.isolation, now)
             self.record_death(role, _describe_oom_kill(process), now, counts_for_spec=not killed_previous_spec)
         else:
             self.record_death(role, _describe_exit(exit_status, process.reason), now)

@@ -10,19 +10,14 @@ from datetime import UTC, datetime
 from pydantic import ValidationError
 
 from headwater.children import Child
+from headwater.model.progress_clock import QUIET_AFTER_S, STUCK_AFTER_S, ProgressClock
+from headwater.model.reading_plan import IsolationStatus
 from headwater.model.worker_protocol import JOIN, LEAVE, Heartbeat
 from headwater.orchestrators.cgroups import WorkerCgroup
 from headwater.orchestrators.memory_usage import OomKillDetector
 
 MAX_HEARTBEAT_BYTES = 1 << 20
 """A longer heartbeat is discarded."""
-QUIET_AFTER_S = 3.0
-"""A worker without progress for this time is reported as not ready. A batch normally takes less than 0.25 s."""
-STUCK_AFTER_S = 60.0
-"""A worker without progress for this time is killed.
-
-No operation during which a worker reports no progress takes longer than half of this time.
-"""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -45,7 +40,7 @@ class WorkerProcess:
             than its limit.
         was_killed_stuck: Whether the orchestrator killed the process because it made no progress.
         was_killed_late: Whether the orchestrator killed the process because it did not end in time.
-        last_progress_at: When the process last made progress, or sent a heartbeat in another state than "ready".
+        progress: For how long the process has made no progress.
         pidfd: A file descriptor that becomes readable when the process ends.
         start_time: When the process was started.
     """
@@ -63,7 +58,7 @@ class WorkerProcess:
     was_killed_over_limit: bool = False
     was_killed_stuck: bool = False
     was_killed_late: bool = False
-    last_progress_at: float = 0.0
+    progress: ProgressClock = field(init=False)
     pidfd: int = -1
     start_time: datetime = field(default_factory=lambda: datetime.now(UTC))
     _leaves_group: bool = False
@@ -71,7 +66,12 @@ class WorkerProcess:
 
     def __post_init__(self) -> None:
         self.pidfd = os.pidfd_open(self.child.pid)
-        self.last_progress_at = self.clock()
+        self.progress = ProgressClock(self.clock())
+
+    @property
+    def isolation(self) -> IsolationStatus | None:
+        """The isolation status in the last heartbeat."""
+        return self.heartbeat.isolation if self.heartbeat is not None else None
 
     @property
     def is_prepared(self) -> bool:
@@ -81,16 +81,13 @@ class WorkerProcess:
 
     @property
     def is_quiet(self) -> bool:
-        """Whether no heartbeat has shown progress for QUIET_AFTER_S seconds.
-
-        Heartbeats in the state "ready" show progress by a new counter, heartbeats in other states by their arrival.
-        """
-        return self.clock() - self.last_progress_at >= QUIET_AFTER_S
+        """Whether no heartbeat has shown progress for QUIET_AFTER_S seconds."""
+        return self.progress.quiet_s(self.clock()) >= QUIET_AFTER_S
 
     @property
     def is_stuck(self) -> bool:
         """Whether no heartbeat has shown progress for STUCK_AFTER_S seconds."""
-        return self.clock() - self.last_progress_at >= STUCK_AFTER_S
+        return self.progress.quiet_s(self.clock()) >= STUCK_AFTER_S
 
     def join_group(self) -> None:
         """Let the worker join the consumer group."""
@@ -147,8 +144,7 @@ class WorkerProcess:
         except ValidationError as error:
             self.reason = f"the worker wrote a heartbeat that can't be read: {error.error_count()} faults"
             return
-        if self.heartbeat is None or heartbeat.state != "ready" or heartbeat.progress != self.heartbeat.progress:
-            self.last_progress_at = self.clock()
+        self.progress.on_heartbeat(heartbeat, self.clock())
         self.heartbeat, self.reason = heartbeat, heartbeat.reason
         self.on_heartbeat(heartbeat)
 

@@ -18,13 +18,13 @@ import pytest
 from headwater.errors import OrchestratorUnavailable
 from headwater.model.access import KafkaAccess
 from headwater.model.deployment import ObservedWorker, ObservedWorkerStatus
+from headwater.model.progress_clock import QUIET_AFTER_S, STUCK_AFTER_S
 from headwater.model.reading_plan import ReadingPlan
 from headwater.model.value_sets import SetVersion
 from headwater.model.worker_spec import WorkerSet, WorkerSpec
 from headwater.orchestrators.base import Orchestrator
 from headwater.orchestrators.cgroups import WorkerCgroups
 from headwater.orchestrators.process import ProcessOrchestrator
-from headwater.orchestrators.worker_process import QUIET_AFTER_S, STUCK_AFTER_S
 from tests.support.memory.orchestrator import MemoryOrchestrator
 from tests.support.waiting import until
 

@@ -20,7 +20,6 @@ from headwater.engine.heartbeat import HeartbeatReporter
 from headwater.engine.metrics.metrics_writer import MetricsWriter
 from headwater.engine.metrics.pipeline_metrics import PipelineMetrics
 from headwater.engine.worker import Worker
-from headwater.model.reading_plan import ReadingPlan
 from headwater.model.record import SourceRecord
 from headwater.model.worker_spec import WorkerSpec
 from headwater.sources.base import Positions
@@ -60,7 +59,7 @@ class BombSource(MemorySource):
         return rows
 
 
-def run_worker(spec: WorkerSpec, slot: int, reporter: HeartbeatReporter, plan: ReadingPlan) -> int:
+def run_worker(spec: WorkerSpec, slot: int, reporter: HeartbeatReporter) -> int:
     """Replace build_worker.run_worker by a worker that reads from memory."""
     topic = MemoryTopic(spec.source_topic, [[] for _ in range(PARTITIONS)])
     for partition in range(PARTITIONS):
@@ -72,11 +71,11 @@ def run_worker(spec: WorkerSpec, slot: int, reporter: HeartbeatReporter, plan: R
     metrics_writer = MetricsWriter(
         MemoryMetrics(), deployment_id=spec.deployment_id, group=spec.source_group, owner=str(slot)
     )
-    worker = Worker(source, [], delivery, PipelineMetrics(metrics_writer), reporter=reporter, plan=plan)
+    worker = Worker(source, [], delivery, PipelineMetrics(metrics_writer), reporter=reporter)
     signal.signal(signal.SIGTERM, lambda *_: worker.stop())
     return 0 if worker.run() else 1
 
 
 if __name__ == "__main__":
-    build_worker.run_worker = run_worker  # type: ignore[assignment]
+    build_worker.run_worker = run_worker
     sys.exit(build_worker.main())

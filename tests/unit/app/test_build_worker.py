@@ -40,8 +40,9 @@ def test_a_worker_that_hangs_in_the_kafka_client_reports_it_and_exits() -> None:
     script = f"""
 import threading
 from headwater.app.build_worker import _end_hung
-from headwater.engine.heartbeat import OrchestratorChannel, HeartbeatReporter
-threading.Thread(target=_end_hung, args=[HeartbeatReporter(OrchestratorChannel({write_fd}))]).start()
+from headwater.engine.heartbeat import HeartbeatReporter
+from headwater.engine.orchestrator_channel import SocketPairChannel
+threading.Thread(target=_end_hung, args=[HeartbeatReporter(SocketPairChannel({write_fd}))]).start()
 threading.Event().wait()
 """
     ended = subprocess.run([sys.executable, "-c", script], check=False, pass_fds=[write_fd], timeout=60)

@@ -11,8 +11,9 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from headwater.app import metrics_server
-from headwater.app.metrics_server import CONNECTIONS, serve_metrics
+from headwater.app import wsgi_server
+from headwater.app.metrics_server import serve_metrics
+from headwater.app.wsgi_server import CONNECTIONS
 from headwater.errors import SetupError
 from tests.support.ports import free_port
 
@@ -26,7 +27,7 @@ class One(Collector):
 
 @pytest.fixture
 def port(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
-    monkeypatch.setattr(metrics_server, "CONNECTION_TIMEOUT_S", 0.3)
+    monkeypatch.setattr(wsgi_server, "CONNECTION_TIMEOUT_S", 0.3)
     chosen = free_port()
     with serve_metrics(chosen, One(), "--metrics-port"):
         yield chosen

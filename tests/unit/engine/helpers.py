@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from headwater.engine.heartbeat import OrchestratorChannel
+from headwater.engine.orchestrator_channel import SocketPairChannel
 from headwater.engine.worker import Worker
 from headwater.model.worker_protocol import JOIN
 from tests.unit.engine.world import OUTPUTS, Member, World, origin
@@ -35,7 +35,7 @@ def states(world: World, act: Callable[[Worker], None]) -> list[tuple[str, str]]
     with ours:
         ours.send(JOIN)
         with theirs:
-            act(world.member(OrchestratorChannel(theirs.fileno(), world.faults.clock)).worker)
+            act(world.member(SocketPairChannel(theirs.fileno())).worker)
         with ours.makefile() as lines:
             heartbeats = [json.loads(line) for line in lines]
     states_and_reasons = [(beat["state"], beat["reason"]) for beat in heartbeats]

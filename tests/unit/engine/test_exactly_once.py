@@ -7,8 +7,8 @@ import pytest
 
 from headwater.engine import watchdog
 from headwater.engine.exactly_once import TransactionSizer
-from headwater.engine.heartbeat import OrchestratorChannel
 from headwater.engine.in_flight_batch import InFlightBatch
+from headwater.engine.orchestrator_channel import NoOrchestrator
 from headwater.engine.watchdog import Watchdog
 from headwater.errors import BrokerUnavailable
 from headwater.model.metric import TIME_RANGES
@@ -172,12 +172,12 @@ class TestOwnership:
     def test_transactions_are_initialised_when_the_worker_may_join(self, world: World) -> None:
         asked: list[int] = []
 
-        class Gate(OrchestratorChannel):
+        class Gate(NoOrchestrator):
             def may_join(self, timeout_s: float) -> bool:
                 asked.append(world.topics.epochs["slot-0"])
                 return len(asked) > 3
 
-        world.member(Gate(None, world.faults.clock))
+        world.member(Gate())
         assert asked == [0] * 4
         assert world.topics.epochs["slot-0"] == 1
 

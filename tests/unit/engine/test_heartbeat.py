@@ -1,77 +1,26 @@
-"""Heartbeats on a file descriptor that may be full or closed."""
-
-import json
-import os
-import socket
-from datetime import UTC, datetime
-
-import pytest
+"""When heartbeats are due, and the log lines in them."""
 
 from headwater.engine.heartbeat import (
     HEARTBEAT_INTERVAL_S,
     MAX_LINE_CHARS,
     MAX_LINES_PER_HEARTBEAT,
-    OrchestratorChannel,
+    HeartbeatReporter,
     WorkerLog,
 )
-from headwater.errors import WorkerError
-from headwater.model.worker_protocol import JOIN, LEAVE, Heartbeat, WorkerLogLine
 from tests.unit.engine.faults import Clock
 
 
-def beat(state: str = "ready", reason: str = "", text: str = "") -> Heartbeat:
-    line = WorkerLogLine(time=datetime(2026, 1, 1, tzinfo=UTC), source="script", level="info", message=text)
-    return Heartbeat(state=state, spec_hash="h", reason=reason, logs=[line] if text else [])
-
-
-class TestChannel:
+class TestReporter:
     def test_a_heartbeat_is_due_at_every_change_and_once_a_second(self) -> None:
         clock = Clock()
-        channel = OrchestratorChannel(None, clock)
-        assert channel.is_due("ready", "")
-        channel.send(beat())
-        assert not channel.is_due("ready", "")
-        assert channel.is_due("waiting", "")
-        assert channel.is_due("ready", "why")
+        reporter = HeartbeatReporter(clock=clock)
+        assert reporter.is_due("ready", "")
+        reporter.report("ready")
+        assert not reporter.is_due("ready", "")
+        assert reporter.is_due("waiting", "")
+        assert reporter.is_due("ready", "why")
         clock.sleep(HEARTBEAT_INTERVAL_S)
-        assert channel.is_due("ready", "")
-
-    def test_lines_of_json(self) -> None:
-        read_fd, write_fd = os.pipe()
-        channel = OrchestratorChannel(write_fd)
-        channel.send(beat())
-        channel.send(beat("waiting", "store away"))
-        os.close(write_fd)
-        with os.fdopen(read_fd) as lines:
-            assert [json.loads(line)["state"] for line in lines] == ["ready", "waiting"]
-
-    def test_a_full_pipe_loses_whole_lines_and_never_blocks(self) -> None:
-        ours, theirs = socket.socketpair()
-        with ours, theirs:
-            channel = OrchestratorChannel(theirs.fileno())
-            for number in range(200):
-                channel.send(beat(reason=str(number), text="x" * 4000))
-            ours.setblocking(False)
-            received = b""
-            for number in range(200, 203):
-                try:
-                    while chunk := ours.recv(1 << 20):
-                        received += chunk
-                except BlockingIOError:
-                    channel.send(beat(reason=str(number)))
-            *lines, rest = received.split(b"\n")
-            assert rest == b""
-            reasons = [int(json.loads(line)["reason"]) for line in lines]
-            assert reasons == sorted(set(reasons))
-            assert 0 < len(reasons) < 200
-
-    def test_an_orchestrator_that_has_ended(self) -> None:
-        ours, theirs = socket.socketpair()
-        with theirs:
-            channel = OrchestratorChannel(theirs.fileno())
-            ours.close()
-            channel.send(beat())
-            channel.send(beat())
+        assert reporter.is_due("ready", "")
 
 
 class TestWorkerLog:
@@ -87,59 +36,3 @@ class TestWorkerLog:
             ("script", "warning", "(3 more lines were dropped)"),
         ]
         assert log.drain() == []
-
-
-class TestJoin:
-    def test_waits_for_the_orchestrators_message(self) -> None:
-        ours, theirs = socket.socketpair()
-        with ours, theirs:
-            channel = OrchestratorChannel(theirs.fileno())
-            assert not channel.may_join(0)
-            ours.send(JOIN)
-            assert channel.may_join(10)
-            assert channel.may_join(0)
-
-    def test_no_worker_may_join_without_its_orchestrator(self) -> None:
-        ours, theirs = socket.socketpair()
-        with theirs:
-            ours.close()
-            with pytest.raises(WorkerError, match="orchestrator has ended"):
-                OrchestratorChannel(theirs.fileno()).may_join(10)
-
-    def test_a_worker_that_has_lost_its_orchestrator_may_not_join(self) -> None:
-        ours, theirs = socket.socketpair()
-        with theirs:
-            channel = OrchestratorChannel(theirs.fileno())
-            ours.close()
-            channel.send(beat("starting"))
-            with pytest.raises(WorkerError, match="orchestrator has ended"):
-                channel.may_join(0)
-
-    def test_the_worker_leaves_the_group_if_the_orchestrator_says_so(self) -> None:
-        ours, theirs = socket.socketpair()
-        with ours, theirs:
-            channel = OrchestratorChannel(theirs.fileno())
-            ours.send(JOIN)
-            assert channel.may_join(10)
-            assert not channel.may_leave()
-            ours.send(LEAVE)
-            assert channel.may_leave()
-
-    def test_the_worker_stays_in_the_group_without_an_orchestrator(self) -> None:
-        ours, theirs = socket.socketpair()
-        with theirs:
-            ours.close()
-            assert not OrchestratorChannel(theirs.fileno()).may_leave()
-        assert not OrchestratorChannel(None).may_leave()
-
-    def test_both_messages_may_arrive_together(self) -> None:
-        ours, theirs = socket.socketpair()
-        with ours, theirs:
-            channel = OrchestratorChannel(theirs.fileno())
-            ours.send(JOIN)
-            ours.send(LEAVE)
-            assert channel.may_join(10)
-            assert channel.may_leave()
-
-    def test_a_worker_without_an_orchestrator_joins_immediately(self) -> None:
-        assert OrchestratorChannel(None).may_join(0)

@@ -11,7 +11,7 @@ import socket
 import pytest
 from structlog.testing import capture_logs
 
-from headwater.engine.heartbeat import OrchestratorChannel
+from headwater.engine.orchestrator_channel import SocketPairChannel
 from headwater.engine.partition_isolation import PAUSE_S, RETRY_AFTER_S, TURN_S
 from headwater.errors import BrokerUnavailable
 from headwater.model.reading_plan import READ_ALL, PartitionPosition, ReadingPlan
@@ -54,8 +54,8 @@ class Orchestrator:
             self._ours, self._theirs = socket.socketpair()
             self._ours.setblocking(False)
             self._ours.send(JOIN)
-            channel = OrchestratorChannel(self._theirs.fileno(), self.world.faults.clock)
-            self.member = self.world.member(channel, plan=self.oom_history.plan(self.spec_hash))
+            channel = SocketPairChannel(self._theirs.fileno(), self.oom_history.plan(self.spec_hash))
+            self.member = self.world.member(channel)
         return self.member
 
     def _died(self) -> None:
@@ -63,7 +63,9 @@ class Orchestrator:
         self.read()
         self.deaths += 1
         now = self.world.faults.clock.now
-        self.known_deaths += self.oom_history.record_kill(self.spec_hash, self.last, now)
+        self.known_deaths += self.oom_history.record_kill(
+            self.spec_hash, self.last.isolation if self.last else None, now
+        )
         self._forget()
 
     def read(self) -> None:
@@ -322,9 +324,7 @@ def test_nothing_is_read_before_the_orchestrator_knows_the_plan() -> None:
     ours, theirs = socket.socketpair()
     with ours, theirs:
         ours.send(JOIN)
-        member = world.member(
-            OrchestratorChannel(theirs.fileno(), world.faults.clock), plan=ReadingPlan(isolates_partitions=True)
-        )
+        member = world.member(SocketPairChannel(theirs.fileno(), ReadingPlan(isolates_partitions=True)))
         with contextlib.suppress(BlockingIOError):
             while True:
                 theirs.send(b"x", socket.MSG_DONTWAIT)

@@ -5,7 +5,8 @@ import socket
 
 import pytest
 
-from headwater.engine.heartbeat import HEARTBEAT_INTERVAL_S, OrchestratorChannel
+from headwater.engine.heartbeat import HEARTBEAT_INTERVAL_S
+from headwater.engine.orchestrator_channel import SocketPairChannel
 from headwater.engine.status import (
     CRASH_WINDOW_S,
     KAFKA_WAIT_REPORTED_AFTER_S,
@@ -294,7 +295,7 @@ class TestStop:
         ours, theirs = socket.socketpair()
         with ours, theirs:
             ours.send(JOIN)
-            member = World().member(OrchestratorChannel(theirs.fileno()))
+            member = World().member(SocketPairChannel(theirs.fileno()))
             monkeypatch.setattr(member.source, "close", lambda *, leave: left.append(leave))
             if for_good:
                 ours.send(LEAVE)

@@ -14,9 +14,10 @@ from headwater.engine.at_least_once import AtLeastOnce
 from headwater.engine.dead_letters import DeadLetters
 from headwater.engine.delivery import Delivery
 from headwater.engine.exactly_once import ExactlyOnce
-from headwater.engine.heartbeat import HeartbeatReporter, OrchestratorChannel
+from headwater.engine.heartbeat import HeartbeatReporter
 from headwater.engine.metrics.metrics_writer import MetricsWriter
 from headwater.engine.metrics.pipeline_metrics import PipelineMetrics
+from headwater.engine.orchestrator_channel import NoOrchestrator, OrchestratorChannel
 from headwater.engine.worker import Worker
 from headwater.errors import RedisUnavailable
 from headwater.model.metric import TIME_RANGES
@@ -167,11 +168,10 @@ class World:
             transforms,
             delivery,
             metrics,
-            reporter=HeartbeatReporter(channel),
+            reporter=HeartbeatReporter(channel or NoOrchestrator(plan), clock=clock),
             clock=clock,
             sleep=clock.sleep,
             rng=lambda: 0.5,
-            plan=plan,
         )
         if start:
             worker.start()

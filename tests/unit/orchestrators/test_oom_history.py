@@ -4,14 +4,13 @@ tests/unit/engine/test_partition_isolation.py tests the workers.
 """
 
 from headwater.model.reading_plan import READ_ALL, IsolationStatus, PartitionPosition, ReadingPlan
-from headwater.model.worker_protocol import Heartbeat
 from headwater.orchestrators.oom_history import REPEATED_WITHIN_S, OomHistory
 
 BAD = PartitionPosition(1, 7)
 
 
-def reading_alone(position: PartitionPosition) -> Heartbeat:
-    return Heartbeat(state="ready", spec_hash="a", isolation=IsolationStatus(isolated=position))
+def reading_alone(position: PartitionPosition) -> IsolationStatus:
+    return IsolationStatus(isolated=position)
 
 
 def test_two_consecutive_deaths_and_a_single_one() -> None:

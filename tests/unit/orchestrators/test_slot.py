@@ -14,6 +14,7 @@ def running(spec_hash: str, state: str = "ready", reason: str = "", *, quiet: bo
     return SimpleNamespace(
         spec_hash=spec_hash,
         stop_deadline=None,
+        isolation=None,
         heartbeat=heartbeat,
         reason=reason,
         is_quiet=quiet,

@@ -1,0 +1,166 @@
+"""The connection of a worker in a Pod to its orchestrator, without HTTP itself (app/worker_server.py serves it)."""
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+
+from headwater.engine.restart_state import RestartState
+from headwater.model.progress_clock import QUIET_AFTER_S, STUCK_AFTER_S, ProgressClock
+from headwater.model.reading_plan import READ_ALL, ReadingPlan
+from headwater.model.worker_protocol import Heartbeat, WorkerLogLine
+from headwater.model.worker_report import WorkerReport
+
+MAX_LINES = 1000
+"""The number of log lines that a worker keeps until its orchestrator has read them."""
+JOIN_TIMEOUT_S = 10.0
+"""How long a restarted worker that had joined waits for a new plan. Then it joins with its last plan."""
+
+
+class HttpChannel:
+    """Implements OrchestratorChannel. The engine's thread and the threads of the HTTP server call its methods.
+
+    Args:
+        state: What the worker remembers across restarts of its container.
+        stop: Asks the worker to finish its batches, and to end.
+        clock: Returns monotonic seconds.
+        first_version: The version of the first report, and the number of the first log line.
+    """
+
+    def __init__(
+        self,
+        state: RestartState,
+        stop: Callable[[], None],
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        first_version: int | None = None,
+    ) -> None:
+        self._state = state
+        self._stop = stop
+        self._clock = clock
+        self._changed = threading.Condition()
+        self._version = time.time_ns() if first_version is None else first_version
+        self._plan: ReadingPlan | None = None
+        self._joins_at = clock() + JOIN_TIMEOUT_S if state.joined_plan is not None else float("inf")
+        self._heartbeat: Heartbeat | None = None
+        self._progress = ProgressClock(clock())
+        self._lines: deque[WorkerLogLine] = deque(maxlen=MAX_LINES)
+        self._next_line = self._version
+        self._leaves = False
+        self._is_stopping = state.is_stopped
+        self._has_ended = False
+
+    # For the engine
+
+    @property
+    def plan(self) -> ReadingPlan:
+        return self._plan or self._state.joined_plan or READ_ALL
+
+    def may_join(self, timeout_s: float) -> bool:
+        with self._changed:
+            return self._changed.wait_for(self._is_join_due, timeout_s)
+
+    def _is_join_due(self) -> bool:
+        return self._plan is not None or self._clock() >= self._joins_at
+
+    def may_leave(self) -> bool:
+        return self._leaves
+
+    def send(self, heartbeat: Heartbeat) -> bool:
+        with self._changed:
+            self._progress.on_heartbeat(heartbeat, self._clock())
+            self._lines.extend(heartbeat.logs)
+            self._next_line += len(heartbeat.logs)
+            last, self._heartbeat = self._heartbeat, heartbeat.model_copy(update={"logs": []})
+            if last is None or heartbeat.logs or _summary(last) != _summary(heartbeat):
+                self._version += 1
+                self._changed.notify_all()
+        if heartbeat.isolation is not None and (last is None or last.isolation != heartbeat.isolation):
+            self._state.save_isolation(heartbeat.isolation)
+        return True
+
+    # For the HTTP server and the program
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether the orchestrator has asked the worker to stop, perhaps an earlier container of it."""
+        return self._is_stopping
+
+    @property
+    def reason(self) -> str:
+        """The reason in the last heartbeat."""
+        return self._heartbeat.reason if self._heartbeat is not None else ""
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the worker is not stuck."""
+        return self._has_ended or self._progress.quiet_s(self._clock()) < STUCK_AFTER_S
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the worker processes records."""
+        heartbeat = self._heartbeat
+        is_quiet = self._progress.quiet_s(self._clock()) >= QUIET_AFTER_S
+        return heartbeat is not None and heartbeat.state == "ready" and not is_quiet and not self._has_ended
+
+    def join(self, plan: ReadingPlan) -> None:
+        """Let the worker join its consumer group. Idempotent."""
+        self._state.save_joined(plan)
+        with self._changed:
+            self._plan = self._plan or plan
+            self._version += 1
+            self._changed.notify_all()
+
+    def stop(self, *, leave: bool, timeout_s: float) -> bool:
+        """Ask the worker to finish its batches, and wait until it has left Kafka. Idempotent.
+
+        Returns whether it has.
+
+        Args:
+            leave: Whether the worker leaves its consumer group, because no worker follows in its slot.
+            timeout_s: How long to wait.
+        """
+        self._leaves = self._leaves or leave
+        self._state.save_stopped()
+        if not self._is_stopping:
+            self._is_stopping = True
+            self._stop()
+        with self._changed:
+            return self._changed.wait_for(lambda: self._has_ended, timeout_s)
+
+    def on_ended(self) -> None:
+        """Report that the worker has left Kafka."""
+        with self._changed:
+            self._has_ended = True
+            self._version += 1
+            self._changed.notify_all()
+
+    def report(self, seen_version: int, next_line: int, timeout_s: float) -> WorkerReport:
+        """Return the state of the worker, as soon as its version is not `seen_version`.
+
+        Lines before `next_line` are removed. So an orchestrator that starts gets only lines that no other one has read.
+
+        Args:
+            seen_version: The version of the last report.
+            next_line: The number of the first log line to return.
+            timeout_s: How long to wait.
+        """
+        with self._changed:
+            self._changed.wait_for(lambda: self._version != seen_version, timeout_s)
+            while self._lines and self._next_line - len(self._lines) < next_line:
+                self._lines.popleft()
+            return WorkerReport(
+                version=self._version,
+                heartbeat=self._heartbeat,
+                quiet_s=self._progress.quiet_s(self._clock()),
+                may_join=self._is_join_due(),
+                has_ended=self._has_ended,
+                lines=list(self._lines),
+                next_line=self._next_line,
+                previous_isolation=self._state.isolation,
+            )
+
+
+def _summary(heartbeat: Heartbeat) -> tuple[object, ...]:
+    """Return the parts of a heartbeat whose change is reported at once."""
+    return heartbeat.state, heartbeat.reason, heartbeat.set_versions, heartbeat.isolation

@@ -1,0 +1,189 @@
+"""Carries out the actions of plans on the Kubernetes API and on workers, at most one at a time for each Pod."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import httpx2
+import structlog
+from lightkube import ApiError, AsyncClient
+from lightkube.resources.core_v1 import Pod, Secret
+
+from headwater.errors import HeadwaterError
+from headwater.model.reading_plan import ReadingPlan
+from headwater.model.worker_spec import WorkerSet
+from headwater.orchestrators.kubernetes import labels, manifests
+from headwater.orchestrators.kubernetes.cluster import ClusterState
+from headwater.orchestrators.kubernetes.observed_pod import ObservedPod
+from headwater.orchestrators.kubernetes.plan import (
+    Action,
+    CreatePod,
+    DeletePod,
+    JoinGroup,
+    PromotePod,
+    StopWorker,
+)
+from headwater.orchestrators.kubernetes.settings import PodSettings
+from headwater.orchestrators.kubernetes.worker_client import WorkerClient
+
+log = structlog.get_logger(__name__)
+
+RETRY_S = 2.0
+"""How long an action that failed is not repeated."""
+CONFLICT, NOT_FOUND = 409, 404
+
+
+class Executor:
+    """Carries out actions. All methods run in the event loop.
+
+    Args:
+        client: The client of the Kubernetes API.
+        workers: The client of workers.
+        cluster: The known Pods and Secrets.
+        settings: How Pods are made.
+        on_done: Is called with the id of a worker set when one of its actions has ended.
+    """
+
+    def __init__(
+        self,
+        client: AsyncClient,
+        workers: WorkerClient,
+        cluster: ClusterState,
+        settings: PodSettings,
+        on_done: Callable[[str], None],
+    ) -> None:
+        self._client = client
+        self._workers = workers
+        self._cluster = cluster
+        self._settings = settings
+        self._on_done = on_done
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._refusals: dict[str, str] = {}
+
+    def refusal(self, worker_set_id: str, slot: int, spec_hash: str) -> str:
+        """Return why a Pod could not be created; empty when there is no reason."""
+        return self._refusals.get(manifests.pod_name(worker_set_id, slot, spec_hash), "")
+
+    def token(self, pod: ObservedPod) -> str:
+        """Return the token of a Pod's worker; empty while its Secret is not known."""
+        secret = self._cluster.secrets.get(manifests.secret_name(pod.worker_set_id, pod.spec_hash))
+        return manifests.token(secret) if secret is not None else ""
+
+    def carry_out(self, wanted: WorkerSet, action: Action, plan: ReadingPlan) -> None:
+        """Start an action, unless another one of the same Pod has not ended.
+
+        Args:
+            wanted: The wanted worker set.
+            action: The action.
+            plan: How a worker that joins its group reads its partitions.
+        """
+        match action:
+            case CreatePod():
+                name = manifests.pod_name(wanted.id, action.slot, wanted.spec_hash)
+                self._start(wanted.id, name, self._create_pod(wanted, action, name))
+            case JoinGroup(pod):
+                self._start(wanted.id, pod.name, self._join(pod, plan))
+            case PromotePod(pod):
+                self._start(wanted.id, pod.name, self._promote(pod))
+            case StopWorker() | DeletePod():
+                self.end(action)
+
+    def end(self, action: StopWorker | DeletePod) -> None:
+        """Start to stop a worker or to delete its Pod."""
+        pod = action.pod
+        if isinstance(action, StopWorker):
+            self._start(pod.worker_set_id, pod.name, self._stop(pod, leave=action.leave))
+        else:
+            self._start(pod.worker_set_id, pod.name, self._delete(pod, at_once=action.at_once))
+
+    def delete_secret(self, worker_set_id: str, name: str) -> None:
+        """Start to delete the Secret of a worker set."""
+        self._start(worker_set_id, f"secret/{name}", self._delete_secret(name))
+
+    def close(self) -> None:
+        """Cancel the actions that have not ended."""
+        for task in self._tasks.values():
+            task.cancel()
+
+    def _start(self, worker_set_id: str, key: str, work: Coroutine[Any, Any, None]) -> None:
+        if key in self._tasks:
+            work.close()
+            return
+        self._tasks[key] = asyncio.create_task(self._run(worker_set_id, key, work))
+
+    async def _run(self, worker_set_id: str, key: str, work: Coroutine[Any, Any, None]) -> None:
+        try:
+            await work
+            self._refusals.pop(key, None)
+        except (httpx2.HTTPError, HeadwaterError) as error:
+            reason = _describe(error)
+            if self._refusals.get(key) != reason:
+                log.warning("an action on a worker failed; it is repeated", name=key, reason=reason)
+            self._refusals[key] = reason
+            await asyncio.sleep(RETRY_S)
+        finally:
+            del self._tasks[key]
+            self._on_done(worker_set_id)
+
+    async def _create_pod(self, wanted: WorkerSet, action: CreatePod, name: str) -> None:
+        secret = await self._ensure_secret(wanted)
+        role = labels.WORKER if action.is_worker else labels.SUCCESSOR
+        manifest = manifests.pod(
+            wanted, action.slot, secret, self._settings, role=role, restarts=action.earlier_restarts
+        )
+        try:
+            self._cluster.apply(await self._client.create(manifest))
+        except ApiError as error:
+            if error.status.code != CONFLICT:
+                raise
+            log.debug("the Pod exists already", pod=name)
+
+    async def _ensure_secret(self, wanted: WorkerSet) -> Secret:
+        name = manifests.secret_name(wanted.id, wanted.spec_hash)
+        known = self._cluster.secrets.get(name)
+        if known is not None:
+            return known
+        try:
+            secret = await self._client.create(manifests.secret(wanted, self._settings))
+        except ApiError as error:
+            if error.status.code != CONFLICT:
+                raise
+            secret = await self._client.get(Secret, name)
+        self._cluster.apply(secret)
+        return secret
+
+    async def _join(self, pod: ObservedPod, plan: ReadingPlan) -> None:
+        await self._workers.join(self._address(pod), self.token(pod), plan)
+
+    async def _stop(self, pod: ObservedPod, *, leave: bool) -> None:
+        await self._workers.stop(self._address(pod), self.token(pod), leave=leave)
+
+    async def _promote(self, pod: ObservedPod) -> None:
+        patch = {"metadata": {"labels": {labels.ROLE: labels.WORKER}, "uid": pod.uid}}
+        self._cluster.apply(await self._client.patch(Pod, pod.name, patch))
+
+    async def _delete(self, pod: ObservedPod, *, at_once: bool) -> None:
+        grace_period = 0 if at_once else None
+        try:
+            await self._client.delete(Pod, pod.name, grace_period=grace_period)
+        except ApiError as error:
+            if error.status.code != NOT_FOUND:
+                raise
+
+    async def _delete_secret(self, name: str) -> None:
+        try:
+            await self._client.delete(Secret, name)
+        except ApiError as error:
+            if error.status.code != NOT_FOUND:
+                raise
+
+    def _address(self, pod: ObservedPod) -> str:
+        return f"{pod.ip}:{self._settings.port}"
+
+
+def _describe(error: Exception) -> str:
+    if isinstance(error, ApiError):
+        return f"Kubernetes refuses the request: {error.status.message}"
+    if isinstance(error, HeadwaterError):
+        return error.detail
+    return f"{type(error).__name__}: {error}"

@@ -1,0 +1,221 @@
+"""Builds the Secret and the Pods of a worker set."""
+
+import json
+import secrets
+import sys
+from base64 import b64decode, b64encode
+from pathlib import Path
+from typing import Any, cast
+
+from lightkube.models.core_v1 import (
+    Capabilities,
+    Container,
+    ContainerPort,
+    EmptyDirVolumeSource,
+    EnvVar,
+    HTTPGetAction,
+    LocalObjectReference,
+    PodSecurityContext,
+    PodSpec,
+    Probe,
+    ResourceRequirements,
+    SeccompProfile,
+    SecretVolumeSource,
+    SecurityContext,
+    Toleration,
+    Volume,
+    VolumeMount,
+)
+from lightkube.models.meta_v1 import ObjectMeta, OwnerReference
+from lightkube.resources.core_v1 import Pod, Secret
+
+from headwater.errors import SetupError
+from headwater.model.redrive import deployment_of
+from headwater.model.worker_spec import WorkerSet, WorkerSpec
+from headwater.orchestrators.kubernetes import labels
+from headwater.orchestrators.kubernetes.settings import PodSettings
+
+SPEC_DIRECTORY = "/run/headwater/worker"
+STATE_DIRECTORY = "/run/headwater/state"
+TOKEN = "token"  # noqa: S105 - the name of a file
+STOP_GRACE_S = 30
+"""How long the kubelet waits after SIGTERM. A worker takes at most 10 s to finish and commit its batches."""
+UNREACHABLE_AFTER_S = 30
+"""How long a Pod stays on a node that is not ready or not reachable."""
+CONTAINER = "worker"
+
+
+def object_name(worker_set_id: str) -> str:
+    """Return a worker set id in the form that names of Kubernetes objects have."""
+    return worker_set_id.replace(".", "-")
+
+
+def secret_name(worker_set_id: str, spec_hash: str) -> str:
+    """Return the name of the Secret of a worker set and spec."""
+    return f"{object_name(worker_set_id)}-{spec_hash}"
+
+
+def pod_name(worker_set_id: str, slot: int, spec_hash: str) -> str:
+    """Return the name of the Pod of a slot and spec."""
+    return f"{object_name(worker_set_id)}-{slot}-{spec_hash}"
+
+
+def secret(worker_set: WorkerSet, settings: PodSettings) -> Secret:
+    """Return the Secret of a worker set: the spec, the files that the spec names, and a new token.
+
+    Raises SetupError when a file can't be read.
+    """
+    document, files = _with_mounted_files(worker_set.spec)
+    data = {f"spec-{worker_set.spec_hash}.json": json.dumps(document).encode(), TOKEN: secrets.token_hex(32).encode()}
+    return Secret(
+        metadata=ObjectMeta(
+            name=secret_name(worker_set.id, worker_set.spec_hash),
+            labels=_labels(worker_set, settings),
+        ),
+        type="Opaque",
+        immutable=True,
+        data={name: b64encode(content).decode() for name, content in (data | files).items()},
+    )
+
+
+def token(secret: Secret) -> str:
+    """Return the token of the workers of a Secret."""
+    return b64decode((secret.data or {})[TOKEN]).decode()
+
+
+def _with_mounted_files(spec: WorkerSpec) -> tuple[dict[str, Any], dict[str, bytes]]:
+    """Return the spec with the paths that its files have in the Pod, and the files by name."""
+    document: dict[str, Any] = json.loads(spec.model_dump_json())
+    files: dict[str, bytes] = {}
+    for access in (document["kafka"], document["source"]):
+        for member, path in (access or {}).items():
+            if member.endswith("_file") and path:
+                name = f"file-{len(files)}"
+                files[name] = _read(Path(path))
+                access[member] = f"{SPEC_DIRECTORY}/{name}"
+    return document, files
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise SetupError(f"Workers need the file {path}, which can't be read ({error.strerror}). Mount it.") from error
+
+
+def pod(worker_set: WorkerSet, slot: int, owner: Secret, settings: PodSettings, *, role: str, restarts: int) -> Pod:
+    """Return the Pod of a slot.
+
+    Args:
+        worker_set: The worker set.
+        slot: The number of the slot.
+        owner: The Secret of the worker set, as it was created. Its deletion deletes the Pod.
+        settings: How Pods are made.
+        role: labels.WORKER or labels.SUCCESSOR.
+        restarts: The restarts of the Pods that this Pod replaces.
+    """
+    assert owner.metadata is not None
+    assert owner.metadata.name is not None
+    assert owner.metadata.uid is not None
+    owner_reference = OwnerReference(
+        apiVersion="v1",
+        kind="Secret",
+        name=owner.metadata.name,
+        uid=owner.metadata.uid,
+        controller=True,  # `kubectl drain` evicts only Pods that have a controller
+    )
+    return Pod(
+        metadata=ObjectMeta(
+            name=pod_name(worker_set.id, slot, worker_set.spec_hash),
+            labels=_labels(worker_set, settings) | {labels.SLOT: str(slot), labels.ROLE: role},
+            annotations={labels.RESTARTS: str(restarts)},
+            ownerReferences=[owner_reference],
+        ),
+        spec=_pod_spec(worker_set, slot, owner.metadata.name, settings),
+    )
+
+
+def _labels(worker_set: WorkerSet, settings: PodSettings) -> dict[str, str]:
+    return labels.selector(settings.instance) | {
+        labels.WORKER_SET: worker_set.id,
+        labels.DEPLOYMENT: deployment_of(worker_set.id),
+        labels.SPEC: worker_set.spec_hash,
+    }
+
+
+def _pod_spec(worker_set: WorkerSet, slot: int, owner: str, settings: PodSettings) -> PodSpec:
+    return PodSpec(
+        containers=[_container(worker_set, slot, settings)],
+        volumes=[
+            Volume(name="spec", secret=SecretVolumeSource(secretName=owner, defaultMode=0o440)),
+            Volume(name="state", emptyDir=EmptyDirVolumeSource(sizeLimit="1Mi")),
+            Volume(name="tmp", emptyDir=EmptyDirVolumeSource()),
+        ],
+        restartPolicy="Always",
+        terminationGracePeriodSeconds=STOP_GRACE_S,
+        automountServiceAccountToken=False,
+        enableServiceLinks=False,
+        priorityClassName=settings.priority_class or None,
+        nodeSelector=dict(settings.node_selector) or None,
+        tolerations=[
+            *(cast("Toleration", Toleration.from_dict(dict(each))) for each in settings.tolerations),
+            *(
+                Toleration(
+                    key=f"node.kubernetes.io/{taint}",
+                    operator="Exists",
+                    effect="NoExecute",
+                    tolerationSeconds=UNREACHABLE_AFTER_S,
+                )
+                for taint in ("not-ready", "unreachable")
+            ),
+        ],
+        imagePullSecrets=[LocalObjectReference(name=name) for name in settings.image_pull_secrets] or None,
+        securityContext=PodSecurityContext(
+            runAsNonRoot=True, runAsUser=10001, fsGroup=10001, seccompProfile=_seccomp(settings.seccomp_profile)
+        ),
+    )
+
+
+def _container(worker_set: WorkerSet, slot: int, settings: PodSettings) -> Container:
+    limits = {"memory": str(settings.memory_limit)} | ({"cpu": settings.cpu_limit} if settings.cpu_limit else {})
+    return Container(
+        name=CONTAINER,
+        image=settings.image,
+        imagePullPolicy=settings.image_pull_policy,
+        command=[
+            sys.executable,
+            "-m",
+            "headwater.app.worker_main",
+            f"--spec={SPEC_DIRECTORY}/spec-{worker_set.spec_hash}.json",
+            f"--slot={slot}",
+            f"--listen=0.0.0.0:{settings.port}",
+            f"--token-file={SPEC_DIRECTORY}/{TOKEN}",
+            f"--state-dir={STATE_DIRECTORY}",
+        ],
+        env=[EnvVar(name=name, value=value) for name, value in sorted(settings.environment.items())],
+        ports=[ContainerPort(name="http", containerPort=settings.port)],
+        resources=ResourceRequirements(
+            requests={"memory": str(settings.memory_limit), "cpu": settings.cpu_request}, limits=limits
+        ),
+        readinessProbe=Probe(httpGet=HTTPGetAction(path="/readyz", port=settings.port), periodSeconds=2),
+        livenessProbe=Probe(
+            httpGet=HTTPGetAction(path="/healthz", port=settings.port), periodSeconds=10, failureThreshold=3
+        ),
+        startupProbe=Probe(
+            httpGet=HTTPGetAction(path="/healthz", port=settings.port), periodSeconds=1, failureThreshold=120
+        ),
+        terminationMessagePolicy="FallbackToLogsOnError",
+        securityContext=SecurityContext(
+            allowPrivilegeEscalation=False, readOnlyRootFilesystem=True, capabilities=Capabilities(drop=["ALL"])
+        ),
+        volumeMounts=[
+            VolumeMount(name="spec", mountPath=SPEC_DIRECTORY, readOnly=True),
+            VolumeMount(name="state", mountPath=STATE_DIRECTORY),
+            VolumeMount(name="tmp", mountPath="/tmp"),  # noqa: S108 - the Pod's own
+        ],
+    )
+
+
+def _seccomp(profile: str) -> SeccompProfile:
+    kind, _, file = profile.partition(":")
+    return SeccompProfile(type=kind, localhostProfile=file or None)

@@ -1,0 +1,348 @@
+"""Runs workers as Pods of Kubernetes, one per slot.
+
+The controller owns the Pods: it creates, stops and deletes them, and the kubelet restarts their containers. A thread
+runs an event loop, which watches the Pods, follows each worker's reports over HTTP, and carries out plans (plan.py).
+The Pods outlive this process: another controller finds them by their labels and continues.
+"""
+
+import asyncio
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+
+import structlog
+from lightkube import AsyncClient
+from lightkube.resources.core_v1 import Pod, Secret
+
+from headwater.errors import OrchestratorUnavailable
+from headwater.loop_health import LoopHealth
+from headwater.model.deployment import LogLine, ObservedWorker
+from headwater.model.worker_protocol import WorkerSnapshot
+from headwater.model.worker_report import WorkerReport
+from headwater.model.worker_spec import WorkerSet
+from headwater.orchestrators.kubernetes import labels
+from headwater.orchestrators.kubernetes.cluster import ClusterState
+from headwater.orchestrators.kubernetes.executor import Executor
+from headwater.orchestrators.kubernetes.observed_pod import ObservedPod, observe
+from headwater.orchestrators.kubernetes.plan import CreatePod, DeletePod, WantedSet, plan_rollout, plan_teardown
+from headwater.orchestrators.kubernetes.report_reader import ReportReader
+from headwater.orchestrators.kubernetes.settings import PodSettings
+from headwater.orchestrators.kubernetes.slot_history import SlotHistory
+from headwater.orchestrators.kubernetes.worker_client import WorkerClient
+from headwater.orchestrators.kubernetes.worker_view import missing_worker, observed_worker
+
+log = structlog.get_logger(__name__)
+
+RECHECK_INTERVAL_S = 5.0
+"""How often all worker sets are planned again, also those about which nothing has changed."""
+OVERDUE_AFTER_S = 15.0
+"""How long after its grace period a Pod must be gone. Then it is deleted without its node, which may be lost."""
+MAX_RETRY_DELAY_S = 2.0
+
+SlotKey = tuple[str, int]
+"""The id of a worker set, and the number of a slot."""
+
+
+class KubernetesOrchestrator:
+    """Implements orchestrators.base.Orchestrator.
+
+    Args:
+        connect: Returns a client for the namespace of the workers. The event loop's thread calls it.
+        settings: How Pods are made.
+        clock: Returns monotonic seconds.
+    """
+
+    def __init__(
+        self, connect: Callable[[], AsyncClient], settings: PodSettings, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._connect = connect
+        self._settings = settings
+        self._clock = clock
+        self._lock = threading.RLock()
+        self._leads_until = float("-inf")
+        self._wanted: dict[str, WorkerSet] = {}
+        self._wanted_since: dict[str, datetime] = {}
+        self._unwanted: set[str] = set()
+        self._pods: dict[str, dict[str, ObservedPod]] = {}
+        self._histories: dict[SlotKey, SlotHistory] = {}
+        self._dirty: set[str] = set()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._wake: asyncio.Event = asyncio.Event()
+        self._is_closed = False
+        self._loop_health = LoopHealth("managing Pods")
+        self._cluster: ClusterState | None = None
+        self._reports: ReportReader | None = None
+        self._executor: Executor | None = None
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._run()), name="orchestrator", daemon=True)
+        self._thread.start()
+
+    # For the controller
+
+    def ensure(self, wanted: WorkerSet) -> None:
+        with self._lock:
+            self._check_usable()
+            if self._wanted.get(wanted.id) != wanted:
+                self._wanted_since[wanted.id] = datetime.now(UTC)
+            self._wanted[wanted.id] = wanted
+            self._unwanted.discard(wanted.id)
+        self._plan_soon(wanted.id)
+
+    def set_lease_remaining(self, remaining_s: float) -> None:
+        with self._lock:
+            self._leads_until = self._clock() + remaining_s
+
+    def stop_workers(self, worker_set_id: str) -> bool:
+        with self._lock:
+            self._check_usable()
+            self._wanted.pop(worker_set_id, None)
+            if worker_set_id not in self._existing_ids():
+                self._unwanted.discard(worker_set_id)
+                return True
+            self._unwanted.add(worker_set_id)
+        self._plan_soon(worker_set_id)
+        return False
+
+    def status(self, worker_set_id: str) -> Sequence[ObservedWorker]:
+        with self._lock:
+            self._check_usable()
+            pods = self._pods_of(worker_set_id)
+            workers = {pod.slot: pod for pod in pods if pod.is_worker and pod.is_deleting}
+            workers |= {pod.slot: pod for pod in pods if pod.is_worker and not pod.is_deleting}
+            observed = {slot: self._observed(pod) for slot, pod in workers.items()}
+            wanted = self._wanted.get(worker_set_id)
+            if wanted is not None:
+                for slot in set(range(wanted.slots)) - observed.keys():
+                    observed[slot] = self._missing(wanted, slot)
+            return [worker for _, worker in sorted(observed.items())]
+
+    def successors(self, worker_set_id: str) -> Sequence[ObservedWorker]:
+        with self._lock:
+            self._check_usable()
+            wanted, pods = self._wanted.get(worker_set_id), self._pods_of(worker_set_id)
+            if wanted is None or all(pod.spec_hash == wanted.spec_hash for pod in pods):
+                return []
+            found = {pod.slot: pod for pod in pods if not pod.is_worker and pod.spec_hash == wanted.spec_hash}
+            return [
+                self._observed(found[slot]) if slot in found else self._missing(wanted, slot)
+                for slot in range(wanted.slots)
+                if not any(pod.is_worker and pod.slot == slot and pod.spec_hash == wanted.spec_hash for pod in pods)
+            ]
+
+    def take_logs(self) -> dict[str, list[LogLine]]:
+        with self._lock:
+            self._check_open()
+            logs: dict[str, list[LogLine]] = {}
+            for (worker_set_id, _), history in self._histories.items():
+                if history.lines:
+                    logs.setdefault(worker_set_id, []).extend(history.lines)
+                    history.lines.clear()
+            for key in [key for key in self._histories if key[0] not in self._pods and key[0] not in self._wanted]:
+                del self._histories[key]
+            return {worker_set_id: sorted(lines, key=lambda line: line.time) for worker_set_id, lines in logs.items()}
+
+    def worker_snapshots(self) -> Sequence[WorkerSnapshot]:
+        with self._lock:
+            self._check_usable()
+            snapshots = []
+            for wanted in self._wanted.values():
+                for pod in self._pods_of(wanted.id):
+                    if pod.is_worker and not pod.is_deleting and pod.slot < wanted.slots:
+                        report = self._report(pod)
+                        is_ready = self._observed(pod).is_ready
+                        heartbeat = report.heartbeat if report is not None else None
+                        snapshots.append(WorkerSnapshot(pod.worker_name, wanted.spec, heartbeat, is_ready=is_ready))
+            return snapshots
+
+    def worker_set_ids(self) -> frozenset[str]:
+        with self._lock:
+            self._check_usable()
+            return frozenset(self._existing_ids() | self._wanted.keys())
+
+    @property
+    def current_failure(self) -> str:
+        watch = self._cluster.health.error if self._cluster is not None else ""
+        return self._loop_health.error or watch
+
+    def close(self) -> None:
+        """Stop managing the workers, which run on."""
+        with self._lock:
+            self._is_closed = True
+        if self._loop is not None:
+            with contextlib.suppress(RuntimeError):
+                self._loop.call_soon_threadsafe(self._wake.set)
+        self._thread.join()
+
+    # State, under the lock
+
+    def _check_open(self) -> None:
+        if self._is_closed or not self._thread.is_alive():
+            raise OrchestratorUnavailable("The orchestrator has stopped; restart the controller.")
+
+    def _check_usable(self) -> None:
+        self._check_open()
+        if self._cluster is None or not self._cluster.is_current:
+            raise OrchestratorUnavailable("The state of the Pods is not known: the Kubernetes API does not answer.")
+
+    def _existing_ids(self) -> set[str]:
+        """Return the ids of worker sets that have a Pod or a Secret."""
+        assert self._cluster is not None
+        return {*self._pods, *(label_values(secret)[labels.WORKER_SET] for secret in self._secrets().values())}
+
+    def _secrets(self) -> dict[str, Secret]:
+        """Return a copy of the known Secrets, by name."""
+        assert self._cluster is not None
+        return dict(self._cluster.secrets)
+
+    def _pods_of(self, worker_set_id: str) -> list[ObservedPod]:
+        return list(self._pods.get(worker_set_id, {}).values())
+
+    def _report(self, pod: ObservedPod) -> WorkerReport | None:
+        return self._reports.latest(pod) if self._reports is not None else None
+
+    def _observed(self, pod: ObservedPod) -> ObservedWorker:
+        history = self._history(pod.worker_set_id, pod.slot)
+        return observed_worker(pod, self._report(pod), history.uncounted_deaths.get(pod.uid, 0))
+
+    def _missing(self, wanted: WorkerSet, slot: int) -> ObservedWorker:
+        refusal = self._executor.refusal(wanted.id, slot, wanted.spec_hash) if self._executor is not None else ""
+        return missing_worker(f"{wanted.id}-{slot}", wanted.spec_hash, refusal, self._wanted_since[wanted.id])
+
+    def _history(self, worker_set_id: str, slot: int) -> SlotHistory:
+        key = (worker_set_id, slot)
+        if key not in self._histories:
+            self._histories[key] = SlotHistory(f"{worker_set_id}-{slot}")
+        return self._histories[key]
+
+    @property
+    def _is_leading(self) -> bool:
+        return self._clock() < self._leads_until
+
+    # The event loop
+
+    def _plan_soon(self, worker_set_id: str) -> None:
+        """Plan a worker set again as soon as possible. Thread-safe."""
+        with self._lock:
+            self._dirty.add(worker_set_id)
+            if self._loop is not None and not self._is_closed:
+                self._loop.call_soon_threadsafe(self._wake.set)
+
+    async def _run(self) -> None:
+        client, workers = self._connect(), WorkerClient()
+        self._loop, self._wake = asyncio.get_running_loop(), asyncio.Event()
+        self._cluster = ClusterState(client, self._settings.instance, self._on_change)
+        self._executor = Executor(client, workers, self._cluster, self._settings, self._plan_soon)
+        self._reports = ReportReader(workers, self._executor.token, self._settings.port, self._on_report)
+        watching = asyncio.create_task(self._cluster.follow())
+        try:
+            while not self._is_closed:
+                try:
+                    self._plan_all()
+                    self._loop_health.on_success()
+                    await self._wait(RECHECK_INTERVAL_S)
+                except Exception as error:  # noqa: BLE001  # only this loop manages the workers
+                    await asyncio.sleep(min(self._loop_health.on_error(error), MAX_RETRY_DELAY_S))
+        finally:
+            watching.cancel()
+            self._reports.close()
+            self._executor.close()
+            await asyncio.gather(watching, return_exceptions=True)
+            await workers.close()
+            await client.close()
+            self._loop = None
+
+    async def _wait(self, timeout_s: float) -> None:
+        """Wait until something has changed. After `timeout_s` all worker sets count as changed."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._wake.wait()
+        except TimeoutError:
+            with self._lock:
+                self._dirty |= {*self._wanted, *self._unwanted}
+        self._wake.clear()
+
+    def _on_change(self, changed: Pod | Secret) -> None:
+        """Take over a change of a Pod or a Secret."""
+        assert self._cluster is not None
+        assert self._reports is not None
+        assert changed.metadata is not None
+        worker_set_id = label_values(changed)[labels.WORKER_SET]
+        if isinstance(changed, Pod):
+            with self._lock:
+                pods = self._pods.setdefault(worker_set_id, {})
+                name = changed.metadata.name or ""
+                previous = pods.pop(name, None)
+                present = self._cluster.pods.get(name)
+                if previous is not None and (present is None or _uid(present) != previous.uid):
+                    self._reports.forget(previous)
+                if present is not None:
+                    pod = pods[name] = observe(present)
+                    self._history(worker_set_id, pod.slot).on_pod(pod, previous)
+                    self._reports.follow(pod)
+                if not pods:
+                    del self._pods[worker_set_id]
+        self._plan_soon(worker_set_id)
+
+    def _on_report(self, pod: ObservedPod) -> None:
+        report = self._report(pod)
+        if report is not None:
+            with self._lock:
+                self._history(pod.worker_set_id, pod.slot).on_report(pod, report, self._clock())
+        self._plan_soon(pod.worker_set_id)
+
+    def _plan_all(self) -> None:
+        """Plan the worker sets that have changed, and start to carry out the actions, if this controller leads."""
+        assert self._cluster is not None
+        assert self._executor is not None
+        with self._lock:
+            if not self._is_leading:
+                self._wanted.clear()
+                self._unwanted.clear()
+            dirty, self._dirty = self._dirty, set()
+            if not self._is_leading or not self._cluster.is_current:
+                return
+            for worker_set_id in dirty:
+                self._plan(worker_set_id)
+
+    def _plan(self, worker_set_id: str) -> None:
+        """Plan a worker set, and start to carry out the actions."""
+        assert self._executor is not None
+        assert self._reports is not None
+        pods = self._pods_of(worker_set_id)
+        reports = {pod.uid: report for pod in pods if (report := self._reports.latest(pod)) is not None}
+        wanted = self._wanted.get(worker_set_id)
+        if wanted is not None:
+            for action in plan_rollout(WantedSet(wanted.id, wanted.slots, wanted.spec_hash), pods, reports):
+                slot = action.slot if isinstance(action, CreatePod) else action.pod.slot
+                plan = self._history(wanted.id, slot).oom_history.plan(wanted.spec_hash)
+                self._executor.carry_out(wanted, action, plan)
+        elif worker_set_id in self._unwanted:
+            for ending in plan_teardown(pods, reports):
+                self._executor.end(ending)
+        else:
+            return
+        self._clean_up(worker_set_id, pods, wanted)
+
+    def _clean_up(self, worker_set_id: str, pods: Sequence[ObservedPod], wanted: WorkerSet | None) -> None:
+        """Delete Pods whose node does not delete them, and Secrets that no Pod needs."""
+        assert self._executor is not None
+        for pod in pods:
+            if pod.delete_by is not None and (datetime.now(UTC) - pod.delete_by).total_seconds() > OVERDUE_AFTER_S:
+                self._executor.end(DeletePod(pod, at_once=True))
+        needed = {pod.spec_hash for pod in pods} | ({wanted.spec_hash} if wanted is not None else set())
+        for name, secret in self._secrets().items():
+            secret_labels = label_values(secret)
+            if secret_labels[labels.WORKER_SET] == worker_set_id and secret_labels[labels.SPEC] not in needed:
+                self._executor.delete_secret(worker_set_id, name)
+
+
+def _uid(pod: Pod) -> str:
+    assert pod.metadata is not None
+    return pod.metadata.uid or ""
+
+
+def label_values(labelled: Pod | Secret) -> dict[str, str]:
+    """Return the labels of a Pod or Secret."""
+    assert labelled.metadata is not None
+    return labelled.metadata.labels or {}

@@ -1,0 +1,93 @@
+"""Follows the reports of all workers, with one task per Pod."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import httpx2
+
+from headwater.model.worker_report import WorkerReport
+from headwater.orchestrators.kubernetes.observed_pod import ObservedPod
+from headwater.orchestrators.kubernetes.worker_client import WorkerClient
+
+RETRY_S = 0.5
+MAX_FAILURES = 6
+"""After this many failed requests in a row, the last report no longer counts."""
+
+
+@dataclass(slots=True)
+class _Followed:
+    pod: ObservedPod
+    task: asyncio.Task[None]
+    report: WorkerReport | None = None
+
+
+class ReportReader:
+    """Reads the reports of workers. All methods but `latest` run in the event loop.
+
+    Args:
+        workers: The client.
+        token: Returns the token of a Pod's worker; empty while it is not known.
+        port: The port of the workers.
+        on_report: Is called when there is a new report, or none any more.
+    """
+
+    def __init__(
+        self,
+        workers: WorkerClient,
+        token: Callable[[ObservedPod], str],
+        port: int,
+        on_report: Callable[[ObservedPod], None],
+    ) -> None:
+        self._workers = workers
+        self._token = token
+        self._port = port
+        self._on_report = on_report
+        self._followed: dict[str, _Followed] = {}
+
+    def latest(self, pod: ObservedPod) -> WorkerReport | None:
+        """Return the last report of the present container of a Pod. Thread-safe."""
+        followed = self._followed.get(pod.uid)
+        return followed.report if followed is not None else None
+
+    def follow(self, pod: ObservedPod) -> None:
+        """Follow a worker, or take note of a change of its Pod."""
+        followed = self._followed.get(pod.uid)
+        if followed is None:
+            self._followed[pod.uid] = _Followed(pod, asyncio.create_task(self._read(pod.uid)))
+            return
+        if followed.pod.restarts != pod.restarts or not pod.is_running:
+            followed.report = None
+        followed.pod = pod
+
+    def forget(self, pod: ObservedPod) -> None:
+        """Stop following the worker of a Pod that does not exist any more."""
+        followed = self._followed.pop(pod.uid, None)
+        if followed is not None:
+            followed.task.cancel()
+
+    def close(self) -> None:
+        """Stop following all workers."""
+        for followed in self._followed.values():
+            followed.task.cancel()
+
+    async def _read(self, uid: str) -> None:
+        seen_version = next_line = failures = 0
+        await asyncio.sleep(0)
+        while (followed := self._followed.get(uid)) is not None:
+            pod, token = followed.pod, self._token(followed.pod)
+            if not (pod.ip and pod.is_running and token):
+                await asyncio.sleep(RETRY_S)
+                continue
+            try:
+                report = await self._workers.report(f"{pod.ip}:{self._port}", token, seen_version, next_line)
+            except (httpx2.HTTPError, ValueError):
+                failures += 1
+                if failures == MAX_FAILURES and followed.report is not None:
+                    followed.report = None
+                    self._on_report(followed.pod)
+                await asyncio.sleep(RETRY_S)
+                continue
+            failures, seen_version, next_line = 0, report.version, report.next_line
+            followed.report = report
+            self._on_report(followed.pod)
