@@ -98,7 +98,7 @@ def _shut_down(request: socket.socket) -> None:
 def serve(host: str, port: int, application: WSGIApplication) -> Iterator[None]:
     """Serve an application during the block. Raises OSError when the address can't be used."""
     server = make_server(host, port, application, _Server, _Handler)
-    thread = threading.Thread(target=server.serve_forever, name=f"port {port}", daemon=True)
+    thread = threading.Thread(target=lambda: server.serve_forever(0.1), name=f"port {port}", daemon=True)
     thread.start()
     try:
         yield
