@@ -2,7 +2,6 @@
 
 import json
 import secrets
-import sys
 from base64 import b64decode, b64encode
 from pathlib import Path
 from typing import Any, cast
@@ -183,9 +182,7 @@ def _container(worker_set: WorkerSet, slot: int, settings: PodSettings) -> Conta
         image=settings.image,
         imagePullPolicy=settings.image_pull_policy,
         command=[
-            sys.executable,
-            "-m",
-            "headwater.app.worker_main",
+            *settings.command,
             f"--spec={SPEC_DIRECTORY}/spec-{worker_set.spec_hash}.json",
             f"--slot={slot}",
             f"--listen=0.0.0.0:{settings.port}",

@@ -1,5 +1,6 @@
 """The settings of worker Pods."""
 
+import sys
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
@@ -23,6 +24,7 @@ class PodSettings:
         seccomp_profile: RuntimeDefault, Unconfined, or `Localhost:<file>`.
         environment: The environment variables of the workers.
         port: The port of the workers' HTTP interface.
+        command: The command that runs a worker in the image.
     """
 
     image: str
@@ -39,3 +41,4 @@ class PodSettings:
     seccomp_profile: str = "RuntimeDefault"
     environment: Mapping[str, str] = field(default_factory=dict)
     port: int = 8090
+    command: tuple[str, ...] = (sys.executable, "-m", "headwater.app.worker_main")
