@@ -1,0 +1,101 @@
+"""The Secret and the Pods of a worker set."""
+
+import json
+from base64 import b64decode
+from pathlib import Path
+from typing import Any
+
+import pytest
+from lightkube.resources.core_v1 import Secret
+
+from headwater.errors import SetupError
+from headwater.model.access import KafkaAccess
+from headwater.model.worker_spec import WorkerSet
+from headwater.orchestrators.kubernetes import labels, manifests
+from headwater.orchestrators.kubernetes.settings import PodSettings
+from tests.contract.test_orchestrator import worker_set
+
+SETTINGS = PodSettings("headwater:1", instance="prod", memory_limit=1 << 30, cpu_limit="2", priority_class="high")
+
+
+def spec_of(secret: Secret, name: str) -> Any:
+    assert secret.data is not None
+    return json.loads(b64decode(secret.data[name]))
+
+
+def pod_document(wanted: WorkerSet, settings: PodSettings = SETTINGS) -> Any:
+    secret = manifests.secret(wanted, settings)
+    assert secret.metadata is not None
+    secret.metadata.uid = "u1"
+    return manifests.pod(wanted, 3, secret, settings, role=labels.WORKER, restarts=2).to_dict()
+
+
+def test_the_secret_has_the_spec_and_a_token() -> None:
+    secret = manifests.secret(worker_set(), SETTINGS)
+    assert spec_of(secret, "spec-hash1.json")["kafka"]["password"] == "secret"
+    assert len(manifests.token(secret)) == 64
+    assert manifests.token(secret) != manifests.token(manifests.secret(worker_set(), SETTINGS))
+    assert secret.immutable
+
+
+def test_files_of_the_spec_are_in_the_secret(tmp_path: Path) -> None:
+    certificates = tmp_path / "ca.pem"
+    certificates.write_text("a certificate")
+    wanted = worker_set()
+    kafka = KafkaAccess(bootstrap_servers="b:1", security_protocol="SSL", ca_file=str(certificates))
+    spec = wanted.spec.model_copy(update={"kafka": kafka})
+    secret = manifests.secret(WorkerSet(wanted.id, 1, spec, "hash1"), SETTINGS)
+    mounted = spec_of(secret, "spec-hash1.json")["kafka"]["ca_file"]
+    assert secret.data is not None
+    assert b64decode(secret.data[Path(mounted).name]) == b"a certificate"
+    certificates.unlink()
+    with pytest.raises(SetupError, match=r"ca.pem, which can't be read"):
+        manifests.secret(WorkerSet(wanted.id, 1, spec, "hash1"), SETTINGS)
+
+
+def test_the_pod_has_least_rights() -> None:
+    pod = pod_document(worker_set())
+    spec, (container,) = pod["spec"], pod["spec"]["containers"]
+    assert spec["automountServiceAccountToken"] is False
+    assert spec["securityContext"]["runAsNonRoot"] is True
+    assert container["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "capabilities": {"drop": ["ALL"]},
+        "readOnlyRootFilesystem": True,
+    }
+    assert container["resources"] == {
+        "limits": {"memory": str(1 << 30), "cpu": "2"},
+        "requests": {"memory": str(1 << 30), "cpu": "100m"},
+    }
+    assert spec["priorityClassName"] == "high"
+    assert "secret" not in json.dumps(container["command"]) + json.dumps(container.get("env", []))
+
+
+def test_names_and_labels() -> None:
+    wanted = worker_set(deployment_id="d1.redrive-2")
+    metadata = pod_document(wanted)["metadata"]
+    assert metadata["name"] == "d1-redrive-2-3-hash1"
+    assert metadata["labels"] == {
+        "app.kubernetes.io/name": "headwater",
+        "app.kubernetes.io/component": "worker",
+        "app.kubernetes.io/managed-by": "headwater",
+        "app.kubernetes.io/instance": "prod",
+        "headwater/worker-set": "d1.redrive-2",
+        "headwater/deployment": "d1",
+        "headwater/slot": "3",
+        "headwater/spec": "hash1",
+        "headwater/role": "worker",
+    }
+    assert metadata["ownerReferences"][0]["name"] == "d1-redrive-2-hash1"
+
+
+@pytest.mark.parametrize(
+    ("profile", "expected"),
+    [
+        ("RuntimeDefault", {"type": "RuntimeDefault"}),
+        ("Localhost:profiles/headwater.json", {"type": "Localhost", "localhostProfile": "profiles/headwater.json"}),
+    ],
+)
+def test_seccomp_profiles(profile: str, expected: dict[str, str]) -> None:
+    pod = pod_document(worker_set(), PodSettings("i", seccomp_profile=profile))
+    assert pod["spec"]["securityContext"]["seccompProfile"] == expected

@@ -1,0 +1,83 @@
+"""Workers as `deploy/stats` shows them, from Pods and reports."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from lightkube.resources.core_v1 import Pod
+
+from headwater.model.deployment import ObservedWorker, ObservedWorkerStatus
+from headwater.model.worker_protocol import Heartbeat
+from headwater.model.worker_report import WorkerReport
+from headwater.orchestrators.kubernetes import labels
+from headwater.orchestrators.kubernetes.observed_pod import observe
+from headwater.orchestrators.kubernetes.worker_view import observed_worker
+
+NOW = datetime.now(UTC)
+RUNNING = {"running": {"startedAt": NOW.isoformat()}}
+OOM_KILLED = {"terminated": {"reason": "OOMKilled", "exitCode": 137, "finishedAt": NOW.isoformat()}}
+FAILED = {"terminated": {"reason": "Error", "exitCode": 1, "message": "it fails", "finishedAt": NOW.isoformat()}}
+BACK_OFF = {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 10s"}}
+
+
+def pod(state: Any = None, last_state: Any = None, restarts: int = 0, **status: Any) -> Pod:
+    containers = [{"name": "worker", "state": state, "lastState": last_state, "restartCount": restarts}] if state else []
+    return Pod.from_dict(
+        {
+            "metadata": {
+                "name": "d1-0-h",
+                "uid": "u1",
+                "creationTimestamp": NOW.isoformat(),
+                "labels": {labels.WORKER_SET: "d1", labels.SLOT: "0", labels.SPEC: "h", labels.ROLE: labels.WORKER},
+                "annotations": {labels.RESTARTS: "3"},
+            },
+            "status": {"phase": "Running", "containerStatuses": containers, **status},
+        }
+    )
+
+
+def view(observed: Pod, state: str = "", reason: str = "", quiet_s: float = 0.0, uncounted: int = 0) -> ObservedWorker:
+    heartbeat = Heartbeat(state=state, spec_hash="h", reason=reason)
+    report = WorkerReport(
+        version=1, heartbeat=heartbeat, quiet_s=quiet_s, may_join=True, has_ended=False, lines=[], next_line=0
+    )
+    return observed_worker(observe(observed), report if state else None, uncounted)
+
+
+def test_a_ready_worker() -> None:
+    worker = view(pod(RUNNING), "ready")
+    assert (worker.name, worker.status, worker.is_ready) == ("d1-0", ObservedWorkerStatus.RUNNING, True)
+    assert (worker.restart_count, worker.deaths, worker.reason) == (3, 0, "")
+
+
+def test_a_quiet_worker_is_not_ready() -> None:
+    assert not view(pod(RUNNING), "ready", quiet_s=4).is_ready
+    assert "made no progress" in view(pod(RUNNING), "ready", quiet_s=4).reason
+    assert view(pod(RUNNING), "waiting", "Kafka is away", quiet_s=4).reason == "Kafka is away"
+
+
+def test_a_pod_without_a_node_says_why() -> None:
+    unschedulable = {"type": "PodScheduled", "status": "False", "message": "0/3 nodes are available"}
+    worker = view(pod(conditions=[unschedulable], phase="Pending"))
+    assert (worker.status, worker.reason) == (ObservedWorkerStatus.PENDING, "0/3 nodes are available")
+
+
+def test_an_image_that_can_not_be_pulled() -> None:
+    worker = view(pod({"waiting": {"reason": "ErrImagePull", "message": "not found"}}))
+    assert (worker.status, worker.reason) == (ObservedWorkerStatus.PENDING, "ErrImagePull: not found")
+
+
+def test_deaths_for_memory() -> None:
+    dead = view(pod(OOM_KILLED, restarts=0))
+    assert (dead.status, dead.is_oom_killed) == (ObservedWorkerStatus.OOM_KILLED, True)
+    again = view(pod(RUNNING, OOM_KILLED, restarts=2), "ready", uncounted=1)
+    assert (again.status, again.is_oom_killed, again.is_ready) == (ObservedWorkerStatus.RUNNING, True, True)
+    assert (again.restart_count, again.deaths) == (5, 1)
+    long_ago = {"terminated": OOM_KILLED["terminated"] | {"finishedAt": (NOW - timedelta(hours=1)).isoformat()}}
+    assert not view(pod(RUNNING, long_ago, restarts=2), "ready").is_oom_killed
+
+
+def test_a_crash_loop_has_the_last_words() -> None:
+    worker = view(pod(BACK_OFF, FAILED, restarts=3))
+    assert (worker.status, worker.is_crash_looping) == (ObservedWorkerStatus.CRASH_LOOP_BACK_OFF, True)
+    assert worker.reason == "ended with status 1; its last report: it fails"
+    assert view(pod(RUNNING), "crashing", "scripts crash").is_crash_looping
