@@ -89,7 +89,7 @@ def write_metrics(metrics: RedisMetrics, deployment_ids: list[str]) -> None:
 def serving(settings: dict[str, str], port: int) -> Iterator[httpx2.Client]:
     """Run an API process with these settings during the block."""
     command = [sys.executable, "-m", "headwater", "api", "--port", str(port)]
-    process = subprocess.Popen(command, env=settings, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(command, env=settings, stdout=subprocess.DEVNULL)
     try:
         with httpx2.Client(base_url=f"http://127.0.0.1:{port}", timeout=30) as http:
             until(lambda: responds(http), START_WITHIN_S, "the API")
@@ -150,6 +150,7 @@ def main(configurations: int = 1000, revisions: int = 3, script_bytes: int = 5_0
                 "HEADWATER_DATA_DIR": folder,
                 "HEADWATER_REDIS_URL": valkey.url,
                 "HEADWATER_KAFKA_BOOTSTRAP_SERVERS": kafka,
+                "HEADWATER_KAFKA_PASSWORD": "unused",
             }
             with serving(environment, free_port()) as http:
                 http.headers["X-API-Key"] = key
