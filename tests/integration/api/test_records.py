@@ -17,6 +17,7 @@ from headwater.errors import BrokerUnavailable, NotFound
 from headwater.services.records import MAX_BYTES, Records
 from headwater.services.viewable_topics import ViewableTopic
 from tests.support.kafka import WAIT_S, KafkaServer
+from tests.support.waiting import until
 
 NOW_MS = 1_780_000_000_000
 
@@ -103,7 +104,10 @@ def test_records_from_a_time_on(kafka: KafkaServer, reader: Reader) -> None:
 
 
 def test_offsets_without_records_are_skipped(kafka: KafkaServer, reader: Reader) -> None:
-    """Each transaction ends with a control record, and aborted records are hidden."""
+    """Each transaction ends with a control record, and aborted records are hidden.
+
+    Kafka writes the last control records after `commit_transaction` has returned.
+    """
     topic = kafka.create_topic(kafka.unique("transactions"))
     producer = transactional_producer(kafka)
     for i in range(120):
@@ -113,7 +117,7 @@ def test_offsets_without_records_are_skipped(kafka: KafkaServer, reader: Reader)
             producer.abort_transaction(WAIT_S)
         else:
             producer.commit_transaction(WAIT_S)
-    assert values(reader.newest(topic, 20)) == list(range(60, 120, 3))
+    until(lambda: values(reader.newest(topic, 20)) == list(range(60, 120, 3)))
     assert values(reader.since(topic, 0, 20)) == list(range(0, 60, 3))
     assert len(reader.newest(topic, 1000)) == len(reader.since(topic, 0, 1000)) == 40
 
