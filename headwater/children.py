@@ -53,6 +53,16 @@ def inherited_environment(*extra_names: str) -> dict[str, str]:
     }
 
 
+def lower_priority(niceness: int) -> None:
+    """Lower the CPU priority of this process and of its session, which `spawn` has created for it.
+
+    Linux compares the priorities of sessions first, if autogroups are enabled (sched(7)).
+    """
+    session_niceness = os.nice(niceness)
+    with contextlib.suppress(OSError):
+        Path("/proc/self/autogroup").write_text(str(session_niceness))
+
+
 class Child:
     """A started process. Thread-safe."""
 

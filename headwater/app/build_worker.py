@@ -19,6 +19,7 @@ from pydantic import ValidationError
 from headwater.app.memory import tune_worker_memory
 from headwater.app.worker_in_pod import run_in_pod
 from headwater.brokers.leader_check import LeaderCheck
+from headwater.children import lower_priority
 from headwater.engine.at_least_once import AtLeastOnce
 from headwater.engine.dead_letters import DeadLetters
 from headwater.engine.delivery import Delivery
@@ -138,7 +139,7 @@ def run_worker(spec: WorkerSpec, slot: int, reporter: HeartbeatReporter) -> int:
     try:
         lookup_times: deque[float] = deque(maxlen=MAX_LOOKUP_TIMES)
         if spec.redrive is not None:
-            os.nice(REDRIVE_NICE)
+            lower_priority(REDRIVE_NICE)
         with (
             _resources(spec, reporter, lookup_times) as resources,
             _pipeline_metrics(spec, slot, lookup_times) as metrics,

@@ -36,7 +36,7 @@ def main() -> None:
     step = "resource limits"
     try:
         _limit(int(data_bytes))
-        os.nice(int(niceness))
+        _lower_priority(int(niceness))
         step = "Landlock"
         landlock.restrict(Path(argv[0]), own_maps=own_maps == "read-own-maps")
         step = "seccomp"
@@ -48,6 +48,16 @@ def main() -> None:
     socket.send_fds(launch_socket, [b"L"], [listener])
     os.close(listener)
     os.execve(argv[0], argv, _ENVIRONMENT)  # noqa: S606  # this process becomes Deno, without a shell
+
+
+def _lower_priority(niceness: int) -> None:
+    """Lower the CPU priority of this process and of its session.
+
+    Linux compares the priorities of sessions first, if autogroups are enabled (sched(7)).
+    """
+    session_niceness = os.nice(niceness)
+    with contextlib.suppress(OSError):
+        Path("/proc/self/autogroup").write_text(str(session_niceness))
 
 
 def _limit(data_bytes: int) -> None:
