@@ -20,9 +20,8 @@ BACK_OFF = {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 10s"}
 
 
 def pod(state: Any = None, last_state: Any = None, restarts: int = 0, **status: Any) -> Pod:
-    containers = (
-        [{"name": "worker", "state": state, "lastState": last_state, "restartCount": restarts}] if state else []
-    )
+    container = {"name": "worker", "image": "i", "imageID": "i", "ready": False, "restartCount": restarts}
+    containers = [container | {"state": state, "lastState": last_state}] if state else []
     return Pod.from_dict(
         {
             "metadata": {
