@@ -1,8 +1,10 @@
 """Price statistics of real trades over HTTP, compared with their definitions."""
 
+import contextlib
 import os
 import random
 import signal
+import subprocess
 import threading
 import time
 from collections.abc import Sequence
@@ -13,7 +15,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from tests.acceptance.installation import Installation, deployed, pipeline
+from tests.acceptance.installation import HEADWATER, STOP_WITHIN_S, Installation, deployed, in_background, pipeline
 from tests.acceptance.recorded_prices import BLOCK, Trade, orca_day, uniswap_day
 from tests.support.prices import DAY, HOUR, BruteForceStats, brute_force
 from tests.support.waiting import until
@@ -145,27 +147,57 @@ def test_statistics_of_recorded_trades_at_random_times(
     assert len(moments.trades) == count
 
 
-@pytest.mark.parametrize("kills", [3, pytest.param(12, marks=pytest.mark.slow)])
-@pytest.mark.long
-def test_a_killed_worker_loses_nothing(installation: Installation, client: httpx2.Client, kills: int) -> None:
-    """Ticks are fed while the worker is killed repeatedly."""
-    moments, fed, killed = Moments(10, seed=kills), threading.Event(), set[int]()
+class SecondWorker:
+    """A second prices worker, which is started again whenever it ends."""
 
-    def kill_now_and_then() -> None:
-        while not fed.wait(1.5):
-            for pid in installation.processes("prices worker"):
+    def __init__(self, installation: Installation) -> None:
+        self._installation = installation
+        self.pid = 0
+
+    def run(self, stop: threading.Event) -> None:
+        command = [*HEADWATER, "prices", "worker", "--data-dir", str(self._installation.data_dir)]
+        while not stop.is_set():
+            process = subprocess.Popen(command, env=self._installation.environment)
+            self.pid = process.pid
+            while process.poll() is None and not stop.wait(0.1):
+                pass
+            process.terminate()
+            process.wait(STOP_WITHIN_S)
+
+
+@pytest.mark.parametrize(
+    ("workers", "kills", "every_s"),
+    [
+        (1, 3, 1.5),
+        (2, 4, 4.0),
+        pytest.param(1, 12, 1.5, marks=pytest.mark.slow),
+        pytest.param(2, 20, 60.0, marks=[pytest.mark.slow, pytest.mark.timeout(2400)]),
+    ],
+)
+@pytest.mark.long
+def test_killed_workers_lose_nothing(
+    installation: Installation, client: httpx2.Client, workers: int, kills: int, every_s: float
+) -> None:
+    """Ticks are fed while one of the workers after the other is killed."""
+    moments, killed = Moments(10 * workers, seed=kills), set[int]()
+    second = SecondWorker(installation)
+
+    def kill_now_and_then(stop: threading.Event) -> None:
+        while not stop.wait(every_s):
+            first = [pid for pid in installation.processes("prices worker") if pid != second.pid]
+            for pid in first if workers == 1 or len(killed) % 2 else [second.pid]:
                 os.kill(pid, signal.SIGKILL)
                 killed.add(pid)
 
-    size = len(moments.records) // (kills * 40) + 1
-    with deployed(client, PRICES):
-        killer = threading.Thread(target=kill_now_and_then)
-        killer.start()
-        for first in range(0, len(moments.records), size):
-            installation.feed("base", "log", moments.records[first : first + size])
-            time.sleep(0.05)
-        fed.set()
-        killer.join()
+    with deployed(client, PRICES), contextlib.ExitStack() as running:
+        if workers > 1:
+            running.enter_context(in_background(second.run))
+        chunks = kills * 10
+        size = len(moments.records) // chunks + 1
+        with in_background(kill_now_and_then):
+            for first in range(0, len(moments.records), size):
+                installation.feed("base", "log", moments.records[first : first + size])
+                time.sleep(every_s / 10)
         feed(installation, client, [])
         moments.check(client)
-    assert len(killed) > 1
+    assert len(killed) >= kills - 1
