@@ -48,11 +48,12 @@ METRICS_REMOVAL_TIMEOUT_S = 2.0
 def run(settings: Settings) -> None:
     """Run until SIGTERM or SIGINT.
 
-    Raises SetupError, also when the sandbox can't be fully locked down on this machine.
+    Raises SetupError, also when workers run on this machine and the sandbox can't be fully locked down there.
     """
     limit_malloc_arenas()
     require_platform()
-    check_machine(jit=settings.v8_jit)
+    if settings.orchestrator == "process":
+        check_machine(jit=settings.v8_jit)
     endpoints = Endpoints.from_settings(settings)
     data_directory = endpoints.data_directory
     endpoints.require_embedded_data()

@@ -1,6 +1,7 @@
 """Follows the reports of all workers, with one task per Pod."""
 
 import asyncio
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -13,6 +14,8 @@ from headwater.orchestrators.kubernetes.worker_client import WorkerClient
 RETRY_S = 0.5
 MAX_FAILURES = 6
 """After this many failed requests in a row, the last report no longer counts."""
+CURRENT_FOR_S = 20.0
+"""An older report does not count either. A worker answers within 15 s."""
 
 
 @dataclass(slots=True)
@@ -20,6 +23,7 @@ class _Followed:
     pod: ObservedPod
     task: asyncio.Task[None]
     report: WorkerReport | None = None
+    received_at: float = 0.0
 
 
 class ReportReader:
@@ -30,6 +34,7 @@ class ReportReader:
         token: Returns the token of a Pod's worker; empty while it is not known.
         port: The port of the workers.
         on_report: Is called when there is a new report, or none any more.
+        clock: Returns monotonic seconds.
     """
 
     def __init__(
@@ -38,7 +43,9 @@ class ReportReader:
         token: Callable[[ObservedPod], str],
         port: int,
         on_report: Callable[[ObservedPod], None],
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        self._clock = clock
         self._workers = workers
         self._token = token
         self._port = port
@@ -48,7 +55,9 @@ class ReportReader:
     def latest(self, pod: ObservedPod) -> WorkerReport | None:
         """Return the last report of the present container of a Pod. Thread-safe."""
         followed = self._followed.get(pod.uid)
-        return followed.report if followed is not None else None
+        if followed is None or self._clock() - followed.received_at > CURRENT_FOR_S:
+            return None
+        return followed.report
 
     def follow(self, pod: ObservedPod) -> None:
         """Follow a worker, or take note of a change of its Pod."""
@@ -89,5 +98,5 @@ class ReportReader:
                 await asyncio.sleep(RETRY_S)
                 continue
             failures, seen_version, next_line = 0, report.version, report.next_line
-            followed.report = report
+            followed.report, followed.received_at = report, self._clock()
             self._on_report(followed.pod)
