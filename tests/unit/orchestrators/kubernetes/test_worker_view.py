@@ -3,6 +3,7 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import msgspec
 from lightkube.resources.core_v1 import Pod
 
 from headwater.model.deployment import ObservedWorker, ObservedWorkerStatus
@@ -22,7 +23,7 @@ BACK_OFF = {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 10s"}
 def pod(state: Any = None, last_state: Any = None, restarts: int = 0, **status: Any) -> Pod:
     container = {"name": "worker", "image": "i", "imageID": "i", "ready": False, "restartCount": restarts}
     containers = [container | {"state": state, "lastState": last_state}] if state else []
-    return Pod.from_dict(
+    return msgspec.convert(
         {
             "metadata": {
                 "name": "d1-0-h",
@@ -32,7 +33,8 @@ def pod(state: Any = None, last_state: Any = None, restarts: int = 0, **status: 
                 "annotations": {labels.RESTARTS: "3"},
             },
             "status": {"phase": "Running", "containerStatuses": containers, **status},
-        }
+        },
+        Pod,
     )
 
 
