@@ -54,9 +54,10 @@ def inherited_environment(*extra_names: str) -> dict[str, str]:
 
 
 def lower_priority(niceness: int) -> None:
-    """Lower the CPU priority of this process and of its session, which `spawn` has created for it.
+    """Lower the CPU priority of this process and of its session.
 
-    Linux compares the priorities of sessions first, if autogroups are enabled (sched(7)).
+    `spawn` has created the session for this process. Linux compares the priorities of sessions first, if autogroups are
+    enabled (sched(7)).
     """
     session_niceness = os.nice(niceness)
     with contextlib.suppress(OSError):

@@ -1,4 +1,7 @@
-"""Serves the HTTP interface of a worker that runs in a Pod: for the kubelet's probes, and for the orchestrator."""
+"""Serves the HTTP interface of a worker in a Pod.
+
+The kubelet sends probes, and the orchestrator reads reports and sends requests.
+"""
 
 import hmac
 from collections.abc import Callable, Iterable

@@ -318,8 +318,8 @@ class KafkaClusterAdmin:
         """Raise BrokerUnavailable when the managing user lacks the right to list everything.
 
         Without that right Kafka would return empty lists, and librdkafka 2.16 aborts the process when Kafka rejects the
-        request for all users. It also aborts when the description of a cluster names no broker, as that of a Kafka that
-        is starting, so the brokers are listed first.
+        request for all users. It also aborts when the description of a cluster names no broker, which happens while
+        Kafka starts. So the brokers are listed first.
         """
         if not self._admin.list_topics(timeout=REQUEST_TIMEOUT_S).brokers:
             raise BrokerUnavailable("No broker of Kafka is ready yet. Try again in a few seconds.")

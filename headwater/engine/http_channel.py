@@ -1,4 +1,7 @@
-"""The connection of a worker in a Pod to its orchestrator, without HTTP itself (app/worker_server.py serves it)."""
+"""The connection of a worker in a Pod to its orchestrator.
+
+`app/worker_server.py` serves it over HTTP.
+"""
 
 import threading
 import time
@@ -18,7 +21,9 @@ JOIN_TIMEOUT_S = 10.0
 
 
 class HttpChannel:
-    """Implements OrchestratorChannel. The engine's thread and the threads of the HTTP server call its methods.
+    """Implements OrchestratorChannel.
+
+    The engine's thread and the threads of the HTTP server call its methods.
 
     Args:
         state: What the worker remembers across restarts of its container.
@@ -83,7 +88,7 @@ class HttpChannel:
 
     @property
     def is_stopping(self) -> bool:
-        """Whether the orchestrator has asked the worker to stop, perhaps an earlier container of it."""
+        """Whether the orchestrator has asked this container, or an earlier one of the Pod, to stop."""
         return self._is_stopping
 
     @property

@@ -1,7 +1,7 @@
 """How a worker talks to its orchestrator.
 
-It sends heartbeats, and is told when to join its consumer group and whether to leave it. The process orchestrator uses
-a socket pair, the orchestrator for Kubernetes HTTP (http_channel.py).
+The worker sends heartbeats. The orchestrator says when the worker joins its consumer group, and whether it leaves it.
+The process orchestrator uses a socket pair, and the orchestrator for Kubernetes uses HTTP (http_channel.py).
 """
 
 import contextlib

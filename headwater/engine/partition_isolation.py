@@ -70,7 +70,10 @@ class PartitionIsolation:
         self._allowed: frozenset[int] | None = None
 
     def start(self, plan: ReadingPlan) -> None:
-        """Follow a plan, by which the source may read nothing at first. The worker has not joined its group yet."""
+        """Follow a plan, by which the source may read nothing at first.
+
+        Call this method before the worker joins its group.
+        """
         self._isolates_partitions = plan.isolates_partitions
         self._is_active = plan != READ_ALL
         self._quarantined = dict(plan.quarantined)

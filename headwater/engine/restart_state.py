@@ -1,4 +1,4 @@
-"""What a worker in a container remembers across restarts of the container, in files of its Pod."""
+"""Keeps the state of a worker across restarts of its container, in files of its Pod."""
 
 from pathlib import Path
 

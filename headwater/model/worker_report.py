@@ -1,4 +1,4 @@
-"""What a worker that runs in a Pod tells its orchestrator over HTTP."""
+"""The report of a worker in a Pod to its orchestrator."""
 
 from pydantic import BaseModel, ConfigDict
 

@@ -1,4 +1,7 @@
-"""Carries out the actions of plans on the Kubernetes API and on workers, at most one at a time for each Pod."""
+"""Carries out the actions of plans on the Kubernetes API and on workers.
+
+At most one action of each Pod runs at a time.
+"""
 
 import asyncio
 from collections.abc import Callable, Coroutine

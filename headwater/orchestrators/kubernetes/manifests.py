@@ -60,9 +60,9 @@ def pod_name(worker_set_id: str, slot: int, spec_hash: str) -> str:
 
 
 def secret(worker_set: WorkerSet, settings: PodSettings) -> Secret:
-    """Return the Secret of a worker set: the spec, the files that the spec names, and a new token.
+    """Return the Secret of a worker set.
 
-    Raises SetupError when a file can't be read.
+    It has the spec, the files that the spec names, and a new token. Raises SetupError when a file can't be read.
     """
     document, files = _with_mounted_files(worker_set.spec)
     data = {f"spec-{worker_set.spec_hash}.json": json.dumps(document).encode(), TOKEN: secrets.token_hex(32).encode()}

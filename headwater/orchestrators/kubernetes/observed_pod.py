@@ -120,7 +120,10 @@ def observe(pod: Pod) -> ObservedPod:
 
 
 def _last_end(container: ContainerStatus | None) -> ContainerEnd | None:
-    """Return the end of the last container: it may be that of the present one, which is not restarted yet."""
+    """Return how the last container ended.
+
+    It may be the present one, which the kubelet has not restarted yet.
+    """
     if container is None:
         return None
     ends = [state.terminated for state in (container.state, container.lastState) if state and state.terminated]

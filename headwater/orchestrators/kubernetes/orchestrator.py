@@ -292,7 +292,7 @@ class KubernetesOrchestrator:
         self._plan_soon(pod.worker_set_id)
 
     def _plan_all(self) -> None:
-        """Plan the worker sets that have changed, and start to carry out the actions, if this controller leads."""
+        """Plan the worker sets that have changed, if this controller leads."""
         assert self._cluster is not None
         assert self._executor is not None
         with self._lock:

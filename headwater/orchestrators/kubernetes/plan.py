@@ -93,7 +93,10 @@ def plan_rollout(wanted: WantedSet, pods: Sequence[ObservedPod], reports: Report
 
 
 def _end(pod: ObservedPod, reports: Reports, *, leave: bool) -> list[StopWorker | DeletePod]:
-    """Return the next action that ends a worker: it is asked to stop if it has joined and answers."""
+    """Return the next action that ends a worker.
+
+    A worker that has joined and answers is asked to stop. Otherwise its Pod is deleted.
+    """
     if pod.is_deleting:
         return []
     report = reports.get(pod.uid)

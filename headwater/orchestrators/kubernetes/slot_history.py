@@ -1,4 +1,4 @@
-"""What the orchestrator remembers of a slot: the kills of its workers for memory, and log lines."""
+"""The history of a slot: the kills of its workers for memory, and log lines."""
 
 from collections import deque
 from dataclasses import KW_ONLY, dataclass, field

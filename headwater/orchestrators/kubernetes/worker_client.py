@@ -14,7 +14,10 @@ _PLAN = TypeAdapter(ReadingPlan)
 
 
 class WorkerClient:
-    """A client for all workers of an installation. Its methods raise httpx2.HTTPError, and ValueError."""
+    """A client for all workers of an installation.
+
+    Its methods raise httpx2.HTTPError and ValueError.
+    """
 
     def __init__(self) -> None:
         timeout = httpx2.Timeout(REPORT_TIMEOUT_S, connect=CONNECT_TIMEOUT_S)
@@ -22,7 +25,9 @@ class WorkerClient:
         self._client = httpx2.AsyncClient(timeout=timeout, limits=limits, trust_env=False)
 
     async def report(self, address: str, token: str, seen_version: int, next_line: int) -> WorkerReport:
-        """Return the report of a worker, as soon as it differs from the last one, or after some seconds.
+        """Return the report of a worker.
+
+        The worker answers as soon as the report differs from the last one, or after some seconds.
 
         Args:
             address: `host:port` of the worker.

@@ -1,4 +1,4 @@
-"""The connection of a worker in a Pod to its orchestrator, and what it remembers across restarts."""
+"""The connection of a worker in a Pod to its orchestrator, also across restarts."""
 
 import threading
 from datetime import UTC, datetime
