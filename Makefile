@@ -3,7 +3,7 @@ SHELL := /bin/bash
 PYTHON ?= python3
 BIN := .venv/bin
 PY_FILES := headwater tests benches setup.py
-IN_GROUPS := -n 2 --dist loadscope --no-loadscope-reorder
+IN_GROUPS := --dist loadscope --no-loadscope-reorder
 
 .PHONY: help setup up demo fmt check test test-unit coverage test-all bench chaos soak run docs conformance
 
@@ -40,17 +40,17 @@ check: setup  ## Check format, lint, types and layers
 	$(BIN)/lint-imports
 
 test: setup  ## All tests except the slow ones, and except the long ones outside of CI (TEST_FLAGS="-k name")
-	$(BIN)/pytest $(IN_GROUPS) -m "not slow$(if $(CI),, and not long)" $(TEST_FLAGS)
+	$(BIN)/pytest -n 4 $(IN_GROUPS) -m "not slow$(if $(CI),, and not long)" $(TEST_FLAGS)
 
 test-unit: setup  ## The unit tests, in a minute
-	$(BIN)/pytest $(IN_GROUPS) -m "not slow and not long" tests/unit $(TEST_FLAGS)
+	$(BIN)/pytest -n 2 $(IN_GROUPS) -m "not slow and not long" tests/unit $(TEST_FLAGS)
 
 coverage: setup  ## Show what the unit tests cover, by file and branch
-	$(BIN)/pytest $(IN_GROUPS) -m "not slow and not long" --cov=headwater --cov-branch \
+	$(BIN)/pytest -n 2 $(IN_GROUPS) -m "not slow and not long" --cov=headwater --cov-branch \
 		--cov-report=term:skip-covered tests/unit $(TEST_FLAGS)
 
 test-all: setup  ## All tests, slow ones too
-	$(BIN)/pytest $(IN_GROUPS) $(TEST_FLAGS)
+	$(BIN)/pytest -n 4 $(IN_GROUPS) $(TEST_FLAGS)
 
 bench: setup  ## All benchmarks; each prints its figure and a ratio to a reference of the same run
 	@for bench in benches/[a-z]*.py; do \
