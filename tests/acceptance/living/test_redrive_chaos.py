@@ -34,6 +34,10 @@ def count_letters(client: httpx2.Client, path: str) -> int:
     return sum(item["count"] for item in items)
 
 
+def is_stable(client: httpx2.Client, path: str) -> bool:
+    return bool(client.get(f"{path}/deploy").json()["condition"] == "Stable")
+
+
 def state(client: httpx2.Client, path: str) -> dict[str, Any]:
     """Return the state of a redrive; nothing while the API restarts."""
     try:
@@ -56,6 +60,7 @@ def test_a_redrive_under_kills(own_installation: Installation) -> None:
         until(lambda: count_letters(client, path) == LETTERS, 300, "all letters")
         changed = client.patch(f"{path}/transforms/{flow.uid()}", json={"type": "v8", "script": FIXED})
         assert changed.status_code == 200, changed.text
+        until(lambda: is_stable(client, path), 120, "a revision that kills of its workers do not roll back")
         accepted = client.post(f"{path}/dead-letters/redrive", json={"all": True}).json()
         assert accepted["requested"] == LETTERS
         redrive = f"{path}/redrives/{accepted['id']}"
