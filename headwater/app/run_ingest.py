@@ -32,7 +32,10 @@ def run_ingest(settings: Settings, options: IngestOptions, reader: ChainReader, 
         return metrics
     log.info("the ingest starts: it reads its position from Kafka, then connects to its node", ingest=options.name)
     with serve_metrics(
-        options.metrics_port, IngestCollector(options, metrics), "--metrics-port, or the member metrics_port"
+        options.metrics_port,
+        IngestCollector(options, metrics),
+        "--metrics-port, or the member metrics_port",
+        settings.metrics_host,
     ):
         run(reader, target.open, stop, metrics)
     return metrics

@@ -4,6 +4,7 @@ import threading
 from types import SimpleNamespace
 from typing import Any
 
+import httpx2
 import pytest
 
 from headwater.app import run_ingest
@@ -11,6 +12,7 @@ from headwater.app.ingest_target import prepare_target
 from headwater.errors import BrokerUnavailable
 from headwater.settings import Settings
 from tests.support.memory.broker import MemoryClusterAdmin
+from tests.support.ports import free_port
 
 SETTINGS = Settings(kafka_bootstrap_servers="127.0.0.1:1", kafka_security_protocol="PLAINTEXT")
 
@@ -34,3 +36,18 @@ def test_a_stop_while_kafka_is_awaited_is_no_error(monkeypatch: pytest.MonkeyPat
     reader: Any = SimpleNamespace(streams=["log"])
     assert prepare_target(SETTINGS, options, reader, stop) is None
     assert run_ingest.run_ingest(SETTINGS, options, reader, stop).records == {}
+
+
+def test_metrics_are_served_on_the_metrics_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    port, responses = free_port(), []
+    options: Any = SimpleNamespace(chain="base", name="evm-base", metrics_port=port)
+
+    def scrape(*_: object) -> None:
+        responses.append(httpx2.get(f"http://127.0.0.2:{port}/metrics"))
+
+    monkeypatch.setattr(run_ingest, "prepare_target", lambda *_: SimpleNamespace(open=None))
+    monkeypatch.setattr(run_ingest, "run", scrape)
+    reader: Any = None
+    settings = Settings(metrics_host="127.0.0.2")
+    run_ingest.run_ingest(settings, options, reader, threading.Event())
+    assert "headwater_ingest_records" in responses[0].text
