@@ -24,6 +24,7 @@ from headwater.api.schemas import (
     PricesConnection,
     SinkConnection,
     Snippets,
+    WorkerScaling,
 )
 from headwater.errors import StoredDataUnreadable
 from headwater.model.deployment import (
@@ -172,7 +173,8 @@ async def stats(config_id: str, api_key: ApiKeyDep, services: ServicesDep) -> De
     has_leader = await to_thread.run_sync(services.has_leader)
     workers = deployment.workers if has_leader else tuple(map(_unknown_status, deployment.workers))
     await _wait_for(lag, last_progress)
-    return DeploymentStats.of(workers, _result_or_none(lag), _result_or_none(last_progress))
+    scaling = WorkerScaling.of(deployment)
+    return DeploymentStats.of(workers, _result_or_none(lag), _result_or_none(last_progress), scaling)
 
 
 async def _wait_for(*reads: "Future[Any]") -> None:
@@ -205,7 +207,8 @@ def deployment_body(deployment: Deployment, kafka: KafkaEndpoint) -> DeploymentB
         desired_revision=deployment.desired_revision,
         condition=deployment.condition,
         reason=deployment.reason,
-        workers=config.parallelism,
+        workers=deployment.worker_count(deployment.effective_revision),
+        scaling=WorkerScaling.of(deployment),
         rewind=None if deployment.rewind is None else LastRewind.of(deployment.rewind),
         dead_letter=DeadLetterTopic(topic=dead_letter_topic(deployment.config_id)),
         sinks=[_connection(deployment, sink, kafka) for sink in config.sinks],

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from headwater.errors import Fault
+from headwater.model.parallelism import PARALLELISM_TAGS
 from headwater.model.sink import SINK_MODELS
 from headwater.model.transforms import TRANSFORM_MODELS
 from headwater.model.value_sets import MAX_REPORTED_FAULTS
@@ -49,10 +50,12 @@ def _path(error: Any) -> list[str | int]:
 
 
 def _is_tag(parts: Sequence[str | int], index: int) -> bool:
-    """Whether a part is a union tag, which pydantic inserts after a list index.
+    """Whether a part is a union tag, which pydantic inserts after a list index or `parallelism`.
 
     When the body itself is a union, its tag is the first part, and a member follows.
     """
+    if parts[index] in PARALLELISM_TAGS:
+        return True
     if parts[index] not in UNION_TAGS:
         return False
     return isinstance(parts[index - 1], int) if index else len(parts) > 1

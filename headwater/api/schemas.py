@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, Self, Union
 from pydantic import BaseModel, Field, PlainSerializer, create_model
 
 from headwater import errors
-from headwater.model.deployment import LogLine, ObservedWorker, ObservedWorkerStatus
+from headwater.model.deployment import Deployment, LogLine, ObservedWorker, ObservedWorkerStatus
 from headwater.model.fields import is_none
 from headwater.model.flow import Flow, PipelineConfig
 from headwater.model.positions import Move, Rewind
@@ -229,6 +229,40 @@ class LastRewind(BaseModel):
         )
 
 
+class WorkerScaling(BaseModel):
+    """How the number of workers follows the load."""
+
+    min: int = Field(description="The least number of workers.")
+    max: int = Field(description="The greatest number of workers.")
+    workers: int = Field(description="The present number of workers; a paused pipeline is resumed with it.")
+    reason: str = Field(description="Why the number was changed last; empty until it is changed.")
+    changed_at: Timestamp | None = Field(description="When the number was changed last; null until it is changed.")
+
+    @classmethod
+    def of(cls, deployment: Deployment) -> Self | None:
+        """Return the response body for a deployment; None when its number of workers is fixed."""
+        revision, last = deployment.effective_revision, deployment.scaling
+        bounds = revision.config.parallelism
+        if isinstance(bounds, int):
+            return None
+        return cls(
+            min=bounds.min,
+            max=bounds.max,
+            workers=deployment.worker_count(revision),
+            reason="" if last is None else last.reason,
+            changed_at=None if last is None else last.changed_at,
+        )
+
+
+OptionalScaling = Annotated[
+    WorkerScaling | None,
+    Field(
+        description="How the number of workers follows the load. Omitted without bounds in `parallelism`.",
+        exclude_if=is_none,
+    ),
+]
+
+
 class DeploymentBody(BaseModel):
     """The state of a deployment, and the connection details of its sinks."""
 
@@ -239,7 +273,8 @@ class DeploymentBody(BaseModel):
     desired_revision: int
     condition: str = Field(description="`Stable`, `RollingOut`, `RolledBack` or `Failed`.")
     reason: str = Field(description="The reason for the condition; empty when there is none.")
-    workers: int
+    workers: int = Field(description="The number of workers that should run.")
+    scaling: OptionalScaling = None
     rewind: LastRewind | None = Field(description="The last rewind; null when there was none.")
     dead_letter: DeadLetterTopic
     sinks: list[Annotated[SinkConnection | PricesConnection, Field(discriminator="type")]]
@@ -350,11 +385,19 @@ class DeploymentStats(BaseModel):
         description="Time of the last committed batch; null when there was none within a week, or when Valkey or "
         "Redis is unavailable."
     )
+    scaling: OptionalScaling = None
 
     @classmethod
-    def of(cls, workers: tuple[ObservedWorker, ...], lag: int | None, last_progress_at: datetime | None) -> Self:
+    def of(
+        cls,
+        workers: tuple[ObservedWorker, ...],
+        lag: int | None,
+        last_progress_at: datetime | None,
+        scaling: WorkerScaling | None,
+    ) -> Self:
         """Return the body for the workers of a deployment."""
-        return cls(workers_health=WorkersHealth.of(workers), lag=lag, last_progress_at=last_progress_at)
+        health = WorkersHealth.of(workers)
+        return cls(workers_health=health, lag=lag, last_progress_at=last_progress_at, scaling=scaling)
 
 
 VERSION_FIELD = Field(description="The set's version after the write.")

@@ -17,6 +17,7 @@ from headwater.app.stop_signals import stop_on_signals
 from headwater.app.stream_bindings import load_bindings
 from headwater.app.topics import create_topics, stream_topics
 from headwater.brokers.cluster_admin import KafkaClusterAdmin
+from headwater.controller.autoscaler import Autoscaler
 from headwater.controller.controller import Controller
 from headwater.controller.deployment_resources import WorkerSettings
 from headwater.controller.executor import Executor
@@ -110,6 +111,13 @@ def run(settings: Settings) -> None:
             clock=time.monotonic,
             now=utc_now,
         )
+        autoscaler = Autoscaler(
+            deployments=database.deployments,
+            orchestrator=orchestrator,
+            sources=sources,
+            clock=time.monotonic,
+            now=utc_now,
+        )
         purger = Purger(database.flows, database.revisions, sets, leadership.require_lease)
         sweeper = Sweeper(
             broker=broker,
@@ -139,6 +147,7 @@ def run(settings: Settings) -> None:
                     sweeper=sweeper,
                     purger=purger,
                     redrives=redrives,
+                    autoscaler=autoscaler,
                     clock=time.monotonic,
                     now=utc_now,
                 ).run(stop)

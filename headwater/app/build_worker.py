@@ -218,6 +218,7 @@ def _resources(spec: WorkerSpec, reporter: HeartbeatReporter, lookup_times: dequ
             if any(transform.is_script for transform in spec.transforms):
                 sandbox = stack.enter_context(closing(Sandbox(jit=spec.jit)))
                 resources = replace(resources, sandbox=sandbox)
+                reporter.read_scripts_cpu_s = sandbox.cpu_s
             versions = stack.enter_context(closing(SetVersionReader(RedisSetVersions(client), filters, lookup)))
             versions.start()
             reporter.read_set_versions = versions.latest

@@ -15,6 +15,7 @@ from typing import Protocol, TypeVar
 import structlog
 
 from headwater.backoff import Backoff
+from headwater.controller.autoscaler import Autoscaler, is_elastic
 from headwater.controller.leadership import Leadership
 from headwater.controller.purger import Purger
 from headwater.controller.reconciler import Reconciler
@@ -34,6 +35,7 @@ from headwater.model.deployment import (
     Phase,
 )
 from headwater.model.flow import Flow
+from headwater.model.parallelism import Scaling
 from headwater.model.redrive import deployment_of
 from headwater.orchestrators.base import Orchestrator
 from headwater.stores.protocols.configurations import FlowStore
@@ -54,6 +56,8 @@ PROBATION_CHECK_EVERY_S = 1.0
 REPORT_EVERY_S = 1.0
 """How often the states and log lines of workers are stored."""
 REDRIVES_EVERY_S = 0.5
+SCALE_EVERY_S = 3.0
+"""How often the number of workers is chosen for deployments whose configuration has bounds."""
 SWEEP_EVERY_S = 30.0
 MAX_CONCURRENT_RECONCILES = 16
 MAX_OUTAGE_DELAY_S = 5.0
@@ -107,6 +111,7 @@ class Controller:
         sweep_loop: The health of the sweeps.
         purge_loop: The health of the removal of deleted configurations.
         redrive_loop: The health of the rounds of the redrives.
+        scaling_loop: The health of the rounds of the autoscaler.
 
     Args:
         clock: Returns monotonic seconds.
@@ -123,6 +128,7 @@ class Controller:
         sweeper: Sweeper,
         purger: Purger,
         redrives: Redrives,
+        autoscaler: Autoscaler,
         clock: Callable[[], float],
         now: Callable[[], datetime],
     ) -> None:
@@ -135,6 +141,7 @@ class Controller:
         self._sweeper = sweeper
         self._purger = purger
         self._redrives = redrives
+        self._autoscaler = autoscaler
         self._clock = clock
         self._now = now
         self._pool = ThreadPoolExecutor(MAX_CONCURRENT_RECONCILES, thread_name_prefix="reconcile")
@@ -150,9 +157,11 @@ class Controller:
         self.sweep_loop = LoopHealth("sweeping")
         self.purge_loop = LoopHealth("removing deleted configurations")
         self.redrive_loop = LoopHealth("redriving dead letters")
+        self.scaling_loop = LoopHealth("choosing numbers of workers")
         self._sweeping: Future[None] | None = None
         self._purging: Future[None] | None = None
         self._redriving: Future[None] | None = None
+        self._scaling: Future[Collection[str]] | None = None
 
     def run(self, stop: threading.Event) -> None:
         """Run until `stop` is set.
@@ -183,7 +192,7 @@ class Controller:
 
         The text is stored in the lease, where other processes read it.
         """
-        loops = (self.reconcile_loop, self.sweep_loop, self.purge_loop, self.redrive_loop)
+        loops = (self.reconcile_loop, self.sweep_loop, self.purge_loop, self.redrive_loop, self.scaling_loop)
         return "; ".join(filter(None, (current_errors(loops), self._orchestrator.current_failure)))
 
     def tick(self) -> None:
@@ -209,6 +218,9 @@ class Controller:
             self._report_workers()
         if self._take_due("redrives", REDRIVES_EVERY_S):
             self._run_redrives()
+        self._finish_scaling()
+        if self._scaling is None and self._take_due("scale", SCALE_EVERY_S):
+            self._start_scaling()
         if self._take_due("sweep", SWEEP_EVERY_S):
             self._sweep()
 
@@ -256,6 +268,28 @@ class Controller:
                 self.redrive_loop.on_error(error)
         self._redriving = self._submit(self._redrives.run)
 
+    def _finish_scaling(self) -> None:
+        """Load the deployments whose number of workers has changed, so that they are reconciled."""
+        if self._scaling is None or not self._scaling.done():
+            return
+        ended, self._scaling = self._scaling, None
+        error = ended.exception()
+        if isinstance(error, LeaseLost):
+            raise error
+        if error is None:
+            self.scaling_loop.on_success()
+            if changed := ended.result():
+                self._reload(changed)
+        elif isinstance(error, Unavailable):
+            log.warning("the numbers of workers stay", reason=error.detail)
+        else:
+            self.scaling_loop.on_error(error)
+
+    def _start_scaling(self) -> None:
+        """Start to choose numbers of workers on a thread of the pool, if the configuration of a deployment has bounds."""
+        if elastic := [each.deployment for each in self._managed.values() if is_elastic(each.deployment)]:
+            self._scaling = self._submit(self._autoscaler.run, elastic)
+
     def _take_due(self, work: str, every_s: float) -> bool:
         """Return whether periodic work is due. If it is, schedule it again in `every_s` seconds."""
         now = self._clock()
@@ -271,7 +305,7 @@ class Controller:
         configurations that no deployment uses are removed from the database.
 
         Args:
-            observed: The ids of the deployments whose observed state was just stored.
+            observed: The ids of the deployments whose observed state or number of workers was just stored.
         """
         # The deleted configurations are read first: a configuration that is deleted by now can't get a new deployment.
         deleted = self._flows.deleted()
@@ -298,7 +332,7 @@ class Controller:
 
     def _update_managed(self, deployment: Deployment) -> None:
         managed = self._managed.setdefault(deployment.id, _ManagedDeployment(deployment))
-        if _desired_versions(managed.deployment) != _desired_versions(deployment):
+        if _desired_state(managed.deployment) != _desired_state(deployment):
             managed.not_before = 0.0
             managed.backoff.reset()
         managed.deployment = deployment
@@ -445,9 +479,9 @@ def _by_deployment(logs: Mapping[str, Sequence[LogLine]]) -> Mapping[str, Sequen
     return {id_: sorted(of_deployment, key=lambda line: line.time) for id_, of_deployment in lines.items()}
 
 
-def _desired_versions(deployment: Deployment) -> tuple[int, int]:
-    """Return the counters that requests increment: of the generation and the credentials."""
-    return deployment.generation, deployment.credentials_version
+def _desired_state(deployment: Deployment) -> tuple[int, int, Scaling | None]:
+    """Return the counters that requests increment, and the chosen number of workers."""
+    return deployment.generation, deployment.credentials_version, deployment.scaling
 
 
 def _check_interval_s(deployment: Deployment) -> float:

@@ -181,8 +181,10 @@ def _source(binding: Binding, group: str) -> KafkaAccess | PubSubPull | None:
 def worker_set(deployment: Deployment, revision: Revision, binding: Binding, settings: WorkerSettings) -> WorkerSet:
     """Return the workers of a revision.
 
-    The hash covers the whole spec, so any change of it replaces the workers.
+    The hash covers the whole spec, so any change of it replaces the workers. With bounds, `slots` of the spec is their
+    maximum: a change of the number of workers within the bounds changes no spec, so the other workers run on.
     """
+    parallelism = revision.config.parallelism
     group = worker_group(deployment.id, revision.source_epoch)
     own_user = {"username": worker_user(deployment.id), "password": deployment.worker_password}
     spec = WorkerSpec(
@@ -201,11 +203,11 @@ def worker_set(deployment: Deployment, revision: Revision, binding: Binding, set
         entity=revision.config.source.entity,
         source=_source(binding, group),
         event_time_field=event_time_field(revision.config.source.chain, revision.config.source.entity),
-        slots=revision.config.parallelism,
+        slots=parallelism if isinstance(parallelism, int) else parallelism.max,
         jit=settings.jit,
         delivery=revision.config.delivery,
     )
-    return WorkerSet(deployment.id, revision.config.parallelism, spec, _hash(spec))
+    return WorkerSet(deployment.id, deployment.worker_count(revision), spec, _hash(spec))
 
 
 def _hash(spec: WorkerSpec) -> str:

@@ -70,6 +70,7 @@ class HeartbeatReporter:
         log: The lines of the next heartbeat.
         read_set_versions: Returns the versions of the worker's sets, see Heartbeat. It returns another object when a
             version has changed.
+        read_scripts_cpu_s: Returns the CPU time of the process that runs the scripts, in seconds.
     """
 
     def __init__(
@@ -81,6 +82,7 @@ class HeartbeatReporter:
         self.channel = channel or NoOrchestrator()
         self.log = WorkerLog()
         self.read_set_versions: Callable[[], Mapping[str, SetVersion] | None] = lambda: None
+        self.read_scripts_cpu_s: Callable[[], float] = float
         self._sent_set_versions: Mapping[str, SetVersion] | None = None
         self._spec_hash = spec_hash
         self._clock = clock
@@ -107,6 +109,8 @@ class HeartbeatReporter:
             spec_hash=self._spec_hash,
             reason=reason,
             set_versions=None if set_versions is None else dict(set_versions),
+            cpu_s=time.process_time(),
+            scripts_cpu_s=self.read_scripts_cpu_s(),
             logs=self.log.drain(),
             **fields,
         )

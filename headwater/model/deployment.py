@@ -8,6 +8,7 @@ from typing import Literal, NamedTuple, Self
 from pydantic import BaseModel, ConfigDict
 
 from headwater.model.flow import PipelineConfig
+from headwater.model.parallelism import Scaling
 from headwater.model.positions import OffsetGap, Rewind, StoredPositions
 from headwater.model.sink import DEAD_LETTER_NAME, TopicSink
 from headwater.model.value_sets import SetVersion
@@ -144,6 +145,7 @@ class Deployment:
             consumer groups are the only positions.
         rewind: The last request to rewind, with its result.
         gaps: The offsets that retention removed before the pipeline was last resumed.
+        scaling: The number of workers that the controller has chosen; None until it has changed the number.
         unreadable_reason: Why this version of Headwater can't read the deployment, and what to do; empty when it can.
             An unreadable deployment is not changed, and its workers keep running. It can be torn down, and a save of
             the configuration repairs unreadable passwords.
@@ -174,6 +176,7 @@ class Deployment:
     positions: StoredPositions = field(default_factory=StoredPositions)
     rewind: Rewind | None = None
     gaps: tuple[OffsetGap, ...] = ()
+    scaling: Scaling | None = None
     unreadable_reason: str = ""
 
     @property
@@ -207,6 +210,17 @@ class Deployment:
     def revision(self, number: int | None) -> Revision | None:
         """Return the revision with this number; None when it is not in `revisions`."""
         return next((revision for revision in self.revisions if revision.number == number), None)
+
+    def worker_count(self, revision: Revision) -> int:
+        """Return how many workers a revision has.
+
+        With bounds, it is the number that the controller has chosen last, within the bounds of the revision. It is
+        `min` until the controller has changed the number.
+        """
+        parallelism = revision.config.parallelism
+        if isinstance(parallelism, int):
+            return parallelism
+        return parallelism.min if self.scaling is None else parallelism.clamp(self.scaling.workers)
 
     @property
     def effective_revision(self) -> Revision:

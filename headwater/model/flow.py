@@ -9,6 +9,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from headwater.errors import StoredDataUnreadable
 from headwater.model.fields import ReturnedOnly, Text
+from headwater.model.parallelism import Parallelism
 from headwater.model.request_model import RequestModel
 from headwater.model.sink import MAX_SINKS, NewSink, Sink
 from headwater.model.stream import CATALOG
@@ -16,7 +17,6 @@ from headwater.model.timestamps import parse_rfc_3339
 from headwater.model.transforms import MAX_TRANSFORMS, SET_TYPES, NewTransform, Transform
 from headwater.model.transforms.base import TransformIdentity
 
-MAX_PARALLELISM = 64
 MAX_NAME_CHARS = 200
 MAX_EXTERNAL_ID_CHARS = 200
 
@@ -58,7 +58,7 @@ class PipelineConfig(BaseModel):
     source: Source
     transforms: list[Transform] = Field(default_factory=list, max_length=MAX_TRANSFORMS)
     sinks: list[Sink] = Field(min_length=1, max_length=MAX_SINKS)
-    parallelism: int = Field(default=1, ge=1, le=MAX_PARALLELISM)
+    parallelism: Parallelism = 1
     delivery: DeliveryMode = "at_least_once"
 
     @property
@@ -199,7 +199,11 @@ class NewPipelineConfig(RequestModel):
     sinks: list[NewSink] = Field(
         min_length=1, max_length=MAX_SINKS, description="The sinks of the results; each receives all. Names are unique."
     )
-    parallelism: int = Field(default=1, ge=1, le=MAX_PARALLELISM, description="Number of workers.")
+    parallelism: Parallelism = Field(
+        default=1,
+        description="Number of workers; or the bounds between which the number follows the load: "
+        '`{"min": 1, "max": 8}`.',
+    )
     delivery: DeliveryMode = Field(
         default="at_least_once",
         description="`exactly_once` writes results in transactions, for readers with `read_committed`.",

@@ -18,7 +18,7 @@ QUOTA_MEANINGS: Mapping[QuotaName, str] = {
     "stored_bytes": "bytes of configurations, each counted with its largest stored revision",
     "script_bytes": "bytes of the scripts in the newest revisions of configurations",
     "deployments": "deployments, until their teardown has ended",
-    "workers": "workers of deployments (`parallelism` of what is deployed)",
+    "workers": "workers of deployments (`parallelism` of what is deployed, or its `max`)",
     "datasets": "datasets",
     "set_values": "values of filters and datasets, including the values that are kept after a filter was removed",
 }
@@ -83,7 +83,6 @@ def revision_usage(config: str, *texts: str) -> RevisionUsage:
 
 def _max_workers(config: str) -> int:
     parallelism = stored_object(config).get("parallelism", 1)
-    # It is stored as a number. A later version may store {"min": …, "max": …}; then the maximum counts.
     workers = parallelism.get("max") if isinstance(parallelism, dict) else parallelism
     return workers if isinstance(workers, int) else 1
 

@@ -263,6 +263,7 @@ def apply_observation(current: Deployment, observation: Observation) -> Deployme
         positions=StoredPositions(),
         rewind=None,
         gaps=(),
+        scaling=None,
     )
 
 

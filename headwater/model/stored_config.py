@@ -13,14 +13,15 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from headwater.model.flow import PipelineConfig, Source
+from headwater.model.parallelism import PARALLELISM_TAGS
 from headwater.model.sink import SINK_MODELS, Sink
 from headwater.model.transforms import TRANSFORM_MODELS
 from headwater.model.transforms.base import TransformIdentity
 
 _SINK = TypeAdapter[Sink](Sink)
 _UID = re.compile(r'"uid"\s*:\s*"([^"\\]+)"')
-_TAGS = TRANSFORM_MODELS.keys() | SINK_MODELS.keys()
-"""The types, which pydantic inserts into the location of an error in a transform or a sink."""
+_TAGS = TRANSFORM_MODELS.keys() | SINK_MODELS.keys() | PARALLELISM_TAGS
+"""The tags of unions, which pydantic inserts into the location of an error."""
 _NO_SOURCE = Source(type="kafka", chain="", entity="")
 """The placeholder for a source that can't be read. It has no binding, because no stream has this name."""
 _WHAT_TO_DO = "Save it again with PUT, or delete it."

@@ -60,7 +60,7 @@ class WorkerSpec(BaseModel):
         entity: The entity of the stream.
         source: How to reach the source; None means that the source is in the cluster of `kafka`.
         event_time_field: The field of the stream's records that contains the event time, if there is one.
-        slots: The number of workers of the deployment, each of which has a slot.
+        slots: The greatest number of workers of the deployment, each of which has a slot.
         jit: Whether V8 runs scripts with its JIT compiler.
         redrive: The redrive for which the worker reads the dead-letter topic; None for the workers of a pipeline. Their
             specs omit the field, so that an upgrade from a version without redrives does not change their hashes.

@@ -23,6 +23,10 @@ class Orchestrator(Protocol):
         the reading of records. When all successors are prepared, each slot hands over: the worker finishes and commits
         what it has read and ends, then its successor joins the consumer group. Until then, a call with the running set
         cancels the replacement.
+
+        When only the number of slots differs from the running set, the workers that stay run on: new workers join the
+        consumer group, and workers that leave commit what they have read first. During a hand-over, the call does
+        nothing, and a later call changes the number.
         """
 
     def set_lease_remaining(self, remaining_s: float) -> None:

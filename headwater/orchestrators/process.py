@@ -120,8 +120,10 @@ class ProcessOrchestrator:
     def ensure(self, wanted: WorkerSet) -> None:
         with self._lock:
             self._check_open()
-            if self._running_sets.get(wanted.id) == wanted:
+            running = self._running_sets.get(wanted.id)
+            if running is not None and running.spec_hash == wanted.spec_hash:
                 self._cancel_replacement(wanted.id)
+                self._resize(wanted)
             elif self._pending_sets.get(wanted.id) != wanted:
                 self._start_or_replace(wanted)
             self._wake()
@@ -132,14 +134,34 @@ class ProcessOrchestrator:
         self._write_spec(wanted)
         worker_sets = self._pending_sets if is_replacement else self._running_sets
         worker_sets[wanted.id] = wanted
+        for number, slot in self._with_new_slots(wanted):
+            role = slot.successor if is_replacement else slot.worker
+            role.set_wanted_spec(wanted.spec_hash if number < wanted.slots else None)
+
+    def _resize(self, wanted: WorkerSet) -> None:
+        """Start or stop workers of a running set, so that it has the wanted number of slots.
+
+        During a hand-over, nothing is changed: a rebalance could make Kafka reject the last commits of workers that are
+        being replaced.
+        """
+        if wanted.slots == self._running_sets[wanted.id].slots or self._is_handing_over(wanted.id):
+            return
+        self._running_sets[wanted.id] = wanted
+        for number, slot in self._with_new_slots(wanted):
+            slot.worker.set_wanted_spec(wanted.spec_hash if number < wanted.slots else None)
+
+    def _with_new_slots(self, wanted: WorkerSet) -> list[tuple[int, Slot]]:
+        """Create the missing slots of a worker set, and return all its slots with their numbers.
+
+        All slots know the quarantined positions: a quarantined partition may be assigned to another slot.
+        """
         for number in range(wanted.slots):
             self._slots.setdefault(wanted.id, {}).setdefault(number, Slot(f"{wanted.id}-{number}"))
         slots = self._slots_of(wanted.id)
         quarantined = [position for _, slot in slots for position in slot.oom_history.quarantined]
-        for number, slot in slots:
+        for _, slot in slots:
             slot.oom_history.set_shared_quarantine(quarantined)
-            role = slot.successor if is_replacement else slot.worker
-            role.set_wanted_spec(wanted.spec_hash if number < wanted.slots else None)
+        return slots
 
     def _slots_of(self, worker_set_id: str) -> list[tuple[int, Slot]]:
         """Return the slots of a worker set with their numbers."""

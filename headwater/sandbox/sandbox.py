@@ -109,6 +109,10 @@ class Sandbox:
         """The process id of the current child; None while there is none."""
         return self._child.pid if self._child else None
 
+    def cpu_s(self) -> float:
+        """Return the CPU time of the current child, in seconds; 0 while there is none."""
+        return self._child.cpu_s() if self._child else 0.0
+
     def add(self, script: str, lookup: LookupFunction) -> int:
         """Load a script, and return its number for `submit`.
 

@@ -415,5 +415,5 @@ def build(spec: WorkerSpec, slot: int) -> PubSubSource:  # noqa: ARG001 - Pub/Su
     """Return the source of one worker."""
     access, key_of = cast("PubSubPull", spec.source), natural_key(spec.chain, spec.entity)
     if access.deduplicate and spec.slots > 1:
-        log.warning("deduplication is off: it needs parallelism 1", parallelism=spec.slots)
+        log.warning("deduplication is off: it needs parallelism 1", most_workers=spec.slots)
     return PubSubSource(access, spec.source_topic, key_of, deduplicate=access.deduplicate and spec.slots == 1)

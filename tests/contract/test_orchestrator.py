@@ -148,6 +148,22 @@ class TestEveryOrchestrator:
             orchestrator.ensure(worker_set(revision, slots))
             until(ready(orchestrator, f"hash{revision}", slots))
 
+    def test_a_change_of_size_alone(self, orchestrator: Orchestrator) -> None:
+        for slots in (1, 3, 2, 1, 2):
+            orchestrator.ensure(worker_set(slots=slots))
+            until(ready(orchestrator, "hash1", slots))
+            assert list(orchestrator.successors("d1")) == []
+            assert len(orchestrator.worker_snapshots()) == slots
+
+    def test_a_change_of_size_alone_cancels_a_replacement(self, orchestrator: Orchestrator) -> None:
+        orchestrator.ensure(worker_set())
+        until(ready(orchestrator, "hash1"))
+        orchestrator.ensure(worker_set(revision=777))
+        orchestrator.ensure(worker_set(slots=2))
+        if isinstance(orchestrator, ProcessOrchestrator):  # in memory, the replacement has ended
+            until(ready(orchestrator, "hash1", 2))
+            assert list(orchestrator.successors("d1")) == []
+
     def test_drop_while_starting_and_twice(self, orchestrator: Orchestrator) -> None:
         orchestrator.ensure(worker_set(slots=2))
         until(lambda: orchestrator.stop_workers("d1"))
@@ -221,6 +237,33 @@ class TestProcesses:
         assert "SIGKILL" in self.worker(processes).reason
         until(ready(processes, "hash1"))
         assert self.pid(tmp_path) != first
+
+    def test_workers_that_stay_run_on_when_the_size_changes(
+        self, processes: ProcessOrchestrator, tmp_path: Path
+    ) -> None:
+        processes.ensure(worker_set(slots=2))
+        until(ready(processes, "hash1", 2))
+        before = [self.pid(tmp_path, slot) for slot in range(2)]
+        processes.ensure(worker_set(slots=3))
+        until(ready(processes, "hash1", 3))
+        processes.ensure(worker_set(slots=1))
+        until(ready(processes, "hash1", 1))
+        assert self.pid(tmp_path) == before[0]
+        assert self.journal(tmp_path) == [f"1 {before[0]}"]
+        assert self.journal(tmp_path, 1)[-1] == self.journal(tmp_path, 2)[-1] == "1 left for good"
+
+    def test_the_size_changes_during_a_replacement(self, processes: ProcessOrchestrator, tmp_path: Path) -> None:
+        processes.ensure(worker_set(slots=2))
+        until(ready(processes, "hash1", 2))
+        processes.ensure(worker_set(revision=2, slots=2))
+        processes.ensure(worker_set(revision=2, slots=3))
+
+        def is_resized() -> bool:
+            processes.ensure(worker_set(revision=2, slots=3))
+            return ready(processes, "hash2", 3)()
+
+        until(is_resized)
+        assert [self.names(tmp_path, slot) for slot in range(3)] == [["1", "1 left", "2"]] * 2 + [["2"]]
 
     def test_a_worker_has_the_set_versions_of_its_own_heartbeats(
         self, processes: ProcessOrchestrator, tmp_path: Path

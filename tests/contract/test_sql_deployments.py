@@ -19,6 +19,7 @@ from headwater.model.deployment import (
     Phase,
     ReportedWorkers,
 )
+from headwater.model.parallelism import MeasuredCapacity, Scaling
 from headwater.model.value_sets import SetVersion
 from headwater.stores.protocols.deployments import MAX_LOG_LINES
 from tests.support.deployments import SOLANA, deploy, observed, running, save
@@ -402,6 +403,42 @@ class TestDeleteEnded:
         assert list(stores.deployments.ended_among(every)) == ["e1", "e2"]
         assert list(stores.deployments.undeployed_among(["g1", "g2", "g3", "g4"])) == ["g1", "g2"]
         assert stores.deployments.active("g4") is not None
+
+
+class TestScaling:
+    SCALING = Scaling(
+        workers=3,
+        reason="1 worker fell behind.",
+        changed_at=T0,
+        capacity=MeasuredCapacity(records_per_s=12.5, measured_at=T0, revision=1),
+    )
+
+    def test_the_chosen_number_is_stored(self, stores: SqlStores) -> None:
+        assert deploy(stores).scaling is None
+        counter = stores.change_counter.value()
+        stores.deployments.write_scaling({"d1": self.SCALING, "unknown": self.SCALING})
+        assert running(stores).scaling == self.SCALING
+        assert stores.change_counter.value() == counter
+
+    def test_requests_and_observations_keep_it(self, stores: SqlStores) -> None:
+        deployment = deploy(stores)
+        stores.deployments.write_scaling({"d1": self.SCALING})
+        stores.deployments.write_observations([seen(deployment)])
+        save(stores, SOLANA)
+        deploy(stores)
+        stores.deployments.request_pause(OWNER, "f1")
+        stores.deployments.request_resume(OWNER, "f1")
+        [active] = stores.deployments.list_active()
+        assert active.scaling == self.SCALING
+
+    def test_the_next_deployment_has_none(self, stores: SqlStores) -> None:
+        deploy(stores)
+        stores.deployments.write_scaling({"d1": self.SCALING})
+        stores.deployments.request_teardown("f1")
+        [ending] = stores.deployments.list_active()
+        stores.deployments.write_observations([seen(ending, Phase.ABSENT)])
+        stores.deployments.write_scaling({"d1": self.SCALING})
+        assert deploy(stores, "d2").scaling is None
 
 
 class TestVersions:

@@ -20,6 +20,7 @@ from headwater.model import (
     trial,
     value_sets,
 )
+from headwater.model.parallelism import MAX_PARALLELISM
 from headwater.model.transforms.redis_set_filter import MAX_EXPRESSION_CHARS
 from headwater.model.transforms.v8 import MAX_SCRIPT_BYTES
 from headwater.recipes.pools import MAX_POOLS
@@ -99,7 +100,7 @@ def _groups() -> Iterator[tuple[str, list[tuple[str, str]]]]:
             ("partitions of a sink's topic", f"1 to {LIMITS.partitions}, a setting"),
             ("`retention_ms` of a sink", f"1 ms to {LIMITS.retention_days} days, a setting"),
             ("`retention_bytes` of a sink, per partition", f"1 byte to {LIMITS.retention_bytes >> 30} GiB, a setting"),
-            ("workers (`parallelism`)", f"1 to {flow.MAX_PARALLELISM}"),
+            ("workers (`parallelism`), also of its `min` and `max`", f"1 to {MAX_PARALLELISM}"),
         ],
     )
     yield (

@@ -16,6 +16,7 @@ from headwater.model.deployment import (
     ObservedWorker,
     ReportedWorkers,
 )
+from headwater.model.parallelism import Scaling
 from headwater.model.positions import RewindTarget
 
 MAX_LOG_LINES = 1000
@@ -158,6 +159,12 @@ class DeploymentStore(Protocol):
 
     def report_workers(self, workers: dict[str, Sequence[ObservedWorker]]) -> None:
         """Replace the states of the workers, by deployment id."""
+
+    def write_scaling(self, scaling: Mapping[str, Scaling]) -> None:
+        """Write the numbers of workers that the controller has chosen, by deployment id.
+
+        Deployments that have ended are left out. The change counter stays, because only the controller writes them.
+        """
 
     def write_logs(self, lines: Mapping[str, Sequence[LogLine]]) -> None:
         """Add log lines, oldest first, by deployment id.

@@ -24,6 +24,7 @@ from headwater.model.deployment import (
     dead_letter_topic,
     output_topics,
 )
+from headwater.model.parallelism import Scaling
 from headwater.model.rollout import RolloutHistoryEntry
 from headwater.model.stored_config import read_pipeline_config
 from headwater.stores.sql import logs, store_errors
@@ -197,6 +198,11 @@ class DeploymentMapper:
         values = {"rewind": position_columns(changed)["rewind"]}
         connection.execute(update(deployments).where(deployments.c.id == changed.id).values(**values))
 
+    def write_scaling(self, connection: Connection, deployment_id: str, scaling: Scaling) -> None:
+        """Write the number of workers that the controller has chosen for an active deployment."""
+        values = {"scaling": scaling.model_dump_json()}
+        connection.execute(update(deployments).where(deployments.c.id == deployment_id, ACTIVE).values(**values))
+
     def record_deploy(self, connection: Connection, requested: Deployment) -> None:
         """Record that a deploy request has started a rollout of the desired revision now."""
         connection.execute(_update_desired_revision(requested).values(deployed_at=datetime.now(UTC)))
@@ -219,7 +225,8 @@ class DeploymentMapper:
         if changed.phase is not Phase.ABSENT:
             connection.execute(_update_desired_revision(changed).values(condition=changed.condition.value))
         else:
-            connection.execute(update_row.values({**dict.fromkeys(FIELDS), "ended_at": datetime.now(UTC)}))
+            ended = {**dict.fromkeys(FIELDS), "scaling": None, "ended_at": datetime.now(UTC)}
+            connection.execute(update_row.values(ended))
             self.write_worker_states(connection, {changed.id: ()})
             logs.erase(connection, changed.id)
 
@@ -264,6 +271,7 @@ class DeploymentMapper:
         values.pop("ended_at")
         values["config"] = config = read_pipeline_config(row.config)
         values["workers"] = read_workers(row.workers) or ()
+        values["scaling"] = _read_scaling(row.scaling)
         try:
             values |= self.credentials.decrypt(row, row.id)
             decryption_error = ""
@@ -292,6 +300,17 @@ def read_workers(stored: str | None) -> tuple[ObservedWorker, ...] | None:
     """
     try:
         return () if stored is None else _WORKER_STATES.validate_json(stored)
+    except ValidationError:
+        return None
+
+
+def _read_scaling(stored: str | None) -> Scaling | None:
+    """Decode the stored number of workers; return None when it can't be read.
+
+    The number of workers then begins at the minimum again.
+    """
+    try:
+        return None if stored is None else Scaling.model_validate_json(stored)
     except ValidationError:
         return None
 

@@ -22,6 +22,7 @@ from headwater.model.deployment import (
     ReportedWorkers,
 )
 from headwater.model.flow import Flow
+from headwater.model.parallelism import Scaling
 from headwater.model.positions import RewindTarget
 from headwater.stores.sql import audit_changes, logs
 from headwater.stores.sql.audit import record
@@ -254,6 +255,11 @@ class SqlDeployments:
                 active = select(deployments.c.id).where(deployments.c.id.in_(ids), ACTIVE).order_by("id")
                 locked_ids = connection.scalars(active.with_for_update()).all()
                 self._mapper.write_worker_states(connection, {id_: workers[id_] for id_ in locked_ids})
+
+    def write_scaling(self, scaling: Mapping[str, Scaling]) -> None:
+        with self._connections.writing() as connection:
+            for deployment_id in sorted(scaling):
+                self._mapper.write_scaling(connection, deployment_id, scaling[deployment_id])
 
     def write_logs(self, lines: Mapping[str, Sequence[LogLine]]) -> None:
         with self._connections.writing() as connection:

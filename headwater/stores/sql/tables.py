@@ -188,6 +188,8 @@ deployments = Table(
     Column("rewind", Text),
     # JSON, see model.positions: the offsets that retention removed while the pipeline was paused.
     Column("gaps", Text),
+    # JSON, see model.parallelism: the number of workers that the controller has chosen between the bounds.
+    Column("scaling", Text),
 )
 
 # The condition for a deployment to be active. It contains a literal instead of a parameter, because SQLite uses a

@@ -80,10 +80,19 @@ def _tame(config: dict[str, Any]) -> None:
         *(config.get("transforms") or []),
     ]  # links refer to the values of the first transform
     _tame_transforms(config["transforms"])
-    config["parallelism"] = min(config.get("parallelism") or 1, MAX_WORKERS)
+    _tame_parallelism(config)
     for number, sink in enumerate(config["sinks"]):
         sink["name"] = f"{sink['name'][:-1]}{number}"
         _tame_topic(sink)
+
+
+def _tame_parallelism(config: dict[str, Any]) -> None:
+    """Limit the number of workers, and order its bounds."""
+    parallelism = config.get("parallelism") or 1
+    if isinstance(parallelism, dict):
+        config["parallelism"] = {"min": 1, "max": min(parallelism["max"], MAX_WORKERS)}
+    else:
+        config["parallelism"] = min(parallelism, MAX_WORKERS)
 
 
 def _tame_trial(body: dict[str, Any]) -> None:

@@ -28,7 +28,7 @@ class MemoryOrchestrator:
         self._ready: set[str] = set()
         self._closed = False
         self.current_failure = ""
-        self._shown: dict[tuple[str, str, bool, int], tuple[ObservedWorker, ...]] = {}
+        self._shown: dict[tuple[str, str, int, bool, int], tuple[ObservedWorker, ...]] = {}
         self._started_at: dict[tuple[str, str], datetime] = {}
         self.heartbeats: dict[str, Heartbeat] = {}
         self.deaths: Counter[tuple[str, str]] = Counter()
@@ -39,7 +39,9 @@ class MemoryOrchestrator:
         self._started_at.setdefault((wanted.id, wanted.spec_hash), datetime.now(UTC))
         known = self._sets.setdefault(wanted.id, wanted)
         self._next.pop(wanted.id, None)
-        if known != wanted:
+        if known.spec_hash == wanted.spec_hash:
+            self._sets[wanted.id] = wanted
+        else:
             self._next[wanted.id] = wanted
         if self.auto:
             self.make_ready(wanted.id)
@@ -79,7 +81,7 @@ class MemoryOrchestrator:
     def _statuses(self, wanted: WorkerSet | None, *, ready: bool) -> Sequence[ObservedWorker]:
         if wanted is None:
             return []
-        shown = (wanted.id, wanted.spec_hash, ready, self.deaths[wanted.id, wanted.spec_hash])
+        shown = (wanted.id, wanted.spec_hash, wanted.slots, ready, self.deaths[wanted.id, wanted.spec_hash])
         if shown not in self._shown:
             self._shown[shown] = tuple(self._status(wanted, slot, ready=ready) for slot in range(wanted.slots))
         return self._shown[shown]

@@ -193,6 +193,13 @@ class TestCreate:
             (flow_body(parallelism=0), f"{PIPELINE}/parallelism"),
             (flow_body(parallelism=65), f"{PIPELINE}/parallelism"),
             (flow_body(parallelism="2"), f"{PIPELINE}/parallelism"),
+            (flow_body(parallelism=True), f"{PIPELINE}/parallelism"),
+            (flow_body(parallelism={"min": 1}), f"{PIPELINE}/parallelism/max"),
+            (flow_body(parallelism={"min": 0, "max": 2}), f"{PIPELINE}/parallelism/min"),
+            (flow_body(parallelism={"min": 1, "max": 65}), f"{PIPELINE}/parallelism/max"),
+            (flow_body(parallelism={"min": 1, "max": "2"}), f"{PIPELINE}/parallelism/max"),
+            (flow_body(parallelism={"min": 2, "max": 1}), f"{PIPELINE}/parallelism"),
+            (flow_body(parallelism={"min": 1, "max": 2, "x": 3}), f"{PIPELINE}/parallelism/x"),
             (flow_body(delivery="at_most_once"), f"{PIPELINE}/delivery"),
             (flow_body(**{"a/b~c": 1}), f"{PIPELINE}/a~1b~0c"),
             (flow_body() | {"nmae": "x"}, "/nmae"),
@@ -220,6 +227,14 @@ class TestCreate:
             (with_sinks("a b"), "must match pattern '^[A-Za-z0-9._-]{1,100}$'"),
             (flow_body() | {"name": ""}, "must have at least 1 character"),
             (flow_body(parallelism=0), "must be greater than or equal to 1"),
+            (
+                flow_body(parallelism="2"),
+                'must be a number of workers from 1 to 64, or bounds such as {"min": 1, "max": 8}',
+            ),
+            (
+                flow_body(parallelism={"min": 3, "max": 2}),
+                "must have a min that is not greater than its max; lower min (3) or raise max (2)",
+            ),
         ],
     )
     def test_details_match_the_pointer(self, alice: User, body: Any, detail: str) -> None:

@@ -14,6 +14,7 @@ from headwater.brokers.base import DeploymentResources, TopicSpec
 from headwater.errors import RedisUnavailable
 from headwater.model.deployment import Condition, LogLine, Observation, ObservedWorker, ObservedWorkerStatus, Phase
 from headwater.model.metric import MetricsDelta, PartitionCounts
+from headwater.model.parallelism import Scaling
 from headwater.services.deployments import Deployments
 from headwater.services.ids import new_id
 from headwater.services.redaction import redactor
@@ -67,6 +68,26 @@ class TestDeploy:
             }
             assert set(snippets) == {"python", "node", "java", "kcat"}
             assert all(sink["topic"] in text and sink["password"] in text for text in snippets.values())
+
+    def test_the_number_of_workers_follows_the_load(self, headwater: Installation, alice: User) -> None:
+        config_id = alice.create(parallelism={"min": 2, "max": 6})["id"]
+        bounds = {"min": 2, "max": 6}
+        deployed = alice.post(f"{FLOW}/{config_id}/deploy").json()
+        assert deployed["workers"] == 2
+        assert deployed["scaling"] == {**bounds, "workers": 2, "reason": "", "changed_at": None}
+        deployment = headwater.database.deployments.active(config_id)
+        assert deployment is not None
+        scaling = Scaling(workers=5, reason="2 workers fell behind.", changed_at=STARTED)
+        headwater.database.deployments.write_scaling({deployment.id: scaling})
+        shown = {
+            **bounds,
+            "workers": 5,
+            "reason": "2 workers fell behind.",
+            "changed_at": "2026-01-02T03:04:05.123Z",
+        }
+        deployed = alice.get(f"{FLOW}/{config_id}/deploy").json()
+        assert (deployed["workers"], deployed["scaling"]) == (5, shown)
+        assert alice.get(f"{FLOW}/{config_id}/deploy/stats").json()["scaling"] == shown
 
     def test_concurrent_deploys_create_one_deployment(
         self, headwater: Installation, alice: User, config_id: str

@@ -1,8 +1,9 @@
 """The dependencies of a controller in memory, a controller, and a test clock."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from headwater.brokers.base import DeploymentResources, TopicSpec
+from headwater.controller.autoscaler import Autoscaler
 from headwater.controller.controller import Controller
 from headwater.controller.deployment_resources import WorkerSettings
 from headwater.controller.executor import Executor
@@ -135,6 +136,13 @@ class World:
             require_lease=self.leadership.require_lease,
             now=lambda: NOW,
         )
+        autoscaler = Autoscaler(
+            deployments=self.database.deployments,
+            orchestrator=self.orchestrator,
+            sources=sources,
+            clock=lambda: self.now,
+            now=lambda: NOW + timedelta(seconds=self.now),
+        )
         self.controller = Controller(
             leadership=self.leadership,
             stores=self.database,
@@ -143,6 +151,7 @@ class World:
             sweeper=self.sweeper,
             purger=purger,
             redrives=redrives,
+            autoscaler=autoscaler,
             clock=lambda: self.now,
             now=lambda: NOW,
         )
@@ -164,6 +173,8 @@ class World:
                 self.controller._purging.exception(10)
             if self.controller._redriving is not None:
                 self.controller._redriving.exception(10)
+            if self.controller._scaling is not None:
+                self.controller._scaling.exception(10)
             for work in self.controller._managed.values():
                 if work.running is not None:
                     work.running.exception(10)

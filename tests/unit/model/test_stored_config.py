@@ -45,6 +45,10 @@ def test_what_can_be_read_is_the_plain_model() -> None:
     ("fields", "why"),
     [
         ({"parallelism": 65}, "/pipeline_config/parallelism: input should be less than or equal to 64"),
+        (
+            {"parallelism": {"min": 1, "max": 65}},
+            "/pipeline_config/parallelism/max: input should be less than or equal to 64",
+        ),
         ({"transforms": [SCRIPT] * (MAX_TRANSFORMS + 1)}, "/pipeline_config/transforms: list should have at most 50"),
         (
             {"transforms": [SCRIPT | {"script": "x" * (MAX_SCRIPT_BYTES + 1)}]},
