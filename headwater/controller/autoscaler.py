@@ -1,7 +1,7 @@
 """Lets the number of workers follow the load, for the pipelines whose configuration has bounds."""
 
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import NamedTuple

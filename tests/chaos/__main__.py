@@ -17,6 +17,7 @@ from headwater.logging_setup import configure_logging
 from tests.chaos import soak
 from tests.chaos.attack import AttackReport, attack
 from tests.chaos.copy_under_faults import StrikePlan, copy
+from tests.chaos.elastic import MAX_WORKERS, ElasticPhases, elastic
 from tests.chaos.load import KINDS
 from tests.chaos.neighbours import NeighboursReport, neighbours
 from tests.chaos.rolling import RollingOptions, RollingReport, rolling
@@ -181,6 +182,36 @@ def run_rolling(
     """
     options = RollingOptions(seed_or_random(seed), rate, rounds)
     conclude(lambda directory: rolling(directory, options, typer.echo))
+
+
+@app.command("elastic")
+def run_elastic(
+    low: Annotated[int, typer.Option(help="Records per second before and after the high load.")] = 1_000,
+    high: Annotated[int, typer.Option(help="Records per second of the high load.")] = 30_000,
+    high_s: Annotated[float, typer.Option(help="How long the high load lasts.")] = 180.0,
+    edge_minutes: Annotated[
+        float, typer.Option(help="How long the load is at the edge between one worker and two.")
+    ] = 30.0,
+    kind: Annotated[str, typer.Option(help="The pipeline: light, with 0.03 ms of CPU per record, or busy, 0.2 ms.")] = (
+        "light"
+    ),
+    delivery: Annotated[str, typer.Option(help="at_least_once or exactly_once.")] = "at_least_once",
+    seed: Seed = 0,
+) -> None:
+    """Check that the number of workers follows the load, without loss, repeats or flapping."""
+    options = RunOptions(
+        seed_or_random(seed),
+        0,
+        [kind],
+        delivery,
+        rate=low,
+        poison_every=0,
+        parallelism={"min": 1, "max": MAX_WORKERS},
+        network=False,
+        reread=False,
+    )
+    phases = ElasticPhases(low, high, high_s, edge_minutes * 60)
+    conclude(lambda directory: elastic(directory, options, phases, typer.echo))
 
 
 @app.callback()

@@ -31,6 +31,7 @@ class Feeder:
     and sends the records again that Kafka does not have: the partition and offset of each record are known.
 
     Attributes:
+        rate: Records per second.
         count: The number of records written so far.
         stalls: How many times the producer was replaced.
     """
@@ -39,7 +40,7 @@ class Feeder:
         self._settings = settings
         self._topic = topic
         self._load = load
-        self._rate = rate
+        self.rate = rate
         self._producer = self._connect()
         self._last_report_at = time.monotonic()
         self.count = 0
@@ -70,7 +71,7 @@ class Feeder:
         due = time.monotonic()
         while not stop.wait(max(0.0, due - time.monotonic())):
             due = max(due + WRITE_EVERY_S, time.monotonic() - 1.0)  # the rate does not rise after an outage
-            self._write(max(1, int(self._rate * WRITE_EVERY_S)))
+            self._write(max(1, int(self.rate * WRITE_EVERY_S)))
         deadline = time.monotonic() + FLUSH_WITHIN_S
         while self._producer.flush(1.0):
             assert time.monotonic() < deadline, "the stream lost records that the feeder wrote"

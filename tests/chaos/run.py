@@ -50,6 +50,7 @@ class RunOptions:
         rate: Records per second.
         stream: The chain and entity of the stream, which must be empty.
         source: Where the stream is: "kafka" or "pubsub".
+        parallelism: The number of workers of each pipeline, or its bounds.
         network: Whether Kafka and Valkey are behind proxies.
         reread: Whether a second consumer compares the whole topics at the end. This must be false for runs longer than
             the retention time of the topics.
@@ -64,6 +65,7 @@ class RunOptions:
     poisons: Sequence[str] = POISONS
     stream: tuple[str, str] = ("base", "erc20_token_transfer")
     source: str = "kafka"
+    parallelism: int | dict[str, int] = 1
     network: bool = True
     reread: bool = True
 
@@ -319,8 +321,15 @@ def _deploy(
     environment: Environment, client: httpx2.Client, name: str, options: RunOptions, load: Load
 ) -> RunningPipeline:
     kind, (chain, entity) = KINDS[name], options.stream
-    extra = {} if options.delivery == "at_least_once" else {"delivery": options.delivery}
-    deployed = deploy(client, pipeline(entity, chain, name=name, transforms=list(kind.transforms), **extra))
+    body = pipeline(
+        entity,
+        chain,
+        name=name,
+        transforms=list(kind.transforms),
+        delivery=options.delivery,
+        parallelism=options.parallelism,
+    )
+    deployed = deploy(client, body)
     settings, layout = _settings(environment, deployed), LAYOUTS[options.source]
     dead_letters = deployed.deploy_response["dead_letter"]["topic"]
     return RunningPipeline(
@@ -377,10 +386,14 @@ def _result(
 
 
 def _restarts_when_healthy(environment: Environment, pipeline: RunningPipeline) -> int:
-    """Wait until the pipeline's worker is healthy. Return its restart count."""
+    """Wait until the pipeline's workers are healthy. Return their restart count."""
     with environment.installation.client() as client:
-        until(lambda: pipeline.stats(client).get("healthy_workers") == 1, what=f"a healthy {pipeline.name} at the end")
+        until(lambda: _is_healthy(pipeline.stats(client)), what=f"a healthy {pipeline.name} at the end")
         return sum(worker["restart_count"] for worker in pipeline.stats(client)["workers"])
+
+
+def _is_healthy(health: Mapping[str, Any]) -> bool:
+    return health.get("healthy_workers", 0) >= 1 and health["healthy_workers"] == health["total_workers"]
 
 
 def summary(counts: Mapping[Any, int]) -> dict[str, float]:

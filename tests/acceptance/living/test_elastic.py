@@ -17,7 +17,7 @@ CHAIN = "hyperliquid"
 SLOW = """
 function process(r) {
   let x = r.n;
-  for (let i = 0; i < 6_000; i++) x = (x * 69069 + 1) % 4294967296;
+  for (let i = 0; i < 20_000; i++) x = (x * 69069 + 1) % 4294967296;
   return { n: r.n, x };
 }"""
 """A script with which one worker processes about a thousand records per second."""

@@ -1,6 +1,5 @@
 """The number of workers of a deployment with bounds, chosen by a controller with dependencies in memory."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -51,14 +50,14 @@ class Load:
 
 
 @pytest.fixture
-def load(world: World) -> Iterator[Load]:
+def load(world: World) -> Load:
     for _ in range(100_000):
         world.broker.logs[TOPIC][0].append(0)
     world.database.flows.create(elastic())
     world.database.deployments.request_deploy("owner", FLOW, deployment())
     world.run(ticks=80)
     assert active(world).condition is Condition.STABLE
-    yield Load(world)
+    return Load(world)
 
 
 def active(world: World) -> Deployment:
