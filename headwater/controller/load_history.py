@@ -3,7 +3,6 @@
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
 
 from headwater.controller.scaling import LOWER_WINDOW_S, LoadSample
 from headwater.model.worker_protocol import Heartbeat
@@ -12,21 +11,30 @@ SETTLE_S = 6.0
 """How long after a change of the workers no sample is taken: partitions are being assigned to other workers."""
 KEPT_S = 2 * LOWER_WINDOW_S
 
-Number = TypeVar("Number", int, float)
-
 
 @dataclass(frozen=True, slots=True)
-class _WorkerTotals:
-    """The totals of a worker since its start. They are smaller after a restart."""
+class _WorkerLoad:
+    """The load of a worker, from its last two heartbeats.
 
-    processed: int
-    cpu_s: float
-    scripts_cpu_s: float
+    Attributes:
+        last: The last heartbeat.
+        processed: The records per second that the worker processed.
+        busy: The share of a CPU core that the busier of its two processes used.
+    """
 
-    @classmethod
-    def of(cls, heartbeat: Heartbeat) -> "_WorkerTotals":
-        processed = heartbeat.counters.get("messages_received", 0)
-        return cls(processed, heartbeat.cpu_s, heartbeat.scripts_cpu_s)
+    last: Heartbeat
+    processed: float = 0.0
+    busy: float = 0.0
+
+    def next(self, heartbeat: Heartbeat) -> "_WorkerLoad":
+        """Return the load with a later heartbeat; the same load when it is no later one."""
+        seconds = _growth(self.last.uptime_s, heartbeat.uptime_s)
+        if heartbeat.uptime_s == self.last.uptime_s or seconds <= 0:
+            return self
+        processed = _growth(_processed(self.last), _processed(heartbeat))
+        cpu_s = _growth(self.last.cpu_s, heartbeat.cpu_s)
+        scripts_cpu_s = _growth(self.last.scripts_cpu_s, heartbeat.scripts_cpu_s)
+        return _WorkerLoad(heartbeat, processed / seconds, max(cpu_s, scripts_cpu_s) / seconds)
 
 
 @dataclass(slots=True)
@@ -38,7 +46,7 @@ class LoadHistory:
     """
 
     samples: deque[LoadSample] = field(default_factory=deque)
-    _workers: dict[str, _WorkerTotals] = field(default_factory=dict)
+    _workers: dict[str, _WorkerLoad] = field(default_factory=dict)
     _changed_at: float = float("-inf")
 
     def clear(self, now: float) -> None:
@@ -57,24 +65,24 @@ class LoadHistory:
         """
         if heartbeats.keys() != self._workers.keys():
             self.clear(now)
-        totals = {name: _WorkerTotals.of(heartbeat) for name, heartbeat in heartbeats.items()}
-        before, self._workers = self._workers, totals
+            self._workers = {name: _WorkerLoad(heartbeat) for name, heartbeat in heartbeats.items()}
+        self._workers = {name: self._workers[name].next(heartbeat) for name, heartbeat in heartbeats.items()}
         if now - self._changed_at < SETTLE_S:
             return ()
-        last = self.samples[-1] if self.samples else LoadSample(now, lag, 0, 0.0)
-        processed = sum(_growth(before[name].processed, each.processed) for name, each in totals.items())
-        busy_s = sum(_busy_s(before[name], each) for name, each in totals.items())
+        last = self.samples[-1] if self.samples else LoadSample(now, lag, 0.0, 0.0)
+        seconds = now - last.at
+        processed = sum(worker.processed for worker in self._workers.values()) * seconds
+        busy_s = sum(worker.busy for worker in self._workers.values()) * seconds
         self.samples.append(LoadSample(now, lag, last.processed + processed, last.busy_s + busy_s))
         while self.samples[0].at < now - KEPT_S:
             self.samples.popleft()
         return tuple(self.samples)
 
 
-def _busy_s(before: _WorkerTotals, after: _WorkerTotals) -> float:
-    cpu_s = _growth(before.cpu_s, after.cpu_s)
-    return max(cpu_s, _growth(before.scripts_cpu_s, after.scripts_cpu_s))
+def _processed(heartbeat: Heartbeat) -> int:
+    return heartbeat.counters.get("messages_received", 0)
 
 
-def _growth(before: Number, after: Number) -> Number:
+def _growth(before: float, after: float) -> float:
     """Return by how much a total has grown. A smaller total is of a new process, and began at 0."""
     return after - before if after >= before else after

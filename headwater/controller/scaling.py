@@ -51,7 +51,7 @@ class LoadSample:
 
     at: float
     lag: int | None
-    processed: int
+    processed: float
     busy_s: float
 
 

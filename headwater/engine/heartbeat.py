@@ -83,6 +83,7 @@ class HeartbeatReporter:
         self.log = WorkerLog()
         self.read_set_versions: Callable[[], Mapping[str, SetVersion] | None] = lambda: None
         self.read_scripts_cpu_s: Callable[[], float] = float
+        self._started_at = time.monotonic()
         self._sent_set_versions: Mapping[str, SetVersion] | None = None
         self._spec_hash = spec_hash
         self._clock = clock
@@ -109,6 +110,7 @@ class HeartbeatReporter:
             spec_hash=self._spec_hash,
             reason=reason,
             set_versions=None if set_versions is None else dict(set_versions),
+            uptime_s=time.monotonic() - self._started_at,
             cpu_s=time.process_time(),
             scripts_cpu_s=self.read_scripts_cpu_s(),
             logs=self.log.drain(),

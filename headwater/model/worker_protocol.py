@@ -74,6 +74,7 @@ class Heartbeat(BaseModel):
         transforms: The counts of each transform since the start, by its uid.
         set_versions: The versions of the worker's sets by SetId.name, as the worker has read them: of all its filters,
             and of the datasets that its scripts have looked up. None before the first read.
+        uptime_s: The seconds since the start of the worker.
         cpu_s: The CPU time of the worker's own process since its start, in seconds.
         scripts_cpu_s: The CPU time of the process that runs the scripts since its start, in seconds.
         logs: The log lines since the last heartbeat.
@@ -91,6 +92,7 @@ class Heartbeat(BaseModel):
     times: dict[TimeType, dict[int, int]] = Field(default_factory=dict)
     transforms: dict[str, TransformCounters] = Field(default_factory=dict)
     set_versions: dict[str, SetVersion] | None = None
+    uptime_s: float = 0.0
     cpu_s: float = 0.0
     scripts_cpu_s: float = 0.0
     logs: list[WorkerLogLine] = Field(default_factory=list)

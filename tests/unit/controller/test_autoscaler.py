@@ -7,6 +7,7 @@ import pytest
 from headwater.controller.load_history import LoadHistory
 from headwater.model.deployment import Condition, Deployment, Phase
 from headwater.model.flow import Flow
+from headwater.model.metric import CountType
 from headwater.model.worker_protocol import Heartbeat
 from tests.unit.controller.world import DEPLOYMENT, FLOW, TOPIC, World, deployment, flow
 
@@ -41,6 +42,7 @@ class Load:
                     state="ready",
                     spec_hash="h",
                     counters={"messages_received": int(self.processed[name])},
+                    uptime_s=self.world.now,
                     scripts_cpu_s=self.cpu_s[name],
                 )
             log = self.world.broker.logs[TOPIC]
@@ -167,37 +169,48 @@ class TestItStays:
 
 
 class TestLoadHistory:
-    def beat(self, processed: int, cpu_s: float, scripts_cpu_s: float = 0.0) -> Heartbeat:
-        counters = {"messages_received": processed}
+    def beat(self, uptime_s: float, processed: int, cpu_s: float, scripts_cpu_s: float = 0.0) -> Heartbeat:
+        counters: dict[CountType, int] = {"messages_received": processed}
         return Heartbeat(
             state="ready",
             spec_hash="h",
-            counters=counters,  # type: ignore[arg-type]
+            counters=counters,
+            uptime_s=uptime_s,
             cpu_s=cpu_s,
             scripts_cpu_s=scripts_cpu_s,
         )
 
     def test_the_busier_process_of_each_worker_counts(self) -> None:
         history = LoadHistory()
-        history.add(0, 1, {"a": self.beat(10, 1, 1), "b": self.beat(10, 1, 1)})
-        history.add(10, 2, {"a": self.beat(20, 1, 4), "b": self.beat(10, 2, 1)})
-        samples = history.add(13, 3, {"a": self.beat(25, 2, 4), "b": self.beat(12, 2, 1)})
+        history.add(0, 1, {"a": self.beat(0, 10, 1, 1), "b": self.beat(0, 10, 1, 1)})
+        history.add(10, 2, {"a": self.beat(10, 20, 1, 4), "b": self.beat(10, 10, 2, 1)})
+        samples = history.add(13, 3, {"a": self.beat(13, 25, 2, 4), "b": self.beat(13, 12, 2, 1)})
         assert [(each.at, each.lag) for each in samples] == [(10, 2), (13, 3)]
-        assert samples[1].processed - samples[0].processed == 7
-        assert samples[1].busy_s - samples[0].busy_s == 1
+        assert samples[1].processed - samples[0].processed == pytest.approx(7)
+        assert samples[1].busy_s - samples[0].busy_s == pytest.approx(1)
+
+    def test_rates_follow_the_clock_of_the_worker(self) -> None:
+        history = LoadHistory()
+        history.add(0, 0, {"a": self.beat(0, 0, 0)})
+        history.add(10, 0, {"a": self.beat(5, 500, 2)})
+        history.add(13, 0, {"a": self.beat(5, 500, 2)})
+        samples = history.add(16, 0, {"a": self.beat(10, 1_000, 4)})
+        assert [each.processed for each in samples] == pytest.approx([0, 300, 600])
+        assert [each.busy_s for each in samples] == pytest.approx([0, 1.2, 2.4])
 
     def test_a_restarted_worker_begins_at_0(self) -> None:
         history = LoadHistory()
-        history.add(0, 0, {"a": self.beat(1_000, 50)})
-        history.add(10, 0, {"a": self.beat(1_100, 55)})
-        samples = history.add(20, 0, {"a": self.beat(30, 2)})
-        assert (samples[1].processed - samples[0].processed, samples[1].busy_s - samples[0].busy_s) == (30, 2)
+        history.add(0, 0, {"a": self.beat(100, 1_000, 50)})
+        history.add(10, 0, {"a": self.beat(110, 1_100, 55)})
+        samples = history.add(20, 0, {"a": self.beat(5, 30, 2)})
+        assert samples[1].processed - samples[0].processed == pytest.approx(60)
+        assert samples[1].busy_s - samples[0].busy_s == pytest.approx(4)
 
     def test_a_change_of_the_workers_begins_anew(self) -> None:
         history = LoadHistory()
         for at in (0, 10, 20):
-            history.add(at, 0, {"a": self.beat(at, 0)})
-        both = {"a": self.beat(1, 0), "b": self.beat(1, 0)}
+            history.add(at, 0, {"a": self.beat(at, at, 0)})
+        both = {"a": self.beat(30, 1, 0), "b": self.beat(1, 1, 0)}
         assert len(history.add(30, 0, both)) == 0
         assert len(history.add(33, 0, both)) == 0
         assert len(history.add(36, 0, both)) == 1
@@ -205,5 +218,5 @@ class TestLoadHistory:
     def test_old_samples_are_dropped(self) -> None:
         history = LoadHistory()
         for at in range(0, 1_000, 10):
-            samples = history.add(at, 0, {"a": self.beat(at, 0)})
+            samples = history.add(at, 0, {"a": self.beat(at, at, 0)})
         assert samples[0].at >= 990 - 120

@@ -34,7 +34,7 @@ def steady(
         LoadSample(
             at=step * EVERY_S,
             lag=int(lag + (arriving - processed) * step * EVERY_S),
-            processed=int(processed * step * EVERY_S),
+            processed=processed * step * EVERY_S,
             busy_s=busy * workers * step * EVERY_S,
         )
         for step in range(count)
@@ -196,7 +196,7 @@ class Simulation:
     def _decide(self) -> None:
         uncommitted = self.processed / max(self.now, EVERY_S) * COMMIT_S
         del self._samples[:-KEPT_SAMPLES]
-        self._samples.append(LoadSample(self.now, int(self.lag + uncommitted), int(self.processed), self.busy_s))
+        self._samples.append(LoadSample(self.now, int(self.lag + uncommitted), self.processed, self.busy_s))
         measured = self._measured
         made = decide(
             Load(
