@@ -31,7 +31,7 @@ BUSY_BEFORE_RAISING = 0.85
 BUSY_AFTER_RAISING = 0.65
 BUSY_AFTER_LOWERING = 0.6
 CAPACITY_SHARE = 0.7
-MAX_RAISE_FACTOR = 4
+MAX_RAISE_FACTOR = 8
 """By which factor the number is raised at most in one step."""
 MAX_LOWER_FACTOR = 2
 """By which factor the number is lowered at most in one step."""
