@@ -1,4 +1,4 @@
-"""Lets the number of workers follow the load, for the pipelines whose configuration has bounds."""
+"""Lets the number of workers of pipelines with bounds follow the load."""
 
 import math
 from collections.abc import Callable, Collection, Sequence
@@ -53,9 +53,9 @@ class Autoscaler:
     _partitions: dict[KafkaTopic, _KnownPartitions] = field(default_factory=dict)
 
     def run(self, elastic: Sequence[Deployment]) -> Collection[str]:
-        """Choose and store the numbers of workers, and return the ids of the deployments whose number has changed.
+        """Choose and store the numbers of workers.
 
-        Raises DatabaseUnavailable, OrchestratorUnavailable and LeaseLost.
+        Return the ids of the deployments whose number has changed. Raises DatabaseUnavailable, OrchestratorUnavailable and LeaseLost.
 
         Args:
             elastic: All deployments for which `is_elastic` is true.
@@ -117,9 +117,9 @@ class Autoscaler:
         return lags
 
     def _choose(self, deployment: Deployment, lag: int | None, snapshots: Sequence[WorkerSnapshot]) -> Scaling | None:
-        """Add a sample of the load, and return the new number of workers; None when the number stays.
+        """Add a sample of the load, and return the new number of workers.
 
-        Raises BrokerUnavailable, and DeployFailed when the source topic does not exist.
+        Return None when the number stays. Raises BrokerUnavailable, and DeployFailed when the source topic does not exist.
         """
         now, revision, last = self.clock(), deployment.effective_revision, deployment.scaling
         bounds = revision.config.parallelism
@@ -155,7 +155,7 @@ class Autoscaler:
         return Scaling(workers=decision.workers, reason=decision.reason, changed_at=now, capacity=capacity)
 
     def _partition_count(self, revision: Revision, now: float) -> int | None:
-        """Return the number of partitions of the source; None when it does not limit the number of workers."""
+        """Return the number of partitions of the source; None when it is no limit."""
         binding = self.sources.binding(revision.config.source)
         if not isinstance(binding, KafkaTopic):
             return None
@@ -191,7 +191,10 @@ def _is_queue(snapshot: WorkerSnapshot) -> bool:
 
 
 def _valid_capacity(scaling: Scaling | None, revision: Revision, now: datetime) -> float | None:
-    """Return the measured capacity of a worker, unless it is out of date or of another revision."""
+    """Return the measured capacity of a worker.
+
+    Return None when it is out of date or of another revision.
+    """
     measured = None if scaling is None else scaling.capacity
     if measured is None or measured.revision != revision.number or now - measured.measured_at > CAPACITY_VALID_FOR:
         return None

@@ -286,7 +286,10 @@ class Controller:
             self.scaling_loop.on_error(error)
 
     def _start_scaling(self) -> None:
-        """Start to choose numbers of workers on a thread of the pool, if a configuration has bounds."""
+        """Start to choose numbers of workers, on a thread of the pool.
+
+        Nothing is started when no deployment has bounds.
+        """
         if elastic := [each.deployment for each in self._managed.values() if is_elastic(each.deployment)]:
             self._scaling = self._submit(self._autoscaler.run, elastic)
 

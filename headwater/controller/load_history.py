@@ -1,4 +1,4 @@
-"""The recent load of one pipeline, from the heartbeats of its workers and the lag of its consumer group."""
+"""Records the recent load of a pipeline, from its lag and the heartbeats of its workers."""
 
 from collections import deque
 from collections.abc import Mapping, Sequence
@@ -84,5 +84,8 @@ def _processed(heartbeat: Heartbeat) -> int:
 
 
 def _growth(before: float, after: float) -> float:
-    """Return by how much a total has grown. A smaller total is of a new process, and began at 0."""
+    """Return by how much a total has grown.
+
+    A smaller total is of a new process, and began at 0.
+    """
     return after - before if after >= before else after

@@ -57,7 +57,7 @@ class LoadSample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
-    """What a decision depends on.
+    """The facts on which a decision depends.
 
     Attributes:
         now: The present time, in monotonic seconds.
@@ -96,7 +96,7 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class _Rates:
-    """What happened between two samples.
+    """The rates between two samples.
 
     Attributes:
         processed: The records per second that were processed.
@@ -167,7 +167,10 @@ def _limit_reason(load: Load, most: int) -> str:
 
 
 def _since(samples: Sequence[LoadSample], start: float) -> Sequence[LoadSample] | None:
-    """Return the samples from a time on, with the last one before it; None when there is none before it."""
+    """Return the samples from a time on, with the last one before this time.
+
+    Return None when there is none before it, or no other sample.
+    """
     first = next((index for index in reversed(range(len(samples))) if samples[index].at <= start), None)
     if first is None or first == len(samples) - 1:
         return None

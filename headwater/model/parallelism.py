@@ -1,4 +1,4 @@
-"""The number of workers of a pipeline: a fixed number, or bounds between which it follows the load."""
+"""The number of workers of a pipeline: fixed, or following the load between bounds."""
 
 from datetime import datetime
 from typing import Annotated, Any, Self

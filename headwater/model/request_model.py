@@ -43,4 +43,5 @@ class RequestModel(BaseModel):
 def _nullable(schema: JsonSchemaValue) -> JsonSchemaValue:
     annotations: JsonSchemaValue = {key: schema[key] for key in ("title", "description", "default") if key in schema}
     rules = {key: value for key, value in schema.items() if key not in annotations}
-    return {"anyOf": [rules, {"type": "null"}], **annotations}
+    alternatives = rules["oneOf"] if rules.keys() == {"oneOf"} else [rules]
+    return {"anyOf": [*alternatives, {"type": "null"}], **annotations}

@@ -1,4 +1,4 @@
-"""The elastic test, in which the number of workers follows a load that rises, falls, and stays at the edge.
+"""The elastic test, in which the number of workers follows a changing load.
 
 At the edge, one worker needs nearly all of its CPU, so one worker and two both seem right.
 """

@@ -1,4 +1,4 @@
-"""The number of workers of a deployment with bounds, chosen by a controller with dependencies in memory."""
+"""The numbers of workers that a controller with dependencies in memory chooses."""
 
 from dataclasses import replace
 
@@ -22,7 +22,7 @@ def elastic(low: int = 1, high: int = 3, **changes: object) -> Flow:
 
 
 class Load:
-    """The load of the pipeline: each worker processes `capacity` records per second of those that arrive."""
+    """The load of the pipeline, whose workers each process `capacity` records per second."""
 
     def __init__(self, world: World, capacity: float = 100.0) -> None:
         self.world, self.capacity = world, capacity

@@ -1,4 +1,4 @@
-"""The decision how many workers a pipeline needs, for single loads and for simulated pipelines."""
+"""The decision how many workers a pipeline needs, also in simulated pipelines."""
 
 import math
 import random
@@ -153,7 +153,7 @@ class TestLower:
 
 @dataclass
 class Simulation:
-    """A pipeline whose workers each process `capacity` records per second, with a noise of some percent."""
+    """A pipeline whose workers each process `capacity` records per second, with noise."""
 
     capacity: float
     limits: WorkerBounds
@@ -222,7 +222,7 @@ class Simulation:
 
 
 class TestSimulatedPipelines:
-    @settings(max_examples=60, deadline=None)
+    @settings(max_examples=20, deadline=None)
     @given(capacity=st.floats(1_500, 29_000), seed=st.integers(0, 2**16))
     def test_a_step_of_the_load_is_followed_within_a_minute(self, capacity: float, seed: int) -> None:
         pipeline = Simulation(capacity, bounds(1, 64), seed=seed)
@@ -238,7 +238,7 @@ class TestSimulatedPipelines:
         lowered = [workers for at, workers in pipeline.changes if at > before]
         assert lowered == sorted(lowered, reverse=True)
 
-    @settings(max_examples=60, deadline=None)
+    @settings(max_examples=20, deadline=None)
     @given(
         capacity=st.floats(100, 20_000),
         needed=st.floats(0.1, 12.0),
@@ -258,7 +258,7 @@ class TestSimulatedPipelines:
         pipeline.run(HOUR_S / 2, lambda _: 1_000 * share)
         assert len(pipeline.changes) <= 1
 
-    @settings(max_examples=40, deadline=None)
+    @settings(max_examples=20, deadline=None)
     @given(
         loads=st.lists(st.tuples(st.floats(0, 50_000), st.floats(30, 400)), min_size=1, max_size=6),
         capacity=st.floats(10, 20_000),

@@ -1,4 +1,4 @@
-"""Adds the number of workers that the controller has chosen for a deployment whose number follows the load."""
+"""Adds the number of workers that the controller has chosen for a deployment."""
 
 import sqlalchemy as sa
 from alembic import op
