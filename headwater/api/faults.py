@@ -52,7 +52,8 @@ def _path(error: Any) -> list[str | int]:
 def _is_tag(parts: Sequence[str | int], index: int) -> bool:
     """Whether a part is a union tag, which pydantic inserts after the path of the union.
 
-    The unions are the items of lists, and `parallelism`. When the body itself is a union, its tag is the first part, and a member follows.
+    The unions are the items of lists, and `parallelism`. When the body itself is a union, its tag is the
+    first part, and a member follows.
     """
     if parts[index] in PARALLELISM_TAGS:
         return True

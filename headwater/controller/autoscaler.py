@@ -55,7 +55,8 @@ class Autoscaler:
     def run(self, elastic: Sequence[Deployment]) -> Collection[str]:
         """Choose and store the numbers of workers.
 
-        Return the ids of the deployments whose number has changed. Raises DatabaseUnavailable, OrchestratorUnavailable and LeaseLost.
+        Return the ids of the deployments whose number has changed. Raises DatabaseUnavailable,
+        OrchestratorUnavailable and LeaseLost.
 
         Args:
             elastic: All deployments for which `is_elastic` is true.
@@ -119,7 +120,8 @@ class Autoscaler:
     def _choose(self, deployment: Deployment, lag: int | None, snapshots: Sequence[WorkerSnapshot]) -> Scaling | None:
         """Add a sample of the load, and return the new number of workers.
 
-        Return None when the number stays. Raises BrokerUnavailable, and DeployFailed when the source topic does not exist.
+        Return None when the number stays. Raises BrokerUnavailable, and DeployFailed when the source topic does not
+        exist.
         """
         now, revision, last = self.clock(), deployment.effective_revision, deployment.scaling
         bounds = revision.config.parallelism
