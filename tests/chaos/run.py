@@ -393,7 +393,8 @@ def _restarts_when_healthy(environment: Environment, pipeline: RunningPipeline) 
 
 
 def _is_healthy(health: Mapping[str, Any]) -> bool:
-    return health.get("healthy_workers", 0) >= 1 and health["healthy_workers"] == health["total_workers"]
+    healthy: int = health.get("healthy_workers", 0)
+    return healthy >= 1 and healthy == int(health["total_workers"])
 
 
 def summary(counts: Mapping[Any, int]) -> dict[str, float]:

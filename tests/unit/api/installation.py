@@ -181,6 +181,7 @@ class Controller:
         self.delete_ended = store.delete_ended
         self.write_observations = store.write_observations
         self.report_workers = store.report_workers
+        self.write_scaling = store.write_scaling
         self.reported_workers = store.reported_workers
         self.request_credential_rotation = store.request_credential_rotation
         self.undeployed_among = store.undeployed_among

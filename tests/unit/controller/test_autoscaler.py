@@ -14,11 +14,11 @@ from tests.unit.controller.world import DEPLOYMENT, FLOW, TOPIC, World, deployme
 GROUP = f"wrk-{DEPLOYMENT}.1"
 
 
-def elastic(low: int = 1, high: int = 3, **changes: object) -> Flow:
+def elastic(low: int = 1, high: int = 3, revision: int = 1) -> Flow:
     config = flow().pipeline_config.model_validate(
         flow().pipeline_config.model_dump() | {"parallelism": {"min": low, "max": high}}
     )
-    return replace(flow(), pipeline_config=config, **changes)
+    return replace(flow(), pipeline_config=config, revision=revision)
 
 
 class Load:
@@ -99,7 +99,7 @@ class TestFollowingTheLoad:
         assert "can do the work" in lowered.reason
 
     def test_no_worker_without_a_partition(self, world: World, load: Load) -> None:
-        world.database.flows.save(replace(elastic(high=64), revision=2))
+        world.database.flows.save(elastic(high=64, revision=2))
         world.database.deployments.request_redeploy("owner", FLOW)
         world.run(ticks=80)
         load.arriving = 10_000
@@ -147,7 +147,7 @@ class TestItStays:
     def test_for_the_next_revision_and_after_a_pause(self, world: World, load: Load) -> None:
         load.arriving = 250
         load.run(40)
-        world.database.flows.save(replace(elastic(high=2), revision=2))
+        world.database.flows.save(elastic(high=2, revision=2))
         world.database.deployments.request_redeploy("owner", FLOW)
         world.run(ticks=10)
         assert (active(world).observed_revision, running(world)) == (2, 2)
