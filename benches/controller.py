@@ -111,6 +111,13 @@ def controller_of(database: Database, clock: Clock) -> Controller:
             clock=clock,
             now=lambda: NOW,
         ),
+        autoscaler=Autoscaler(
+            deployments=database.deployments,
+            orchestrator=orchestrator,
+            sources=sources,
+            clock=clock,
+            now=lambda: NOW,
+        ),
         clock=clock,
         now=lambda: NOW,
     )

@@ -29,7 +29,7 @@ PARTITIONS_READ_EVERY_S = 60.0
 
 
 class _KnownPartitions(NamedTuple):
-    count: int
+    partitions: int
     read_at: float
 
 
@@ -164,7 +164,7 @@ class Autoscaler:
         known = self._partitions.get(binding)
         if known is None or now - known.read_at >= PARTITIONS_READ_EVERY_S:
             known = self._partitions[binding] = _KnownPartitions(self.sources.partition_count(binding), now)
-        return known.count
+        return known.partitions
 
 
 def is_elastic(deployment: Deployment) -> bool:
