@@ -19,6 +19,7 @@ from pathlib import Path
 import typer
 
 from headwater.brokers.base import DeploymentResources, TopicSpec
+from headwater.controller.autoscaler import Autoscaler
 from headwater.controller.controller import RESYNC_EVERY_S, TICK_S, Controller
 from headwater.controller.deployment_resources import WorkerSettings
 from headwater.controller.executor import Executor
