@@ -160,6 +160,18 @@ def test_surplus_workers_leave_the_group_last() -> None:
     assert sorted(cluster.left) == [1, 2]
 
 
+def test_a_change_of_size_alone_keeps_the_pods_that_stay() -> None:
+    cluster = Cluster()
+    cluster.settle(wanted("a", 2))
+    before = dict(cluster.pods)
+    cluster.settle(wanted("a", 4))
+    assert cluster.running() == dict.fromkeys(range(4), "a")
+    cluster.settle(wanted("a", 1))
+    assert cluster.running() == {0: "a"}
+    assert sorted(cluster.left) == [1, 2, 3]
+    assert cluster.pods == {name: pod for name, pod in before.items() if pod.slot == 0}
+
+
 def test_a_worker_that_does_not_answer_is_deleted() -> None:
     cluster = Cluster()
     cluster.settle(wanted("a", 1))
