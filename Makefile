@@ -5,7 +5,7 @@ BIN := .venv/bin
 PY_FILES := headwater tests benches setup.py
 IN_GROUPS := --dist loadscope --no-loadscope-reorder
 
-.PHONY: help setup up demo fmt check test test-unit coverage test-all bench chaos soak run docs conformance
+.PHONY: help setup up demo fmt check test test-unit coverage test-all test-kubernetes bench chaos soak run docs conformance
 
 help:  ## Show this help
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -40,7 +40,7 @@ check: setup  ## Check format, lint, types and layers
 	$(BIN)/lint-imports
 
 test: setup  ## All tests except the slow ones, and except the long ones outside of CI (TEST_FLAGS="-k name")
-	$(BIN)/pytest -n 4 $(IN_GROUPS) -m "not slow$(if $(CI),, and not long)" $(TEST_FLAGS)
+	$(BIN)/pytest -n 4 $(IN_GROUPS) -m "not kubernetes and not slow$(if $(CI),, and not long)" $(TEST_FLAGS)
 
 test-unit: setup  ## The unit tests, in a minute
 	$(BIN)/pytest -n 2 $(IN_GROUPS) -m "not slow and not long" tests/unit $(TEST_FLAGS)
@@ -50,7 +50,11 @@ coverage: setup  ## Show what the unit tests cover, by file and branch
 		--cov-report=term:skip-covered tests/unit $(TEST_FLAGS)
 
 test-all: setup  ## All tests, slow ones too
-	$(BIN)/pytest -n 4 $(IN_GROUPS) $(TEST_FLAGS)
+	$(BIN)/pytest -n 4 $(IN_GROUPS) -m "not kubernetes" $(TEST_FLAGS)
+
+test-kubernetes: setup  ## The tests on a Kubernetes cluster of this machine, as root; the first run builds it in 15 minutes
+	$(BIN)/python -m tests.kubernetes.cluster.programs
+	$(BIN)/python -m tests.kubernetes.cluster.enclosure $(BIN)/pytest -m kubernetes tests/kubernetes $(TEST_FLAGS)
 
 bench: setup  ## All benchmarks; each prints its figure and a ratio to a reference of the same run
 	@for bench in benches/[a-z]*.py; do \

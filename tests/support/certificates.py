@@ -1,10 +1,11 @@
 """A certificate authority for tests.
 
-It signs certificates for servers on 127.0.0.1 and for clients.
+It signs certificates for servers and for clients.
 """
 
 import datetime
 import ipaddress
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -44,13 +45,13 @@ class Authority:
         self.file = folder / "ca.pem"
         self.file.write_bytes(self._certificate.public_bytes(Encoding.PEM))
 
-    def sign(self, name: str, key_password: str = "") -> Certificate:
+    def sign(self, name: str, key_password: str = "", hosts: Sequence[str] = ("127.0.0.1",)) -> Certificate:
         """Sign a certificate for a common name.
 
-        It is valid for a server on 127.0.0.1 and for a client.
+        It is valid for a client, and for a server with these addresses and names.
         """
         key = ec.generate_private_key(ec.SECP256R1())
-        host = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
+        host = x509.SubjectAlternativeName([_general_name(host) for host in hosts])
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
         certificate = self._signed(subject, key.public_key(), host)
         encryption: KeySerializationEncryption = NoEncryption()
@@ -76,3 +77,10 @@ class Authority:
             .add_extension(extension, critical=isinstance(extension, x509.BasicConstraints))
             .sign(self._key, hashes.SHA256())
         )
+
+
+def _general_name(host: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(host))
+    except ValueError:
+        return x509.DNSName(host)

@@ -34,18 +34,19 @@ CACHE_DIR = Path(os.environ.get("HEADWATER_CACHE_DIR", "~/.cache/headwater"))
 class TcpValkey:
     """A Valkey server that listens on a TCP port and requires a password."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, host: str = "127.0.0.1") -> None:
         self._directory = directory
+        self._host = host
         self._port = free_port()
         self._password = secrets.token_hex(8)
-        self.url = f"redis://:{self._password}@127.0.0.1:{self._port}/0"
+        self.url = f"redis://:{self._password}@{host}:{self._port}/0"
 
     def start(self) -> Child:
         """Start the server, which restores its data from its append-only file."""
         self._directory.mkdir(exist_ok=True)
         options = {
             "--port": str(self._port),
-            "--bind": "127.0.0.1",
+            "--bind": self._host,
             "--requirepass": self._password,
             "--dir": str(self._directory),
             "--save": "",

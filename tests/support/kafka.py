@@ -260,12 +260,12 @@ def server(embedded: EmbeddedKafka) -> KafkaServer:
 
 
 @contextlib.contextmanager
-def running(data_dir: Path, *, has_authorizer: bool = True) -> Iterator[KafkaServer]:
+def running(data_dir: Path, *, has_authorizer: bool = True, host: str = "127.0.0.1") -> Iterator[KafkaServer]:
     """Run a broker with SCRAM and ACLs for the block. Its jars come from the shared cache.
 
-    Without an authorizer, every user may do everything.
+    Without an authorizer, every user may do everything. Its `bootstrap_servers` are on `host`.
     """
-    embedded = EmbeddedKafka(data_dir, CACHE_DIR)
+    embedded = EmbeddedKafka(data_dir, CACHE_DIR, host=host)
     embedded.prepare()
     if not has_authorizer:
         properties = data_dir / "kafka" / "server.properties"

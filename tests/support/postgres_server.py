@@ -37,9 +37,13 @@ _FAST = ("fsync=off", "full_page_writes=off", "autovacuum=off")
 
 
 class PostgresServer:
-    """A server that a test may kill and restart. Its files stay until `remove`."""
+    """A server that a test may kill and restart. Its files stay until `remove`.
 
-    def __init__(self) -> None:
+    It listens on `host`, and accepts the password from every address.
+    """
+
+    def __init__(self, host: str = "127.0.0.1") -> None:
+        self._host = host
         self._home = Path(tempfile.mkdtemp(prefix="headwater-postgresql-"))
         self._data, self._log = self._home / "data", self._home / "log"
         self._port = free_port()
@@ -54,6 +58,8 @@ class PostgresServer:
         options = ["-U", USER, f"--pwfile={secret}", "-A", "scram-sha-256", "-E", "UTF8", "--locale=C.UTF-8", "-N"]
         status = self._run("initdb", "-D", str(self._data), *options).wait()
         assert status == 0, self._log.read_text()
+        with (self._data / "pg_hba.conf").open("a") as rules:
+            rules.write("host all all all scram-sha-256\n")
 
     def _reachable_programs(self) -> Path:
         """Return the directory of the programs.
@@ -82,14 +88,14 @@ class PostgresServer:
 
     def url(self, database: str = "postgres", scheme: str = "postgresql") -> str:
         """Return the URL of a database, for Headwater."""
-        return f"{scheme}://{USER}:{PASSWORD}@127.0.0.1:{self._port}/{database}"
+        return f"{scheme}://{USER}:{PASSWORD}@{self._host}:{self._port}/{database}"
 
     def start(self) -> None:
         """Start the server and wait until it answers."""
         if not self._data.exists():
             self._prepare()
         options = [word for setting in _FAST for word in ("-c", setting)]
-        sockets = ["-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories="]
+        sockets = ["-c", f"listen_addresses={self._host}", "-c", "unix_socket_directories="]
         self._process = self._run(
             "postgres", "-D", str(self._data), "-p", str(self._port), "-c", "max_connections=200", *sockets, *options
         )

@@ -1,0 +1,1 @@
+"""Builds, starts and stops a Kubernetes cluster in network namespaces of its own."""

@@ -1,0 +1,109 @@
+"""Builds the programs of the test cluster from Go modules, once for each version.
+
+`python -m tests.kubernetes.cluster.programs` builds them ahead of the tests.
+"""
+
+import fcntl
+import functools
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from headwater.brokers.embedded import cache
+from tests.kubernetes.cluster.control_groups import own_groups
+from tests.kubernetes.cluster.enclosure import outside
+from tests.kubernetes.cluster.node_spec import CNI_PLUGINS
+from tests.support.kafka import CACHE_DIR
+
+SOURCE = Path(__file__).parents[1] / "programs"
+COMPONENTS = (
+    "etcd",
+    "kube-apiserver",
+    "kube-controller-manager",
+    "kube-proxy",
+    "kube-scheduler",
+    "kubectl",
+    "kubelet",
+)
+"""The names of the program `kubernetes`."""
+COMMANDS = {
+    "go": "Go",
+    "runc": "the Debian package runc",
+    "buildah": "the Debian package buildah",
+    "debootstrap": "the Debian package debootstrap",
+    "nft": "the Debian package nftables",
+    "ip": "the Debian package iproute2",
+}
+"""What the cluster needs, by the command that shows that it is there."""
+_VERSION = "k8s.io/component-base/version"
+
+
+def missing() -> str:
+    """Return what this machine lacks for a test cluster, as a sentence.
+
+    The text is empty if the machine lacks nothing.
+    """
+    lacking = [name for command, name in COMMANDS.items() if shutil.which(command) is None]
+    if not (CNI_PLUGINS / "bridge").exists():
+        lacking.append("the Debian package containernetworking-plugins")
+    if os.geteuid() != 0:
+        lacking.append("root")
+    if not own_groups():
+        lacking.append("control groups of version 1")
+    return f"The tests on Kubernetes need {', '.join(lacking)}." if lacking else ""
+
+
+def built() -> Path:
+    """Return the folder of the programs. If they are missing, build them; this takes minutes."""
+    files = sorted(path for path in SOURCE.rglob("*") if path.is_file())
+    text = b"".join(path.read_bytes() for path in files)
+    version = subprocess.run(["go", "version"], capture_output=True, check=True).stdout
+    root = CACHE_DIR.expanduser()
+    root.mkdir(parents=True, exist_ok=True)
+    with (root / "kubernetes-programs.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        name = f"kubernetes-programs-{hashlib.sha256(text + version).hexdigest()[:16]}"
+        return cache.ensure(root / name, functools.partial(_build, kubernetes_version()))
+
+
+def kubernetes_version() -> str:
+    """Return the version of Kubernetes in go.mod, such as "v1.36.3"."""
+    lines = (SOURCE / "go.mod").read_text().splitlines()
+    return next(line.split()[1] for line in lines if line.strip().startswith("k8s.io/kubernetes "))
+
+
+def _build(version: str, folder: Path) -> None:
+    started = time.monotonic()
+    print(f"Building Kubernetes {version} and its programs, once; this takes about 15 minutes.", flush=True)
+    major, minor, _ = version.removeprefix("v").split(".")
+    values = {"gitVersion": version, "gitMajor": major, "gitMinor": minor, "gitTreeState": "clean"}
+    flags = " ".join(["-s", "-w", *(f"-X {_VERSION}.{name}={value}" for name, value in values.items())])
+    command = ["go", "build", "-mod=readonly", "-buildvcs=false", "-trimpath", "-ldflags", flags, "-o", f"{folder}/"]
+    folder.mkdir()
+    subprocess.run(
+        outside([*command, "./box", "./coredns", "./kubernetes", "tool"]),
+        cwd=SOURCE,
+        check=True,
+        env=os.environ | {"CGO_ENABLED": "0", "GOFLAGS": "", "GOTOOLCHAIN": "local"},
+    )
+    for name in COMPONENTS:
+        (folder / name).symlink_to("kubernetes")
+    print(f"Built them in {time.monotonic() - started:.0f} s.", flush=True)
+
+
+def main() -> int:
+    """Build the programs if they are missing."""
+    reason = missing()
+    if reason:
+        print(reason)
+        return 1 if os.environ.get("CI") else 0
+    built()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
