@@ -6,10 +6,10 @@ in memory or in files of this directory.
 """
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector, values
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, values
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.metrics_core import Metric
 from prometheus_client.multiprocess import MultiProcessCollector
@@ -58,12 +58,22 @@ class PrometheusMetrics:
             ["outcome"],
             registry=self._registry,
         )
+        for outcome in ("passed", "refused"):
+            self._uncounted.labels(outcome)
         self._refused = Counter(
             "headwater_http_refused",
             "Requests and connections that the server refused before the application saw them, by problem type.",
             ["problem"],
             registry=self._registry,
         )
+        self._dependencies = Gauge(
+            "headwater_dependency_available",
+            "1 for each dependency that GET /readyz reports as ok, else 0.",
+            ["dependency"],
+            registry=self._registry,
+            multiprocess_mode="mostrecent",
+        )
+        self._known_dependencies: set[str] = set()
         if directory is None:
             ProcessCollector(registry=self._registry)
 
@@ -83,6 +93,22 @@ class PrometheusMetrics:
         """
         self._refused.labels(problem).inc()
 
+    def record_availability(self, availability: Mapping[str, bool]) -> None:
+        """Record which dependencies are available.
+
+        A failing background loop is a dependency only while it fails, so a missing dependency works again.
+        """
+        for name in self._known_dependencies - availability.keys():
+            self._dependencies.labels(name).set(1)
+        for name, is_available in availability.items():
+            self._dependencies.labels(name).set(is_available)
+        self._known_dependencies.update(availability)
+
+    @property
+    def is_expired(self) -> bool:
+        """Whether the next exposition collects all metrics again, instead of returning cached ones."""
+        return time.monotonic() >= self._cached_at + CACHE_S
+
     def record_request(self, method: str, route: str, status: int, seconds: float) -> None:
         """Record a request that has ended. Status 0 means that no response was sent."""
         self._requests.labels(method, route, str(status)).inc()
@@ -98,9 +124,8 @@ class PrometheusMetrics:
         version of the format and so bypass the cache.
         """
         encode, content_type = choose_encoder(OPENMETRICS if OPENMETRICS in accept else "")
-        now = time.monotonic()
-        if now >= self._cached_at + CACHE_S:
-            self._cached, self._cached_at = {}, now
+        if self.is_expired:
+            self._cached, self._cached_at = {}, time.monotonic()
         if content_type not in self._cached:
             self._cached[content_type] = encode(self._collector())
         return self._cached[content_type], content_type

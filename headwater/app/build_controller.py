@@ -4,6 +4,8 @@ import time
 from collections.abc import Callable
 from datetime import timedelta
 
+from prometheus_client import CollectorRegistry
+
 from headwater.app import build_worker
 from headwater.app.build_orchestrator import build_orchestrator
 from headwater.app.data_directory import require_platform
@@ -19,6 +21,7 @@ from headwater.app.topics import create_topics, stream_topics
 from headwater.brokers.cluster_admin import KafkaClusterAdmin
 from headwater.controller.autoscaler import Autoscaler
 from headwater.controller.controller import Controller
+from headwater.controller.controller_collector import ControllerCollector
 from headwater.controller.deployment_resources import WorkerSettings
 from headwater.controller.executor import Executor
 from headwater.controller.flow_locks import FlowLocks
@@ -29,6 +32,7 @@ from headwater.controller.reconciler import Reconciler
 from headwater.controller.redrives import Redrives
 from headwater.controller.source_positions import SourcePositions
 from headwater.controller.sweeper import Sweeper
+from headwater.prices.source import GROUP
 from headwater.sandbox import check_machine
 from headwater.services.ids import utc_now
 from headwater.settings import Settings
@@ -137,20 +141,23 @@ def run(settings: Settings) -> None:
             ended_deployments_kept_for=_ended_deployments_kept_for(settings),
         )
         try:
-            collector = PipelineCollector(orchestrator, sources.lag, lambda: sweeper.unknown.deployment_ids)
-            with serve_metrics(settings.metrics_port, collector, "--metrics-port", settings.metrics_host):
-                Controller(
-                    leadership=leadership,
-                    stores=database,
-                    orchestrator=orchestrator,
-                    reconciler=reconciler,
-                    sweeper=sweeper,
-                    purger=purger,
-                    redrives=redrives,
-                    autoscaler=autoscaler,
-                    clock=time.monotonic,
-                    now=utc_now,
-                ).run(stop)
+            controller = Controller(
+                leadership=leadership,
+                stores=database,
+                orchestrator=orchestrator,
+                reconciler=reconciler,
+                sweeper=sweeper,
+                purger=purger,
+                redrives=redrives,
+                autoscaler=autoscaler,
+                clock=time.monotonic,
+                now=utc_now,
+            )
+            collectors = CollectorRegistry()
+            collectors.register(PipelineCollector(orchestrator, sources.lag, lambda: sweeper.unknown.deployment_ids))
+            collectors.register(ControllerCollector(controller, orchestrator, sources.lag, GROUP))
+            with serve_metrics(settings.metrics_port, collectors, "--metrics-port", settings.metrics_host):
+                controller.run(stop)
         finally:
             orchestrator.close()
 

@@ -192,8 +192,21 @@ class Controller:
 
         The text is stored in the lease, where other processes read it.
         """
-        loops = (self.reconcile_loop, self.sweep_loop, self.purge_loop, self.redrive_loop, self.scaling_loop)
-        return "; ".join(filter(None, (current_errors(loops), self._orchestrator.current_failure)))
+        return "; ".join(filter(None, (current_errors(self.loops), self._orchestrator.current_failure)))
+
+    @property
+    def leads(self) -> bool:
+        """Whether this controller currently leads. Thread-safe."""
+        return self._leadership.leads
+
+    @property
+    def loops(self) -> tuple[LoopHealth, ...]:
+        """The background loops of this controller."""
+        return self.reconcile_loop, self.sweep_loop, self.purge_loop, self.redrive_loop, self.scaling_loop
+
+    def deployments(self) -> list[Deployment]:
+        """Return the deployments that this controller manages, as they were last read. Thread-safe."""
+        return [managed.deployment for managed in list(self._managed.values())]
 
     def tick(self) -> None:
         """Do all work that is due. Raises Unavailable, and LeaseLost when another controller leads."""

@@ -15,6 +15,7 @@ from prometheus_client.registry import Collector
 
 from headwater.errors import BrokerUnavailable, OrchestratorUnavailable
 from headwater.model.access import KafkaAccess
+from headwater.model.deployment import ObservedWorker
 from headwater.model.metric import (
     COUNT_TYPES,
     TIME_TYPES,
@@ -84,7 +85,9 @@ class PipelineCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         """Yield all metrics. The lag is omitted while the broker is unavailable."""
         try:
-            snapshots = [each for each in self._orchestrator.worker_snapshots() if each.spec.redrive is None]
+            all_snapshots = self._orchestrator.worker_snapshots()
+            snapshots = [each for each in all_snapshots if each.spec.redrive is None]
+            workers = [(each, self._worker(each)) for each in snapshots]
         except OrchestratorUnavailable as error:
             log.warning("the metrics of pipelines can't be read", reason=error.detail)
             return
@@ -93,12 +96,19 @@ class PipelineCollector(Collector):
         yield from (_transform_counter(name, snapshots) for name in TRANSFORM_COUNT_TYPES)
         yield _transform_times(snapshots)
         yield _ready(snapshots)
+        yield from _worker_states(workers)
+        yield _redriven(all_snapshots)
         yield self._lags(snapshots)
         yield GaugeMetricFamily(
             "headwater_unknown_deployments",
             "Deployments on the broker that the database does not record (see `headwater sweep`).",
             len(self._unknown_deployments()),
         )
+
+    def _worker(self, snapshot: WorkerSnapshot) -> ObservedWorker | None:
+        """Return the observed state of a worker; None when it has ended since the snapshot."""
+        workers = self._orchestrator.status(snapshot.spec.deployment_id)
+        return next((worker for worker in workers if worker.name == snapshot.worker), None)
 
     def _lags(self, snapshots: Sequence[WorkerSnapshot]) -> Metric:
         family = GaugeMetricFamily(f"{PREFIX}lag", "Records of the source that are not processed yet.", labels=LABELS)
@@ -168,6 +178,40 @@ def _ready(snapshots: Sequence[WorkerSnapshot]) -> Metric:
     family = GaugeMetricFamily(f"{PREFIX}worker_ready", "1 when the worker is ready.", labels=WORKER_LABELS)
     for snapshot in snapshots:
         family.add_metric(_labels(snapshot), snapshot.is_ready)
+    return family
+
+
+def _worker_states(workers: Iterable[tuple[WorkerSnapshot, ObservedWorker | None]]) -> Iterable[Metric]:
+    restarts = CounterMetricFamily(
+        f"{PREFIX}worker_restarts", "How often the worker was started again after it died.", labels=WORKER_LABELS
+    )
+    crash_looping = GaugeMetricFamily(
+        f"{PREFIX}worker_crash_looping",
+        "1 while the worker waits before its next start, after it died twice in a row.",
+        labels=WORKER_LABELS,
+    )
+    oom_killed = GaugeMetricFamily(
+        f"{PREFIX}worker_oom_killed",
+        "1 for 15 minutes after the worker was killed because it used too much memory.",
+        labels=WORKER_LABELS,
+    )
+    for snapshot, worker in workers:
+        if worker is not None:
+            restarts.add_metric(_labels(snapshot), worker.restart_count)
+            crash_looping.add_metric(_labels(snapshot), worker.is_crash_looping)
+            oom_killed.add_metric(_labels(snapshot), worker.is_oom_killed)
+    return restarts, crash_looping, oom_killed
+
+
+def _redriven(snapshots: Iterable[WorkerSnapshot]) -> Metric:
+    """Return how many dead letters the worker of each running redrive has read."""
+    family = CounterMetricFamily(
+        "headwater_redrive_messages_received", "Dead letters that the redrive's worker has read.", labels=WORKER_LABELS
+    )
+    for snapshot in snapshots:
+        if snapshot.spec.redrive is not None:
+            counters = {} if snapshot.heartbeat is None else snapshot.heartbeat.counters
+            family.add_metric(_labels(snapshot), counters.get("messages_received", 0))
     return family
 
 

@@ -126,6 +126,22 @@ class TestMetrics:
         assert seen["process_resident_memory_bytes", frozenset()] > 0
         assert not any(value in response.text for value in ("alice", alice.key))
 
+    def test_shows_which_dependencies_are_available(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("headwater.api.prometheus.CACHE_S", 0)
+        with installation(probes={"database": lambda: None, "kafka": lambda: 1 / 0}) as headwater:
+
+            def available() -> dict[str, float]:
+                seen = samples(headwater.nobody().get("/metrics").text)
+                name = "headwater_dependency_available"
+                return {dict(labels)["dependency"]: value for (found, labels), value in seen.items() if found == name}
+
+            assert available() == {"database": 1, "kafka": 0}
+            loop = headwater.api.state.watcher.poll_health
+            loop.on_error(ZeroDivisionError())
+            assert available() == {"database": 1, "kafka": 0, "watching deployments": 0}
+            loop.on_success()
+            assert available() == {"database": 1, "kafka": 0, "watching deployments": 1}
+
     @pytest.mark.parametrize("version", ["", ";version=1.0.0;escaping=allow-utf-8;q=0.5", ";version=nonsense"])
     def test_speaks_openmetrics_when_asked(self, headwater: Installation, version: str) -> None:
         accept = f"application/openmetrics-text{version},text/plain;version=0.0.4;q=0.2"

@@ -48,6 +48,14 @@ def test_counters_and_health(world: World) -> None:
     assert found["headwater_pipeline_worker_ready"] == [(WORKER, 1)]
 
 
+def test_the_states_of_workers(world: World) -> None:
+    found = scrape(world)
+    assert found["headwater_pipeline_worker_restarts_total"] == [(WORKER, 0)]
+    assert found["headwater_pipeline_worker_crash_looping"] == [(WORKER, 0)]
+    assert found["headwater_pipeline_worker_oom_killed"] == [(WORKER, 0)]
+    assert "headwater_redrive_messages_received_total" not in found
+
+
 def test_each_transform_has_counters_and_a_mean_time(world: World) -> None:
     totals = TransformCounters(received=7, sent=9, dropped=1, errors=2, processing_ms=350.0)
     beat = Heartbeat(state="ready", spec_hash="h", transforms={"t1": totals, "t2": TransformCounters(received=9)})
