@@ -2,10 +2,10 @@
 SHELL := /bin/bash
 PYTHON ?= python3
 BIN := .venv/bin
-PY_FILES := headwater tests benches setup.py
+PY_FILES := headwater tests benches deploy setup.py
 IN_GROUPS := --dist loadscope --no-loadscope-reorder
 
-.PHONY: help setup up demo fmt check test test-unit coverage test-all test-kubernetes bench chaos soak run docs conformance
+.PHONY: help setup up demo fmt check test test-unit coverage test-all test-kubernetes bench chaos soak run docs dashboards conformance
 
 help:  ## Show this help
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -70,6 +70,9 @@ soak: setup  ## Check that no process grows in hours of load and changes (HOURS=
 
 docs: setup  ## Write the reference pages that are generated from the code
 	$(BIN)/headwater docs
+
+dashboards: setup  ## Write the Grafana dashboards that are generated from the code
+	$(BIN)/python -m deploy.grafana.dashboards
 
 conformance: setup  ## Run the acceptance tests, and write which of them prove which line of the interface
 	$(BIN)/pytest -m "not slow or proves" --write-conformance tests/acceptance

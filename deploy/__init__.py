@@ -1,0 +1,1 @@
+"""Files for the deployment and operation of Headwater."""
