@@ -26,7 +26,6 @@ GREEN, YELLOW, RED = "green", "yellow", "red"
 
 Query = tuple[str, str]
 """A PromQL expression, and the legend of its series."""
-Panel = stat.Panel | timeseries.Panel
 
 
 def steps(warning: float | None = None, critical: float | None = None, *, below: bool = False) -> Any:
@@ -71,7 +70,9 @@ def quantiles(series: str, matchers: str = "") -> list[Query]:
     return [(f"histogram_quantile({value}, {buckets})", legend) for value, legend in ((0.5, "p50"), (0.99, "p99"))]
 
 
-def page(uid: str, title: str, panels: Sequence[Panel], variables: Sequence[Any] = ()) -> dashboard.Dashboard:
+def page(
+    uid: str, title: str, panels: Sequence[stat.Panel | timeseries.Panel], variables: Sequence[Any] = ()
+) -> dashboard.Dashboard:
     """Return a dashboard that links to the others. The panels with numbers share its first row."""
     numbers = [panel for panel in panels if isinstance(panel, stat.Panel)]
     for panel in numbers:
