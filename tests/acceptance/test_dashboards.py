@@ -130,9 +130,9 @@ def check_faults_of_workers(installation: Installation, flow: Deployed, promethe
 
     def crash() -> bool:
         kill(installation.workers_of(flow))
-        return prometheus.firing() >= {"HeadwaterWorkerCrashLoop", "HeadwaterWorkerRestarts"}
+        return prometheus.firing() >= {"HeadwaterWorkerCrashLoop"}
 
-    until(crash, 90, "the alerts of a worker that dies repeatedly")
+    until(crash, 90, "the alert of a worker that dies repeatedly")
 
 
 def until_firing(prometheus: Prometheus, *alerts: str) -> None:
