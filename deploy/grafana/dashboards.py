@@ -1,4 +1,7 @@
-"""Writes the Grafana dashboards: `python -m deploy.grafana.dashboards`, or `make dashboards`."""
+"""Writes the Grafana dashboards, as `python -m deploy.grafana.dashboards`.
+
+`make dashboards` does the same.
+"""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -29,7 +32,10 @@ Query = tuple[str, str]
 
 
 def steps(warning: float | None = None, critical: float | None = None, *, below: bool = False) -> Any:
-    """Return thresholds from which values are yellow and red. With `below`, only values of 1 or more are green."""
+    """Return thresholds from which values are yellow and red.
+
+    With `below`, only values of 1 or more are green.
+    """
     if below:
         found = [Threshold(None, RED), Threshold(1, GREEN)]
     else:

@@ -119,7 +119,7 @@ async def readyz(request: Request) -> Readiness | Response:
     responses={200: {"content": {kind: {"schema": {"type": "string"}} for kind in ("text/plain", OPENMETRICS)}}},
 )
 async def metrics(request: Request) -> Response:
-    """Returns totals of requests, CPU time and memory of the API processes, and which dependencies are available."""
+    """Returns totals of requests, the state of the API processes, and of dependencies."""
     if request.app.state.metrics.is_expired:
         request.app.state.metrics.record_availability(await request.app.state.probes.check())
     content, content_type = request.app.state.metrics.exposition(request.headers.get("accept", ""))

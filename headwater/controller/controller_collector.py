@@ -1,4 +1,4 @@
-"""Prometheus metrics of the controller, the phases of all deployments, and the lag of the prices worker."""
+"""Prometheus metrics of the controller, of deployments and of the prices worker's lag."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 

@@ -1,4 +1,4 @@
-"""Prometheus gets each series of the dashboards and the alert rules from a real installation.
+"""Prometheus gets each series of dashboards and alerts from a real installation.
 
 The alerts fire when workers, dependencies and processes fail.
 """
@@ -6,14 +6,16 @@ The alerts fire when workers, dependencies and processes fail.
 import json
 import re
 import socket
+import threading
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from tests.acceptance.installation import Deployed, Installation, deploy, kill, pipeline
+from tests.acceptance.installation import Deployed, Installation, deploy, in_background, kill, pipeline
 from tests.support.anvil import Anvil
 from tests.support.ports import free_port
 from tests.support.processes import suspended
@@ -94,22 +96,25 @@ def refuse_a_request(port: int) -> None:
         connection.recv(100)
 
 
-def feed_both(installation: Installation, numbers: range) -> None:
-    """Write records for the pipeline with transforms, and for the price pipeline."""
-    installation.feed("base", "erc20_token_transfer", ({"n": n, "token_address": "a"} for n in numbers))
-    installation.feed("base", "log", (price_tick(n) for n in numbers))
+def feed_until(installation: Installation, stop: threading.Event) -> None:
+    """Write records for both pipelines until `stop` is set."""
+    for start in count(step=50):
+        numbers = range(start, start + 50)
+        installation.feed("base", "erc20_token_transfer", ({"n": n, "token_address": "a"} for n in numbers))
+        installation.feed("base", "log", (price_tick(n) for n in numbers))
+        if stop.wait(0.5):
+            return
 
 
 def test_every_series_exists_and_alerts_fire_on_real_faults(
     own_installation: Installation, anvil: Anvil, prometheus: Prometheus
 ) -> None:
-    with own_installation.client() as client:
+    with own_installation.client() as client, in_background(lambda stop: feed_until(own_installation, stop)):
         flow = deploy(client, pipeline("erc20_token_transfer", transforms=TRANSFORMS))
         deploy(client, pipeline("log", sinks=[{"type": "prices", "name": "ticks"}], name="prices"))
         refuse_a_request(own_installation.port)
         anvil.deploy("Coin", 10**30, kinds=["uint256"])
         anvil.mine(3)
-        feed_both(own_installation, range(100))
         until(lambda: not missing_names(prometheus), 60, f"the series {missing_names(prometheus)}")
         assert "HeadwaterWorkerNotReady" not in prometheus.firing()
         until(lambda: not queries_without_result(prometheus), 90, f"{queries_without_result(prometheus)}")
@@ -125,7 +130,6 @@ def check_faults_of_workers(installation: Installation, flow: Deployed, promethe
     """Stop and kill the worker of a pipeline, and wait for the alerts."""
     workers = installation.workers_of(flow)
     with suspended(workers):
-        feed_both(installation, range(100, 400))
         until_firing(prometheus, "HeadwaterWorkerNotReady", "HeadwaterLagWithoutProgress")
 
     def crash() -> bool:

@@ -1,6 +1,6 @@
-"""Each alert fires on series that have its fault, and no alert fires on the series of a healthy installation.
+"""Each alert fires on series that have its fault.
 
-promtool, which belongs to Prometheus, evaluates the rules.
+No alert fires on the series of a healthy installation. promtool, which belongs to Prometheus, evaluates the rules.
 """
 
 import json
@@ -121,7 +121,7 @@ def alerts() -> list[str]:
 
 
 def failures(folder: Path, series: Mapping[str, str], firing: set[str]) -> str:
-    """Return what promtool reports when these alerts should fire at the end of the series, and no others."""
+    """Return what promtool reports when only these alerts should fire at the end."""
     samples = [{"labels": f'{{alertname="{name}"}}', "value": 1} for name in sorted(firing)]
     expression = 'max by (alertname) (ALERTS{alertstate="firing"})'
     test = {

@@ -1,4 +1,4 @@
-"""The Prometheus series of a controller: leadership, loops, phases, and the lag of the prices worker."""
+"""The Prometheus series of a controller, and of the lag of the prices worker."""
 
 import pytest
 
