@@ -22,7 +22,7 @@ from tests.support.processes import suspended
 from tests.support.prometheus_server import RULES, Prometheus, built
 from tests.support.waiting import until
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
 
 DASHBOARDS = Path(__file__).parents[2] / "deploy" / "grafana"
 SCRIPT = """
