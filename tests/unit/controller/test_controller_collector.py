@@ -40,5 +40,6 @@ def test_a_failing_loop_is_named(world: World) -> None:
         "sweeping": 1,
         "removing deleted configurations": 0,
         "redriving dead letters": 0,
+        "choosing numbers of workers": 0,
         "managing workers": 0,
     }
