@@ -116,7 +116,9 @@ def test_every_series_exists_and_alerts_fire_on_real_faults(
         anvil.deploy("Coin", 10**30, kinds=["uint256"])
         anvil.mine(3)
         until(lambda: not missing_names(prometheus), 60, f"the series {missing_names(prometheus)}")
-        assert "HeadwaterWorkerNotReady" not in prometheus.firing()
+        until(
+            lambda: "HeadwaterWorkerNotReady" not in prometheus.firing(), 60, "the end of the alert of starting workers"
+        )
         until(lambda: not queries_without_result(prometheus), 90, f"{queries_without_result(prometheus)}")
         until_firing(prometheus, "HeadwaterDeadLetters", "HeadwaterErrorRate")
         check_faults_of_workers(own_installation, flow, prometheus)
