@@ -51,7 +51,7 @@ def test_any_record(record: dict[str, object]) -> None:
 def test_only_evm_streams_have_such_members() -> None:
     for chain in CATALOG:
         for entity in chain.entities:
-            assert bool(entity.lowercase_fields) is (chain.name in ("base", "polygon"))
+            assert bool(entity.lowercase_fields) is (chain.chain_id is not None)
             assert set(entity.lowercase_fields) <= entity.fields.keys()
 
 
