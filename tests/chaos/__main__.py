@@ -192,7 +192,7 @@ def run_elastic(
     edge_minutes: Annotated[
         float, typer.Option(help="How long the load is at the edge between one worker and two.")
     ] = 30.0,
-    kind: Annotated[str, typer.Option(help="The pipeline: light, with 0.03 ms of CPU per record, or busy, 0.2 ms.")] = (
+    kind: Annotated[str, typer.Option(help="The pipeline: light, with 0.05 ms of CPU per record, or busy, 0.2 ms.")] = (
         "light"
     ),
     delivery: Annotated[str, typer.Option(help="at_least_once or exactly_once.")] = "at_least_once",

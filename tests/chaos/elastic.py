@@ -23,6 +23,9 @@ UP_WITHIN_S, DOWN_WITHIN_S = 60.0, 600.0
 SAMPLE_S = 1.0
 MEASURED_S = 30.0
 """How long the CPU time per record is measured."""
+SETTLES_S = 5.0
+MEASURED_SHARE = 3
+"""The CPU time is measured at the high rate divided by this."""
 EDGE_BUSY = 0.85
 """The share of a core that one worker's scripts need at the edge."""
 
@@ -113,8 +116,9 @@ def _follow(environment: Environment, phases: ElasticPhases, report: RunReport, 
     feeder = environment.feeder
     assert isinstance(feeder, Feeder)
     until(lambda: _is_stable(environment), STABLE_WITHIN_S, "a stable revision")
+    cpu_per_record = _cpu_per_record(environment, feeder, phases.high // MEASURED_SHARE)
+    feeder.rate = phases.low
     time.sleep(MEASURED_S)
-    cpu_per_record = _cpu_per_record(environment, feeder)
     before = counts.workers
     _high(feeder, phases, report, counts)
     _low(feeder, phases, report, counts, before)
@@ -130,8 +134,13 @@ def _is_stable(environment: Environment) -> bool:
         return bool(response.status_code == 200 and response.json()["condition"] == "Stable")
 
 
-def _cpu_per_record(environment: Environment, feeder: Feeder) -> float:
-    """Return the CPU seconds that the scripts need for each record."""
+def _cpu_per_record(environment: Environment, feeder: Feeder, rate: int) -> float:
+    """Return the CPU seconds that the scripts need for each record.
+
+    At the low rate, batches are small and need more for each record.
+    """
+    feeder.rate = rate
+    time.sleep(SETTLES_S)
     pids = environment.installation.sandboxes()
     cpu_before, count = sum(map(cpu_seconds, pids)), feeder.count
     time.sleep(MEASURED_S)

@@ -71,7 +71,7 @@ CONTAINS = f"""
 function process(r) {{{_POISON}
   return {{ n: r.n, member: flow.contains('{DATASET}', [r.wallet, 'nobody']) }};
 }}"""
-BUSY_STEPS, LIGHT_STEPS, FACTOR, MODULUS = 4_500, 600, 69_069, 2**32
+BUSY_STEPS, LIGHT_STEPS, FACTOR, MODULUS = 4_500, 1_200, 69_069, 2**32
 
 
 def _computing(steps: int) -> str:
@@ -84,7 +84,7 @@ function process(r) {{{_POISON}
 
 
 BUSY, LIGHT = _computing(BUSY_STEPS), _computing(LIGHT_STEPS)
-"""Scripts with about 0.2 and 0.03 ms of CPU per record."""
+"""Scripts with about 0.2 and 0.05 ms of CPU per record."""
 POISONS = ("throw", "throw", "throw", "loop", "throw", "throw", "crash", "throw", "cut", "throw")
 SCRIPT_POISONS = frozenset(POISONS)
 
