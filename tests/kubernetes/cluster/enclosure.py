@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
 
-from tests.kubernetes.cluster.control_groups import ControlGroups, own_groups, remove_empty
+from tests.kubernetes.cluster.control_groups import ControlGroups, own_groups
 
 VARIABLE = "HEADWATER_TEST_ENCLOSURE"
 PREFIX = "headwater-tests-"
@@ -68,8 +68,7 @@ def remove_abandoned() -> None:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
                 continue
-            for group in own_groups():
-                remove_empty(group / old.parent.name)
+            ControlGroups([group / old.parent.name for group in own_groups()]).remove()
             shutil.rmtree(old.parent)
 
 
