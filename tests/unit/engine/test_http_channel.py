@@ -48,10 +48,10 @@ def test_a_restarted_worker_waits_for_a_new_plan_and_then_joins_with_the_last_on
     clock.sleep(JOIN_TIMEOUT_S)
     assert restarted.may_join(0)
     assert restarted.plan == PLAN
-    told = channel(tmp_path)
-    told.join(READ_ALL)
-    assert told.may_join(0)
-    assert told.plan == READ_ALL
+    joined = channel(tmp_path)
+    joined.join(READ_ALL)
+    assert joined.may_join(0)
+    assert joined.plan == READ_ALL
 
 
 def test_a_killed_worker_has_told_which_partition_it_read(tmp_path: Path) -> None:
