@@ -113,6 +113,7 @@ def test_offsets_without_records_are_skipped(kafka: KafkaServer, reader: Reader)
     for i in range(120):
         producer.begin_transaction()
         producer.produce(topic, b"%d" % i, partition=0)
+        assert producer.flush(WAIT_S) == 0
         if i % 3:
             producer.abort_transaction(WAIT_S)
         else:

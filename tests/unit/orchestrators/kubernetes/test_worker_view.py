@@ -13,10 +13,9 @@ from headwater.orchestrators.kubernetes import labels
 from headwater.orchestrators.kubernetes.observed_pod import observe
 from headwater.orchestrators.kubernetes.worker_view import observed_worker
 
-NOW = datetime.now(UTC)
-RUNNING = {"running": {"startedAt": NOW.isoformat()}}
-OOM_KILLED = {"terminated": {"reason": "OOMKilled", "exitCode": 137, "finishedAt": NOW.isoformat()}}
-FAILED = {"terminated": {"reason": "Error", "exitCode": 1, "message": "it fails", "finishedAt": NOW.isoformat()}}
+IMPORTED_AT = datetime.now(UTC).isoformat()
+RUNNING = {"running": {"startedAt": IMPORTED_AT}}
+FAILED = {"terminated": {"reason": "Error", "exitCode": 1, "message": "it fails", "finishedAt": IMPORTED_AT}}
 BACK_OFF = {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 10s"}}
 
 
@@ -28,7 +27,7 @@ def pod(state: Any = None, last_state: Any = None, restarts: int = 0, **status: 
             "metadata": {
                 "name": "d1-0-h",
                 "uid": "u1",
-                "creationTimestamp": NOW.isoformat(),
+                "creationTimestamp": IMPORTED_AT,
                 "labels": {labels.WORKER_SET: "d1", labels.SLOT: "0", labels.SPEC: "h", labels.ROLE: labels.WORKER},
                 "annotations": {labels.RESTARTS: "3"},
             },
@@ -36,6 +35,16 @@ def pod(state: Any = None, last_state: Any = None, restarts: int = 0, **status: 
         },
         Pod,
     )
+
+
+def oom_killed(ago: timedelta = timedelta(0)) -> Any:
+    """Return the state of a container that the kernel has killed for its memory.
+
+    Args:
+        ago: How long before now it was killed.
+    """
+    finished_at = (datetime.now(UTC) - ago).isoformat()
+    return {"terminated": {"reason": "OOMKilled", "exitCode": 137, "finishedAt": finished_at}}
 
 
 def view(observed: Pod, state: str = "", reason: str = "", quiet_s: float = 0.0, uncounted: int = 0) -> ObservedWorker:
@@ -70,13 +79,12 @@ def test_an_image_that_can_not_be_pulled() -> None:
 
 
 def test_deaths_for_memory() -> None:
-    dead = view(pod(OOM_KILLED, restarts=0))
+    dead = view(pod(oom_killed(), restarts=0))
     assert (dead.status, dead.is_oom_killed) == (ObservedWorkerStatus.OOM_KILLED, True)
-    again = view(pod(RUNNING, OOM_KILLED, restarts=2), "ready", uncounted=1)
+    again = view(pod(RUNNING, oom_killed(), restarts=2), "ready", uncounted=1)
     assert (again.status, again.is_oom_killed, again.is_ready) == (ObservedWorkerStatus.RUNNING, True, True)
     assert (again.restart_count, again.deaths) == (5, 1)
-    long_ago = {"terminated": OOM_KILLED["terminated"] | {"finishedAt": (NOW - timedelta(hours=1)).isoformat()}}
-    assert not view(pod(RUNNING, long_ago, restarts=2), "ready").is_oom_killed
+    assert not view(pod(RUNNING, oom_killed(timedelta(hours=1)), restarts=2), "ready").is_oom_killed
 
 
 def test_a_crash_loop_has_the_last_words() -> None:
