@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 PYTHON ?= python3
 BIN := .venv/bin
-PY_FILES := headwater tests benches deploy setup.py
+PY_FILES := headwater clients tests benches deploy setup.py
 IN_GROUPS := --dist loadscope --no-loadscope-reorder
 
 .PHONY: help setup up demo fmt check test test-unit coverage test-all test-kubernetes bench chaos soak run docs dashboards conformance
@@ -12,12 +12,12 @@ help:  ## Show this help
 
 setup: .venv/ready  ## Create the virtual environment .venv, and install what the other commands need
 
-.venv/ready: requirements/dev.txt requirements/run.in pyproject.toml setup.py headwater/api/swagger_ui/deno.lock \
+.venv/ready: requirements/dev.txt requirements/run.in pyproject.toml setup.py clients/python/pyproject.toml headwater/api/swagger_ui/deno.lock \
 		$(wildcard headwater/native/*.[ch])
 	@$(PYTHON) -c 'import sys; sys.exit("Headwater needs Python 3.11 or newer; set PYTHON=python3.11 or the like." if sys.version_info < (3, 11) else 0)'
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --no-compile --require-hashes -r requirements/dev.txt
-	$(BIN)/pip install --quiet --no-deps --no-build-isolation -e .
+	$(BIN)/pip install --quiet --no-deps --no-build-isolation -e . -e clients/python
 	$(BIN)/headwater fetch
 	@touch $@
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = ("headwater", "tests", "benches", "deploy")
+PACKAGES = ("headwater", "clients", "tests", "benches", "deploy")
 MAX_SUMMARY_CHARS = 90
 MAX_LINE_CHARS = 100
 MAX_CELL_CHARS = 200

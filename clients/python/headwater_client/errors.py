@@ -1,0 +1,234 @@
+"""The errors of the client.
+
+HeadwaterError
+├── ConfigurationError        no URL or API key was found
+├── Ambiguous                 several pipelines have the name
+├── ConnectionFailed          no response arrived
+│   └── TimedOut              the server did not respond in time
+├── UnexpectedResponse        the response is not what the API describes
+├── MissingExtra              a method needs a package that is not installed
+└── RequestFailed             the server refused the request; `.problem` is its document
+    ├── Unauthenticated       401
+    ├── NotAllowed            403
+    │   └── QuotaExceeded     403; `.used`, `.allowed`
+    ├── NotFound              404
+    ├── Conflict              409
+    │   └── Unreadable        409
+    ├── RevisionChanged       412
+    ├── Unprocessable         422; `.errors`
+    │   └── DeployFailed      422; `.reason`
+    ├── RateLimited           429; `.retry_after`
+    ├── Unavailable           503; `.retry_after`
+    │   └── DeployPending     503
+    └── ServerError           another 5xx
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from headwater_client.problem import Fault, Problem
+
+if TYPE_CHECKING:
+    from headwater_client.models.deployment import Deployment
+
+PROBLEM_TYPE = "urn:headwater:problem:"
+
+
+class HeadwaterError(Exception):
+    """Base of all errors of the client."""
+
+
+class ConfigurationError(HeadwaterError):
+    """No URL or API key was found, or a profile can't be read."""
+
+
+class Ambiguous(HeadwaterError):
+    """Several pipelines have the name.
+
+    Attributes:
+        candidates: The id and the name of each of them.
+    """
+
+    def __init__(self, text: str, candidates: Sequence[tuple[str, str]]) -> None:
+        super().__init__(f"{len(candidates)} pipelines have the name {text!r}. Use the id or the external id of one.")
+        self.candidates = candidates
+
+
+class ConnectionFailed(HeadwaterError):
+    """The server can't be reached, or the connection ended before the response had arrived."""
+
+
+class TimedOut(ConnectionFailed):
+    """The server did not respond in time. The request may have been executed."""
+
+
+class UnexpectedResponse(HeadwaterError):
+    """The response is not what the description of the API says. The URL may belong to another server."""
+
+
+class MissingExtra(HeadwaterError):
+    """A method needs a package that is not installed."""
+
+
+class RequestFailed(HeadwaterError):
+    """The server refused the request.
+
+    Attributes:
+        problem: The problem document of the response.
+        retry_after: The seconds after which the server wants the request to be repeated; None when it does not.
+    """
+
+    def __init__(self, problem: Problem, retry_after: float | None = None) -> None:
+        super().__init__(problem.detail or problem.title)
+        self.problem = problem
+        self.retry_after = retry_after
+
+
+class Unauthenticated(RequestFailed):
+    """The API key is missing, unknown, expired or revoked."""
+
+
+class NotAllowed(RequestFailed):
+    """The API key lacks a scope, which the message names."""
+
+
+class QuotaExceeded(NotAllowed):
+    """The request would exceed a quota.
+
+    Attributes:
+        used: The present usage; None when the server does not state it.
+        allowed: The limit; None when the server does not state it.
+    """
+
+    @property
+    def used(self) -> int | None:
+        return self._figures()[0]
+
+    @property
+    def allowed(self) -> int | None:
+        return self._figures()[1]
+
+    def _figures(self) -> tuple[int | None, int | None]:
+        found = re.search(r"([\d,]+) of ([\d,]+)", self.problem.detail)
+        if found is None:
+            return None, None
+        used, allowed = (int(figure.replace(",", "")) for figure in found.groups())
+        return used, allowed
+
+
+class NotFound(RequestFailed):
+    """The object does not exist, or belongs to another owner."""
+
+
+class Conflict(RequestFailed):
+    """The request is not possible in the present state of the object."""
+
+
+class Unreadable(Conflict):
+    """The server can't read the stored configuration. Replace or delete it."""
+
+
+class RevisionChanged(RequestFailed):
+    """Another client has changed the configuration since it was read. Read it again."""
+
+
+class Unprocessable(RequestFailed):
+    """The request breaks a rule.
+
+    Attributes:
+        errors: Each fault, with a JSON pointer into the body.
+    """
+
+    @property
+    def errors(self) -> list[Fault]:
+        return self.problem.errors or []
+
+    def __str__(self) -> str:
+        faults = [f"{fault.pointer or 'body'}: {fault.detail}" for fault in self.errors]
+        return "\n".join([self.problem.detail or self.problem.title, *faults])
+
+
+class DeployFailed(Unprocessable):
+    """The workers of a revision did not become ready, or the revision was rolled back.
+
+    Attributes:
+        reason: Why.
+        deployment: The deployment that was rolled back; None when the deploy request itself has failed.
+    """
+
+    deployment: "Deployment | None" = None
+
+    @property
+    def reason(self) -> str:
+        return self.problem.detail
+
+    def __str__(self) -> str:
+        return self.reason
+
+
+class RateLimited(RequestFailed):
+    """Too many requests were sent with this API key, or from this address."""
+
+
+class Unavailable(RequestFailed):
+    """The server, or a service that it needs, is unavailable."""
+
+
+class DeployPending(Unavailable):
+    """A deploy or teardown is in progress."""
+
+
+class ServerError(RequestFailed):
+    """The server has failed. Report it with the `request_id` of the problem."""
+
+
+BY_TYPE: Mapping[str, type[RequestFailed]] = {
+    "quota": QuotaExceeded,
+    "unreadable": Unreadable,
+    "deploy-failed": DeployFailed,
+    "deploy-pending": DeployPending,
+}
+BY_STATUS: Mapping[int, type[RequestFailed]] = {
+    401: Unauthenticated,
+    403: NotAllowed,
+    404: NotFound,
+    409: Conflict,
+    412: RevisionChanged,
+    422: Unprocessable,
+    429: RateLimited,
+    503: Unavailable,
+}
+
+
+def error_of(status: int, headers: Mapping[str, str], body: bytes) -> RequestFailed:
+    """Return the error for a response that is no success.
+
+    >>> body = b'{"type": "urn:headwater:problem:quota", "status": 403, "detail": "You have 9 of 10 datasets."}'
+    >>> error = error_of(403, {}, body)
+    >>> type(error).__name__, error.used, error.allowed
+    ('QuotaExceeded', 9, 10)
+    """
+    problem = _problem(status, body)
+    kind = BY_TYPE.get(problem.type.removeprefix(PROBLEM_TYPE)) or BY_STATUS.get(status)
+    if kind is None:
+        kind = ServerError if status >= 500 else RequestFailed
+    return kind(problem, _retry_after(headers))
+
+
+def _problem(status: int, body: bytes) -> Problem:
+    """Return the problem document; a proxy's own error has none."""
+    try:
+        return msgspec.json.decode(body, type=Problem)
+    except msgspec.DecodeError:
+        text = body[:300].decode("utf-8", "replace").strip()
+        return Problem(status=status, title=f"HTTP status {status}", detail=text)
+
+
+def _retry_after(headers: Mapping[str, Any]) -> float | None:
+    try:
+        return max(0.0, float(headers.get("Retry-After", "")))
+    except ValueError:
+        return None

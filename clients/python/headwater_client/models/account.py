@@ -1,0 +1,70 @@
+"""The API key, its quotas, the overview of its pipelines, and the state of the server."""
+
+from datetime import datetime
+
+from headwater_client.model import Model
+
+
+class ApiKey(Model, frozen=True, kw_only=True):
+    """The API key of the client, without its secret."""
+
+    owner: str
+    key_id: str
+    scopes: list[str]
+    expires_at: datetime | None
+
+
+class Quota(Model, frozen=True, kw_only=True):
+    """The usage and the limit of one quota; the limit is None when there is none."""
+
+    name: str
+    used: int
+    allowed: int | None
+
+
+class Quotas(Model, frozen=True, kw_only=True):
+    """All quotas of the owner of the API key."""
+
+    limits: list[Quota]
+
+
+class OverviewItem(Model, frozen=True, kw_only=True):
+    """A configuration in a list. Members about the deployment are None while it is not deployed.
+
+    Attributes:
+        state: `draft`, `deployed`, `paused`, `failing` or `unreadable`.
+        messages_received: One count for each minute of the last hour, the oldest first; likewise the next two members.
+        lag: Records in the source that are not processed yet.
+    """
+
+    id: str
+    name: str
+    external_id: str | None
+    tags: list[str]
+    state: str
+    condition: str | None
+    revision: int
+    messages_received: list[int] | None
+    messages_sent: list[int] | None
+    errors: list[int] | None
+    avg_data_age_ms: float | None
+    lag: int | None
+
+
+class OverviewPage(Model, frozen=True, kw_only=True):
+    """One page of the overview, the newest configuration first.
+
+    Attributes:
+        first_minute: The start of the minute of the first counts.
+    """
+
+    items: list[OverviewItem]
+    cursor: str | None
+    first_minute: datetime
+
+
+class Readiness(Model, frozen=True, kw_only=True):
+    """Whether the server is ready, and the state of each service that it needs."""
+
+    status: str
+    dependencies: dict[str, str]

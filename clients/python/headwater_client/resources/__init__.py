@@ -1,0 +1,1 @@
+"""The resources of the API, with a synchronous and an asynchronous class each."""

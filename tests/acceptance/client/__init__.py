@@ -1,0 +1,1 @@
+"""The Python client, synchronous and asynchronous, against a running installation."""
