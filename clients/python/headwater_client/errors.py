@@ -49,12 +49,18 @@ class Ambiguous(HeadwaterError):
     """Several pipelines have the name.
 
     Attributes:
+        text: The name.
         candidates: The id and the name of each of them.
     """
 
     def __init__(self, text: str, candidates: Sequence[tuple[str, str]]) -> None:
-        super().__init__(f"{len(candidates)} pipelines have the name {text!r}. Use the id or the external id of one.")
+        super().__init__(text, candidates)
+        self.text = text
         self.candidates = candidates
+
+    def __str__(self) -> str:
+        count = len(self.candidates)
+        return f"{count} pipelines have the name {self.text!r}. Use the id or the external id of one."
 
 
 class ConnectionFailed(HeadwaterError):
@@ -82,9 +88,12 @@ class RequestFailed(HeadwaterError):
     """
 
     def __init__(self, problem: Problem, retry_after: float | None = None) -> None:
-        super().__init__(problem.detail or problem.title)
+        super().__init__(problem, retry_after)
         self.problem = problem
         self.retry_after = retry_after
+
+    def __str__(self) -> str:
+        return self.problem.detail or self.problem.title
 
 
 class Unauthenticated(RequestFailed):
@@ -148,7 +157,7 @@ class Unprocessable(RequestFailed):
 
     def __str__(self) -> str:
         faults = [f"{fault.pointer or 'body'}: {fault.detail}" for fault in self.errors]
-        return "\n".join([self.problem.detail or self.problem.title, *faults])
+        return "\n".join([super().__str__(), *faults])
 
 
 class DeployFailed(Unprocessable):

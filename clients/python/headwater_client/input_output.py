@@ -3,15 +3,17 @@
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncGenerator, AsyncIterable, Coroutine
+from collections.abc import AsyncGenerator, AsyncIterable, Coroutine, Iterable
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 import httpx2
 
 from headwater_client.operations import run
 
 T = TypeVar("T")
+
+Parts: TypeAlias = Iterable[bytes] | AsyncIterable[bytes]
 
 MAX_EVENT_BYTES = 64 * 1024 * 1024
 """An event of a live tail has the records of 100 ms, at most 200 records of up to 1 MB in any second."""
@@ -22,6 +24,9 @@ class InputOutput(Protocol):
 
     async def send(self, request: httpx2.Request, *, stream: bool = False) -> httpx2.Response:
         """Send a request. With `stream`, the body of the response is not read."""
+
+    def body(self, parts: Parts) -> Parts:
+        """Return the parts of a request's body in the form that `send` needs."""
 
     async def read(self, response: httpx2.Response) -> bytes:
         """Return the body of a response, and close it."""
@@ -47,6 +52,9 @@ class BlockingInputOutput:
 
     async def send(self, request: httpx2.Request, *, stream: bool = False) -> httpx2.Response:
         return self._http.send(request, stream=stream)
+
+    def body(self, parts: Parts) -> Parts:
+        return parts
 
     async def read(self, response: httpx2.Response) -> bytes:
         with contextlib.closing(response):
@@ -89,6 +97,9 @@ class AsyncioInputOutput:
     async def send(self, request: httpx2.Request, *, stream: bool = False) -> httpx2.Response:
         return await self._http.send(request, stream=stream)
 
+    def body(self, parts: Parts) -> Parts:
+        return parts if isinstance(parts, AsyncIterable) else _as_async(parts)
+
     async def read(self, response: httpx2.Response) -> bytes:
         async with contextlib.aclosing(response):
             return await response.aread()
@@ -123,3 +134,8 @@ class AsyncioInputOutput:
 
     async def close(self) -> None:
         await self._http.aclose()
+
+
+async def _as_async(parts: Iterable[bytes]) -> AsyncGenerator[bytes, None]:
+    for part in parts:
+        yield part

@@ -163,7 +163,7 @@ class Session:
         content: Any = None
         if call.has_body:
             headers["Content-Type"] = "application/json"
-            content = call.content() if call.content else msgspec.json.encode(call.body)
+            content = self.io.body(call.content()) if call.content else msgspec.json.encode(call.body)
         if call.method in {"POST", "PUT", "PATCH"}:
             headers["Idempotency-Key"] = key
         seconds = call.timeout or self._limits.timeout_s

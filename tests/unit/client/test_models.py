@@ -110,7 +110,8 @@ def schema(name: str) -> dict[str, Any]:
 def test_a_model_has_the_members_of_its_schema(name: str) -> None:
     fields = {field.encode_name: field for field in msgspec.structs.fields(SCHEMAS[name])}
     assert set(schema(name)["properties"]) - set(fields) == set()
-    required = set(schema(name).get("required", []))
+    always = {member for member, text in schema(name)["properties"].items() if "const" in text}
+    required = always | set(schema(name).get("required", []))
     assert {encoded for encoded, field in fields.items() if field.required} - required == set()
 
 
