@@ -77,5 +77,5 @@ def decode(body: bytes, result: type[T]) -> T:
     {'amount': 123456789012345678901234567890}
     """
     if result is type(None):
-        return None  # type: ignore[return-value]  # T is None
+        return None
     return msgspec.json.decode(body, type=result)

@@ -23,7 +23,6 @@ HeadwaterError
     └── ServerError           another 5xx
 """
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -108,24 +107,17 @@ class QuotaExceeded(NotAllowed):
     """The request would exceed a quota.
 
     Attributes:
-        used: The present usage; None when the server does not state it.
-        allowed: The limit; None when the server does not state it.
+        used: The present usage; None for a quota that all owners share.
+        allowed: The limit.
     """
 
     @property
     def used(self) -> int | None:
-        return self._figures()[0]
+        return self.problem.used
 
     @property
     def allowed(self) -> int | None:
-        return self._figures()[1]
-
-    def _figures(self) -> tuple[int | None, int | None]:
-        found = re.search(r"([\d,]+) of ([\d,]+)", self.problem.detail)
-        if found is None:
-            return None, None
-        used, allowed = (int(figure.replace(",", "")) for figure in found.groups())
-        return used, allowed
+        return self.problem.allowed
 
 
 class NotFound(RequestFailed):
@@ -215,7 +207,7 @@ BY_STATUS: Mapping[int, type[RequestFailed]] = {
 def error_of(status: int, headers: Mapping[str, str], body: bytes) -> RequestFailed:
     """Return the error for a response that is no success.
 
-    >>> body = b'{"type": "urn:headwater:problem:quota", "status": 403, "detail": "You have 9 of 10 datasets."}'
+    >>> body = b'{"type": "urn:headwater:problem:quota", "status": 403, "used": 9, "allowed": 10}'
     >>> error = error_of(403, {}, body)
     >>> type(error).__name__, error.used, error.allowed
     ('QuotaExceeded', 9, 10)

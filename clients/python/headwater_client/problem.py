@@ -24,6 +24,8 @@ class Problem(Model, frozen=True, kw_only=True):
         instance: The path of the request.
         request_id: Names the request in the server's log.
         errors: With status 422, the faults of the request.
+        used: The usage of an exceeded quota; None when all owners share it.
+        allowed: The limit of an exceeded quota.
     """
 
     status: int
@@ -33,3 +35,5 @@ class Problem(Model, frozen=True, kw_only=True):
     instance: str = ""
     request_id: str = ""
     errors: list[Fault] | None = None
+    used: int | None = None
+    allowed: int | None = None

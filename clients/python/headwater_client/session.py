@@ -172,7 +172,7 @@ class Session:
         return httpx2.Request(
             call.method,
             self.connection.url + call.path,
-            params=query_pairs(call.query) or None,
+            params=tuple(query_pairs(call.query)) or None,
             headers=headers,
             content=content,
             extensions={"timeout": timeout.as_dict()},

@@ -4,11 +4,13 @@ import sys
 from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Coroutine, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 
 from headwater_client.input_output import InputOutput
+
+T = TypeVar("T")
 
 PART_VALUES = 250_000
 """The most values that one request may have."""
@@ -125,7 +127,7 @@ def _refuse_text(values: Values) -> None:
         raise TypeError("The values are one text. Pass a list of texts.")
 
 
-def reporter(progress: Progress) -> Callable[[Any], None]:
+def reporter(progress: bool | Callable[[T], None]) -> Callable[[T], None]:
     """Return the function that shows the progress."""
     if callable(progress):
         return progress

@@ -65,8 +65,7 @@ def test_the_faults_of_a_request(server: ScriptedServer, hw: Headwater) -> None:
 
 
 def test_the_figures_of_a_quota(server: ScriptedServer, hw: Headwater) -> None:
-    detail = "You have 1,000 of 1,200 set values, and would have 1,300."
-    server.respond = lambda request: problem_response(403, "quota", detail)
+    server.respond = lambda request: problem_response(403, "quota", used=1_000, allowed=1_200)
     with pytest.raises(QuotaExceeded) as caught:
         hw.datasets.create("x")
     assert (caught.value.used, caught.value.allowed) == (1_000, 1_200)

@@ -7,14 +7,13 @@ from headwater_client.call import Call
 from headwater_client.session import Session
 
 T = TypeVar("T")
-ItemT = TypeVar("ItemT", covariant=True)
 
 
-class PageOf(Protocol[ItemT]):
+class PageOf(Protocol[T]):
     """One page of a list."""
 
     @property
-    def items(self) -> list[ItemT]: ...
+    def items(self) -> list[T]: ...
 
     @property
     def cursor(self) -> str | None: ...
