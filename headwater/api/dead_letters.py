@@ -196,7 +196,10 @@ class RedriveRequest(BaseModel):
         """Return the letters that the request names. Raises InvalidInput."""
         by_kind = self.error is not None or self.transform_uid is not None
         if [self.ids is not None, by_kind, self.all is not None].count(True) != 1:
-            detail = 'must have `ids`, or `error` and `transform_uid`, or `"all": true`, and only one of these'
+            detail = (
+                "must name the letters in one of three ways: by `ids`, by `error` or `transform_uid` or both, or by "
+                '`"all": true`'
+            )
             raise InvalidInput("No letter was redriven.", [Fault("", detail)])
         return LetterQuery(None if self.ids is None else _parse_ids(self.ids), self.error, self.transform_uid)
 

@@ -30,26 +30,30 @@ def pointer(parts: Iterable[str | int]) -> str:
     return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in parts)
 
 
-def faults_of(errors: Sequence[Any]) -> list[Fault]:
+def faults_of(errors: Sequence[Any], *, is_union_body: bool = False) -> list[Fault]:
     """Return the faults that pydantic's errors report, at most MAX_REPORTED_FAULTS.
 
     The pointer of a fault in a query parameter is `/<parameter>`, as if parameters were members of a body.
+
+    Args:
+        errors: The errors.
+        is_union_body: Whether the body itself is one of several types of objects.
     """
-    return [Fault(pointer(_path(error)), _sentence(error)) for error in errors[:MAX_REPORTED_FAULTS]]
+    return [Fault(pointer(_path(error, is_union_body)), _sentence(error)) for error in errors[:MAX_REPORTED_FAULTS]]
 
 
-def _path(error: Any) -> list[str | int]:
+def _path(error: Any, is_union_body: bool) -> list[str | int]:
     """Return pydantic's `loc` without its first part and without the tags of unions.
 
     The first part is `body`, `query` or `path`. When a union has no valid tag, pydantic's `loc` is the whole union; the
     returned path then leads to the tag.
     """
     parts = list(error["loc"][1:])
-    path = [part for index, part in enumerate(parts) if not _is_tag(parts, index)]
+    path = [part for index, part in enumerate(parts) if not _is_tag(parts, index, is_union_body)]
     return [*path, TAG] if error["type"] in TAG_ERRORS else path
 
 
-def _is_tag(parts: Sequence[str | int], index: int) -> bool:
+def _is_tag(parts: Sequence[str | int], index: int, is_union_body: bool) -> bool:
     """Whether a part is a union tag, which pydantic inserts after the path of the union.
 
     The unions are the items of lists, and `parallelism`. When the body itself is a union, its tag is the
@@ -59,7 +63,7 @@ def _is_tag(parts: Sequence[str | int], index: int) -> bool:
         return True
     if parts[index] not in UNION_TAGS:
         return False
-    return isinstance(parts[index - 1], int) if index else len(parts) > 1
+    return isinstance(parts[index - 1], int) if index else is_union_body
 
 
 def _sentence(error: Any) -> str:
@@ -67,7 +71,7 @@ def _sentence(error: Any) -> str:
         tags = str(error["ctx"]["expected_tags"])
         return "must be " + tags.replace("'", '"').replace(", ", " or ")
     text = MESSAGES_BY_TYPE.get(error["type"], error["msg"]).removeprefix("Value error, ")
-    text = SUBJECT.sub("must", text).replace(" after validation", "")
+    text = SUBJECT.sub("must", text).replace(" after validation", "").replace("must be True", "must be true")
     if error.get("input", "") is None and text.startswith("must be "):
         text += ", not null"
     return str(text[:1].lower() + text[1:])

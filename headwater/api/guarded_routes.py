@@ -17,6 +17,8 @@ from headwater.model.sink import NewSink, Sink, has_prices_sink
 
 DEPLOY_SCOPE = "flow:deploy"
 PRICES_SCOPE = "prices:write"
+MAX_EMPTY_BODY_BYTES = 1024
+"""How much of a body is read where none is expected."""
 
 # OpenAPI extensions of an operation.
 SCOPE = "x-scope"
@@ -118,9 +120,25 @@ class GuardedRoute(APIRoute):
         handler = super().get_route_handler()
 
         async def handle(request: Request) -> Response:
+            if not self.rule.takes_body:
+                await _require_no_members(request)
             return await handler(JsonRequest(request.scope, request.receive))
 
         return handle
+
+
+async def _require_no_members(request: Request) -> None:
+    """Refuse a body with members, which would have no effect.
+
+    An empty body and an empty object are accepted.
+    """
+    body = bytearray()
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > MAX_EMPTY_BODY_BYTES:
+            break
+    if bytes(body).strip() not in (b"", b"{}"):
+        raise InvalidInput("The request was refused.", [Fault("", "has no members in this request; send it empty")])
 
 
 class JsonRequest(Request):

@@ -13,6 +13,7 @@ import msgspec
 import structlog
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
+from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 
 from headwater import errors
@@ -219,14 +220,21 @@ def _allowed_methods(error: HTTPException) -> str:
     return (error.headers or {}).get("Allow", STATIC_FILE_METHODS)
 
 
-def _validation_problem(error: RequestValidationError) -> ProblemResponse:
+def _validation_problem(error: RequestValidationError, *, is_union_body: bool) -> ProblemResponse:
     pydantic_errors = error.errors()
     if error.body is None and any(fault["loc"] == ("body",) for fault in pydantic_errors):
         detail = "The body is empty. Send JSON as the description of the endpoint shows it."
         return problem_response_of(MalformedRequest(detail))
     location, *names = pydantic_errors[0]["loc"]
     parameter = str(names[0]) if location == "query" and names else ""
-    return problem_response_of(InvalidInput("The request was refused.", faults_of(pydantic_errors), parameter))
+    faults = faults_of(pydantic_errors, is_union_body=is_union_body)
+    return problem_response_of(InvalidInput("The request was refused.", faults, parameter))
+
+
+def _has_union_body(route: object) -> bool:
+    """Whether the body of a route is one of several types of objects."""
+    field_ = route.body_field if isinstance(route, APIRoute) else None
+    return field_ is not None and not isinstance(field_.field_info.annotation, type)
 
 
 def install(app: FastAPI) -> None:
@@ -242,4 +250,5 @@ def install(app: FastAPI) -> None:
 
     @app.exception_handler(RequestValidationError)
     async def validation(request: Request, error: RequestValidationError) -> Response:
-        return _validation_problem(error).response(request)
+        is_union_body = _has_union_body(request.scope.get("route"))
+        return _validation_problem(error, is_union_body=is_union_body).response(request)

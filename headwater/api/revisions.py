@@ -204,6 +204,7 @@ async def roll_back(
     if_match: IfMatchDep,
 ) -> RestoredDeployment | FlowConfig:
     """Saves an earlier revision as the newest one.
+    The newest revision itself is not saved again, only deployed.
     When the configuration is deployed, the saved revision is deployed too, and the response is the same as for POST
     …/deploy. Otherwise the response is the saved configuration. The checks and quotas of a save apply; a prices sink
     also needs the scope `prices:write`.

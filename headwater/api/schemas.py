@@ -54,7 +54,8 @@ Warnings = Annotated[
     list[Fault] | None,
     Field(
         description="Warnings about the save: exceptions that new or changed scripts threw for the stream's example "
-        "record, `set_values` that were ignored, and filters that were removed. Omitted when there are none.",
+        "record, fields in filters that the stream does not have, `set_values` that were ignored, and filters that "
+        "were removed. Omitted when there are none.",
         exclude_if=is_none,
     ),
 ]
@@ -273,7 +274,7 @@ class DeploymentBody(BaseModel):
     desired_revision: int
     condition: str = Field(description="`Stable`, `RollingOut`, `RolledBack` or `Failed`.")
     reason: str = Field(description="The reason for the condition; empty when there is none.")
-    workers: int = Field(description="The number of workers that should run.")
+    workers: int = Field(description="The number of workers that should run; 0 while the pipeline is paused.")
     scaling: OptionalScaling = None
     rewind: LastRewind | None = Field(description="The last rewind; null when there was none.")
     dead_letter: DeadLetterTopic

@@ -44,6 +44,8 @@ def up(settings: Settings, announce: Callable[[str], None]) -> None:
     """
     require_platform()
     data_directory = DataDirectory(settings.data_dir)
+    if not settings.data_dir.exists():
+        require_free_port(settings.host, settings.port)
     data_directory.create()
     stop = stop_on_signals()
     endpoints = Endpoints(settings, data_directory)
@@ -63,6 +65,15 @@ def up(settings: Settings, announce: Callable[[str], None]) -> None:
                 announce(line)
         while not stop.wait(TICK_S):
             supervisor.restart_ended()
+
+
+def require_free_port(host: str, port: int) -> None:
+    """Raise SetupError when another process listens on a port.
+
+    So a start that fails for this reason leaves no new data directory behind.
+    """
+    with listening(host, port):
+        pass
 
 
 @contextmanager

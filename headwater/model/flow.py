@@ -139,7 +139,9 @@ def require_start_at(text: str) -> str:
     if text in ("latest", "earliest"):
         return text
     if not _is_start_time(text):
-        raise ValueError('must be "latest", "earliest" or an RFC 3339 time since 1970, such as 2026-01-02T03:04:05Z')
+        raise ValueError(
+            'must be "latest", "earliest" or an RFC 3339 time with a time zone since 1970, such as 2026-01-02T03:04:05Z'
+        )
     return text.upper()
 
 

@@ -19,7 +19,7 @@ _NANOSECONDS_PER_SECOND = 10**9
 def parse_rfc_3339(text: str) -> datetime:
     """Return a time of RFC 3339, which may have `t` and `z` in lower case. Raises ValueError."""
     if not _RFC_3339.fullmatch(text.upper()):
-        raise ValueError("must be an RFC 3339 time, such as 2026-01-02T03:04:05Z")
+        raise ValueError("must be an RFC 3339 time with a time zone, such as 2026-01-02T03:04:05Z")
     try:
         return datetime.fromisoformat(text.upper())
     except ValueError:

@@ -45,6 +45,17 @@ def _require_position(text: str) -> str:
     return text
 
 
+def _require_against(sent: object) -> object:
+    """Refuse any other value with one sentence.
+
+    Without this function, pydantic reports a fault for each member of the union.
+    """
+    is_revision = isinstance(sent, int) and not isinstance(sent, bool) and 1 <= sent <= MAX_REVISION
+    if sent is not None and sent != "deployed" and not is_revision:
+        raise ValueError('must be "deployed" or the number of a revision')
+    return sent
+
+
 def _to_time(sent: object) -> object:
     return parse_rfc_3339(sent) if isinstance(sent, str) else sent
 
@@ -123,7 +134,9 @@ class NewTrial(NewFlow):
         description=f"In place of `records`: up to {MAX_STREAM_SAMPLES:,} records of the stream, together at most "
         f"{MAX_STREAM_SAMPLE_BYTES // 1_000_000} MB.",
     )
-    against: Literal["deployed"] | Annotated[int, Field(ge=1, le=MAX_REVISION)] | None = Field(
+    against: Annotated[
+        Literal["deployed"] | Annotated[int, Field(ge=1, le=MAX_REVISION)] | None, BeforeValidator(_require_against)
+    ] = Field(
         default=None,
         description="The revision of the configuration `id` that processes the sample too: `deployed`, or its number.",
     )

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 
 from headwater.errors import Conflict, DeployFailed, Fault, InvalidInput
 from headwater.model import rollout
@@ -9,10 +10,14 @@ from headwater.model.deployment import Deployment, DeploymentProgress, DesiredPh
 from headwater.model.flow import Source
 from headwater.model.positions import Rewind, RewindTarget
 from headwater.model.rewind_target import unknown_partitions_error
+from headwater.model.timestamps import parse_rfc_3339
 from headwater.services.ids import Clock, NewId
 from headwater.services.redaction import Redact
 from headwater.stores.protocols.configurations import FlowStore
 from headwater.stores.protocols.deployments import DeploymentStore
+
+MAX_CLOCK_SKEW = timedelta(minutes=1)
+"""How far the clock of a client may be ahead of this machine's clock."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,10 +130,13 @@ class Deployments:
     def rewind(self, owner: str, config_id: str, to: RewindTarget) -> Deployment:
         """Request that the positions of a deployment are moved.
 
+        An offset before the first record of its partition is moved to it, and one after the end is moved to the end.
         Raises NotFound, StoredDataUnreadable, Conflict when the configuration is not deployed, BrokerUnavailable, and
-        InvalidInput when `to` has partitions that the source does not have.
+        InvalidInput when `to` is a time in the future or has partitions that the source does not have.
         """
-        if isinstance(to, dict):
+        if isinstance(to, str):
+            self._require_no_future_time(to)
+        else:
             deployment = self.find(owner, config_id)
             if deployment is None:
                 raise rollout.not_deployed_conflict()
@@ -138,6 +146,11 @@ class Deployments:
     def mark_rewind_answered(self, requested: Deployment) -> None:
         """Store that a client gets the result of a rewind, so that a repeat is a new rewind."""
         self._store.mark_rewind_answered(requested.config_id, requested.generation)
+
+    def _require_no_future_time(self, to: str) -> None:
+        if to not in ("earliest", "latest") and parse_rfc_3339(to) > self._now() + MAX_CLOCK_SKEW:
+            detail = 'is in the future; send "latest" to continue with the records that arrive from now on'
+            raise InvalidInput("The request was refused.", [Fault("/to", detail)])
 
     def _require_partitions(self, deployment: Deployment, to: dict[int, int]) -> None:
         partitions = self._source_partitions(deployment.effective_revision.config.source)
@@ -278,7 +291,10 @@ def rewind_result(requested: Deployment, current: Deployment) -> Rewind:
     """
     result, request = current.rewind, requested.rewind
     if result is None or request is None or result.generation != request.generation or result.is_pending:
-        raise Conflict("Another request has rewound the pipeline meanwhile. Rewind it again.")
+        raise Conflict(
+            "A later request has rewound the pipeline meanwhile. GET …/deploy has its positions in `rewind`; if you "
+            "need others, rewind the pipeline again."
+        )
     if result.error:
         raise DeployFailed(result.error)
     return result

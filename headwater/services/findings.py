@@ -33,7 +33,7 @@ class Findings:
     def raise_faults(self) -> None:
         """Raise InvalidInput with all faults, if there are any."""
         if self.faults:
-            raise InvalidInput("The configuration was not saved.", self.faults)
+            raise InvalidInput("The configuration is not valid.", self.faults)
 
 
 def with_prefix(prefix: str, faults: Sequence[Fault]) -> list[Fault]:

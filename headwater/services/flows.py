@@ -142,13 +142,16 @@ class Flows:
     def restore(self, owner: str, config_id: str, revision: Flow, if_match: IfMatch = None) -> SavedFlow:
         """Save an earlier revision of a configuration as the newest one.
 
-        Its filters come back with their uids and the values that are kept; a filter whose values have been dropped is
-        empty, and gets a warning. The configuration keeps its present external_id when the revision has none, as in a
-        PUT. Raises NotFound, PreconditionFailed and StoredDataUnreadable, and Conflict when another configuration has
-        the external_id of the revision.
+        The newest revision itself is not saved again. The filters of the revision come back with their uids and the
+        values that are kept; a filter whose values have been dropped is empty, and gets a warning. The configuration
+        keeps its present external_id when the revision has none, as in a PUT. Raises NotFound, PreconditionFailed and
+        StoredDataUnreadable, and Conflict when another configuration has the external_id of the revision.
         """
         if revision.unreadable_reason:
             raise StoredDataUnreadable(UNREADABLE_REVISION)
+        newest = self._get_matching(owner, config_id, if_match)
+        if newest.revision == revision.revision:
+            return SavedFlow(newest, [])
         checker = self._checker.with_compile_cache()
 
         def change(stored: Flow) -> tuple[Flow, CheckedPipeline]:

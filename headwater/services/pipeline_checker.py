@@ -7,7 +7,6 @@ import copy
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-import msgspec
 from pydantic import ValidationError
 
 from headwater.errors import Fault, InvalidInput, StoredDataUnreadable
@@ -118,7 +117,7 @@ class PipelineChecker:
             raise transform_identities.transform_not_found()
         if sent.uid not in (None, uid):
             raise InvalidInput(
-                "The configuration was not saved.",
+                "The configuration is not valid.",
                 [Fault("/uid", "differs from the uid in the path; omit it")],
             )
         findings = Findings()
@@ -139,8 +138,8 @@ class PipelineChecker:
         """Return the transforms to store for a request that changes transforms only."""
         transforms = self._transforms.check(sent, matched, pointer_of, findings, other_names)
         findings.raise_faults()
-        example = _example_json(_entity_of(stored.source))
-        return self._transforms.compile(transforms, example, stored.transforms, pointer_of, findings)
+        entity = _entity_of(stored.source)
+        return self._transforms.compile(transforms, entity, stored.transforms, pointer_of, findings)
 
     def _check(
         self, sent: NewPipelineConfig, newest: PipelineConfig | None, uids_from: PipelineConfig | None = None
@@ -166,11 +165,11 @@ class PipelineChecker:
         transforms = self._transforms.check(sent.transforms, matched, pointer_of, findings)
         # Compiling costs a V8 process per script, so it is done only when the configuration has no other fault.
         if source is None or entity is None or findings.faults:
-            raise InvalidInput("The configuration was not saved.", findings.faults)
+            raise InvalidInput("The configuration is not valid.", findings.faults)
         reusable = newest.transforms if newest and _has_same_example(newest.source, source) else []
         config = PipelineConfig(
             source=source,
-            transforms=self._transforms.compile(transforms, _example_json(entity), reusable, pointer_of, findings),
+            transforms=self._transforms.compile(transforms, entity, reusable, pointer_of, findings),
             sinks=sinks,
             parallelism=sent.parallelism,
             delivery=sent.delivery,
@@ -243,10 +242,6 @@ def _checked_pipeline(config: PipelineConfig, stored: PipelineConfig | None, fin
             if transform.type in SET_TYPES and transform.uid not in config.filter_uids
         ],
     )
-
-
-def _example_json(entity: Entity) -> str:
-    return msgspec.json.encode(entity.example).decode()
 
 
 def _has_same_example(first: Source, second: Source) -> bool:

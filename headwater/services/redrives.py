@@ -125,24 +125,33 @@ class Redrives:
         ranges: Mapping[int, OffsetRange],
         query: LetterQuery,
     ) -> "_FoundLetters":
-        """Return the letters that were not redriven yet, and that no open redrive sends."""
-        found, size = _FoundLetters(), _ChunkSize()
+        """Return the letters that were not redriven yet, and that no open redrive sends.
+
+        Raises InvalidInput when the topic has letters, but none with the error and the transform of the query.
+        """
+        found, size, kinds_match = _FoundLetters(), _ChunkSize(), list[bool]()
         # The selections are read before the outcomes: the letters of a redrive that ends in between have outcomes.
         open_selections = self._store.open_selections(deployment.id).values()
         selection = RedriveSelection(ranges={}, error=query.error, transform_uid=query.transform_uid)
         for records in self._read(history, topic, _chunks(ranges, size), size, _too_many_error):
-            with_headers = [(letter_id(each), LetterHeaders(each.headers)) for each in records]
+            of_kind = [
+                (letter_id(each), headers)
+                for each in records
+                if selection.selects_kind(headers := LetterHeaders(each.headers))
+            ]
+            if records:
+                kinds_match.append(bool(of_kind))
             letters = [
                 letter
-                for letter, headers in with_headers
-                if selection.selects_kind(headers)
-                and not headers.is_stub
-                and not any(each.selects(letter, headers) for each in open_selections)
+                for letter, headers in of_kind
+                if not headers.is_stub and not any(each.selects(letter, headers) for each in open_selections)
             ]
             redriven = self._outcomes.outcomes(deployment.id, letters)
             for letter in letters:
                 if letter not in redriven:
                     found.add(letter)
+        if kinds_match and not any(kinds_match):
+            _require_all_kinds(query)
         return found
 
     def _named_letters(
@@ -234,6 +243,15 @@ class _ChunkSize:
             self.offsets = max(1, self.offsets // 2)
         elif duration_s < QUICK_READ_S:
             self.offsets = min(2 * self.offsets, MAX_READ_OFFSETS)
+
+
+def _require_all_kinds(query: LetterQuery) -> None:
+    """Raise InvalidInput when a query names a class of error or a transform."""
+    named = {"/error": query.error, "/transform_uid": query.transform_uid}
+    detail = "is that of no dead letter of this pipeline; GET …/dead-letters/summary lists errors and transforms"
+    faults = [Fault(pointer, detail) for pointer, name in named.items() if name is not None]
+    if faults:
+        raise InvalidInput("No letter was redriven.", faults)
 
 
 def _too_many_error() -> InvalidInput:

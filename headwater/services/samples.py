@@ -12,6 +12,7 @@ from headwater.model.flow import Source
 from headwater.model.read_record import Position, ReadRecord
 from headwater.model.stream import stream_name
 from headwater.model.trial import MAX_STREAM_SAMPLE_BYTES, Sample, StreamSample, parse_position
+from headwater.model.value_sets import MAX_REPORTED_FAULTS
 from headwater.services.newest_first import NewestFirst, first_chunk_size, max_chunk_bytes
 from headwater.services.oldest_first import records_since
 from headwater.services.records import read_record
@@ -71,10 +72,23 @@ class Samples:
             return Sample(topic, [], wanted.requested, reason)
         if wanted.positions is not None:
             positions = list(dict.fromkeys(map(parse_position, wanted.positions)))
+            _require_partitions(wanted.positions, ranges)
             records = _read_positions(history, topic, positions, ranges)
             return Sample(topic, records, len(positions), _missing_reason(positions, records))
         records, is_cut = _read_range(history, topic, wanted, ranges)
         return Sample(topic, records, wanted.requested, _shortage_reason(wanted, records, is_cut=is_cut))
+
+
+def _require_partitions(positions: Sequence[str], logs: Mapping[int, OffsetRange]) -> None:
+    """Raise InvalidInput for positions in partitions that the topic does not have."""
+    detail = f"is in no partition of the stream, which has the partitions 0 to {max(logs)}"
+    faults = [
+        Fault(f"/sample/positions/{number}", detail)
+        for number, position in enumerate(positions)
+        if parse_position(position)[0] not in logs
+    ]
+    if faults:
+        raise InvalidInput("The configuration was not validated.", faults[:MAX_REPORTED_FAULTS])
 
 
 def _read_range(

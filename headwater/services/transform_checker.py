@@ -6,7 +6,10 @@ A compiled transform is ready to be stored.
 import functools
 from collections.abc import Mapping, Sequence
 
+import msgspec
+
 from headwater.errors import InvalidInput
+from headwater.model.stream import Entity
 from headwater.model.transforms import TRANSFORM_MODELS, NewTransform, Transform
 from headwater.model.transforms.base import TransformIdentity
 from headwater.model.value_sets import MAX_VALUES_PER_REQUEST, normalise_all
@@ -14,7 +17,7 @@ from headwater.services import transform_identities
 from headwater.services.findings import Findings, with_prefix
 from headwater.services.ids import NewId
 from headwater.services.transform_identities import PointerOf
-from headwater.transforms.transform_type import CompileContext, TransformType, ValidateScript
+from headwater.transforms.transform_type import CompileContext, Compiled, TransformType, ValidateScript
 
 
 class TransformChecker:
@@ -63,7 +66,7 @@ class TransformChecker:
     def compile(
         self,
         transforms: Sequence[Transform],
-        example: str,
+        entity: Entity,
         stored: Sequence[Transform],
         pointer_of: PointerOf,
         findings: Findings,
@@ -74,12 +77,17 @@ class TransformChecker:
         transforms.
 
         Args:
-            example: An example record of the stream, as JSON text.
+            entity: The kind of the stream's records.
             stored: The stored transforms whose scripts have already run on this example, and so need not be compiled
                 again; empty when there are none.
         """
-        context = CompileContext(self._validate_script, example, stored)
-        compiled = [self._types[transform.type].compile(transform, context) for transform in transforms]
+        example = msgspec.json.encode(entity.example).decode()
+        context = CompileContext(self._validate_script, example, stored, entity.fields.keys())
+        compiled: list[Compiled] = []
+        for transform in transforms:
+            compiled.append(self._types[transform.type].compile(transform, context))
+            if not self._types[transform.type].keeps_records:
+                context = context._replace(fields=None)
         for i, result in enumerate(compiled):
             findings.faults.extend(with_prefix(pointer_of(i), result.faults))
             findings.warnings.extend(with_prefix(pointer_of(i), result.warnings))

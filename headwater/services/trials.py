@@ -113,6 +113,9 @@ class Trials:
         _require_consistent(sent, values)
         stored = self._stored(owner, sent)
         before = self._compared_config(sent, stored)
+        if before is not None and sent.sample is None and not values:
+            detail = "compares the results of records; add `records`, or a `sample` of the stream"
+            raise InvalidInput("The configuration was not validated.", [Fault("/against", detail)])
         checked = self._check(sent, stored)
         if sent.sample is None:
             sample = Sample(_TOPIC, self._sent_records(values))
@@ -121,7 +124,8 @@ class Trials:
         warnings = [*checked.warnings, *_unknown_id_warnings(sent, stored)]
         trial = Trial(warnings, sample, None if sent.detail == "summary" else [])
         if not sample.records:
-            return replace(trial, comparison=ResultComparison().result() if before else None)
+            summary = _empty_summary(checked.config).result()
+            return replace(trial, summary=summary, comparison=ResultComparison().result() if before else None)
         config_id = stored.id if stored else ""
         new_filters = _new_filters(config_id, checked, stored)
         one_by_one = len(sample.records) <= MAX_RECORDS_ONE_BY_ONE
@@ -234,7 +238,7 @@ class _TrialRun:
         self._clock = clock
         self._one_by_one = one_by_one
         self._shown = ShownRecords(show_all=not trial.sample.is_from_stream)
-        self._summary = Summary([TrialTransformTotals(each.uid, each.type) for each in config.transforms])
+        self._summary = _empty_summary(config)
         self._comparison = ResultComparison()
         self._done = 0
         self._stop_reason = ""
@@ -334,6 +338,11 @@ class _ChunkSizer:
     def split(self, count: int) -> None:
         """Reduce the limit after a chunk whose outputs were too large."""
         self.limit = max(1, count // 8)
+
+
+def _empty_summary(config: PipelineConfig) -> Summary:
+    """Return the summary of a pipeline that has processed no record yet."""
+    return Summary([TrialTransformTotals(each.uid, each.type) for each in config.transforms])
 
 
 def _mark_too_large(result: ChunkResult) -> None:

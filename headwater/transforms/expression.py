@@ -143,8 +143,8 @@ def parse(expression: str) -> Expression:
 
 def _decoder_and_getters(node: Node) -> tuple[Callable[[bytes], Any], Callable[[str], CompiledQuery]]:
     """Return a decoder of records, and a function that returns the getter of a member."""
-    uses_whole_record, names = _members_of_record(node)
-    if uses_whole_record or any(map(_NOT_A_FIELD_NAME.search, names)):
+    names = members_of_record(node)
+    if _uses_whole_record(node) or any(map(_NOT_A_FIELD_NAME.search, names)):
         return decode_object, lambda name: lambda record: record.get(name)
     slots = {name: f"f{number}" for number, name in enumerate(names)}
     fields: list[tuple[str, type, Any]] = [(slot, Raw, NULL) for slot in slots.values()]
@@ -152,11 +152,17 @@ def _decoder_and_getters(node: Node) -> tuple[Callable[[bytes], Any], Callable[[
     return msgspec.json.Decoder(record_type).decode, lambda name: attrgetter(slots[name])
 
 
-def _members_of_record(node: Node) -> tuple[bool, list[str]]:
-    """Return whether an expression uses the whole record, and the members that it reads."""
-    parts = [*walk(node)]
-    names = [path.names[0] for part in parts if (path := path_of_record(part))]
-    return parts.count(ScopeValue(0)) > len(names), list(dict.fromkeys(names))
+def members_of_record(node: Node) -> list[str]:
+    """Return the names of the record's members that an expression reads, each once."""
+    return list(dict.fromkeys(_record_members(node)))
+
+
+def _record_members(node: Node) -> list[str]:
+    return [path.names[0] for part in walk(node) if (path := path_of_record(part))]
+
+
+def _uses_whole_record(node: Node) -> bool:
+    return [*walk(node)].count(ScopeValue(0)) > len(_record_members(node))
 
 
 def _is_utf_8(text: bytes) -> bool:

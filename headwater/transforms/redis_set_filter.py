@@ -1,7 +1,8 @@
 """The transform `redis_set_filter`: passes a record when its value is in the set."""
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from difflib import get_close_matches
 from functools import partial
 from itertools import chain, compress
 
@@ -13,8 +14,8 @@ from headwater.native import JsonFieldValues
 from headwater.sandbox.bigint_marks import any_marked, remove_marks
 from headwater.stores.protocols.sets import SetLookup
 from headwater.transforms.base import DeferredBatch, PendingBatch, TransformContext
-from headwater.transforms.expression import Expression, InvalidRecord, parse
-from headwater.transforms.transform_type import TransformType
+from headwater.transforms.expression import Expression, InvalidRecord, members_of_record, parse
+from headwater.transforms.transform_type import CompileContext, Compiled, TransformType
 
 _MARKED_NUMBER = re.compile("-?[0-9]+e0")
 """A BigInt as a script writes it for the next transform, see sandbox/bigint_marks.py."""
@@ -107,4 +108,18 @@ def check(transform: NewRedisSetFilterTransform) -> Iterator[Fault]:
         yield Fault("/filter_expr", f"column {error.column}: {error.detail}")
 
 
-TYPE = TransformType(build, check)
+def compile_filter(transform: RedisSetFilterTransform, context: CompileContext) -> Compiled:
+    """Return the transform with a warning for each field that the stream does not have."""
+    if context.fields is None:
+        return Compiled(transform)
+    unknown = [name for name in members_of_record(parse(transform.filter_expr).node) if name not in context.fields]
+    return Compiled(transform, warnings=[_unknown_field(name, context.fields) for name in unknown])
+
+
+def _unknown_field(name: str, fields: Collection[str]) -> Fault:
+    similar = get_close_matches(name, fields, n=1)
+    advice = f"did you mean `{similar[0]}`?" if similar else "GET /api/v1/flow/streams lists the fields"
+    return Fault("/filter_expr", f"reads `{name}`, which is no field of the stream's records; {advice}")
+
+
+TYPE = TransformType(build, check, compile_filter, keeps_records=True)

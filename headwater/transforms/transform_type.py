@@ -1,6 +1,6 @@
 """Declares how transforms of a `type` are checked, compiled and built."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -23,11 +23,13 @@ class CompileContext(NamedTuple):
         validate_script: Compiles a script.
         example: An example record of the stream, as JSON text.
         stored: The transforms of the stored configuration, if they were compiled with this example.
+        fields: The fields of the records that reach the transform; None when a script before it makes other records.
     """
 
     validate_script: ValidateScript
     example: str
     stored: Sequence[TransformConfig] = ()
+    fields: Collection[str] | None = None
 
 
 class Compiled(NamedTuple):
@@ -61,8 +63,10 @@ class TransformType:
             to the transform.
         compile: Completes a transform that is saved. It may be slow, so it is called only when `check` has found no
             fault.
+        keeps_records: Whether the records that leave the transform are records that it has received, unchanged.
     """
 
     build: Callable[[Any, TransformContext], Transform]
     check: Callable[[Any], Iterable[Fault]] = _no_faults
     compile: Callable[[Any, CompileContext], Compiled] = _unchanged
+    keeps_records: bool = False

@@ -166,13 +166,13 @@ class TestCreate:
 
     @pytest.mark.parametrize("value", ["", "  ", "x" * 1025])
     def test_first_value_refused(self, headwater: Installation, alice: User, value: str) -> None:
-        transform = {"type": "redis_set_filter", "filter_expr": "root = this.a", "set_values": ["good", value]}
+        transform = {"type": "redis_set_filter", "filter_expr": "root = this.to_address", "set_values": ["good", value]}
         faults = alice.faults(alice.post(FLOW, flow_body(transforms=[transform])))
         assert list(faults) == [f"{PIPELINE}/transforms/0/set_values/1"]
         assert alice.get(FLOW).json() == []
 
     def test_too_many_first_values(self, alice: User) -> None:
-        transform = {"type": "redis_set_filter", "filter_expr": "root = this.a", "set_values": ["x"] * 250_001}
+        transform = {"type": "redis_set_filter", "filter_expr": "root = this.to_address", "set_values": ["x"] * 250_001}
         faults = alice.faults(alice.post(FLOW, flow_body(transforms=[transform])))
         assert "250001 values" in faults[f"{PIPELINE}/transforms/0/set_values"]
 
@@ -273,7 +273,12 @@ class TestNull:
 
     def test_null_members_take_their_defaults(self, alice: User) -> None:
         source = {"chain": "base", "entity": "log", "type": None, "is_zerolag": None, "start_at": None}
-        filter_ = {"type": "redis_set_filter", "filter_expr": "root = this.a", "set_values": None, "name": None}
+        filter_ = {
+            "type": "redis_set_filter",
+            "filter_expr": "root = this.to_address",
+            "set_values": None,
+            "name": None,
+        }
         members = {"transforms": [filter_], "parallelism": None, "delivery": None}
         body = flow_body(source=source, **members) | {"description": None, "tags": None, "external_id": None}
         response = alice.post(FLOW, body)

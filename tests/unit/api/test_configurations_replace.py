@@ -10,7 +10,7 @@ PIPELINE = "/pipeline_config"
 
 
 FILTER = {"type": "redis_set_filter", "filter_expr": "root = this.token_address"}
-OTHER = {"type": "redis_set_filter", "filter_expr": "root = this.other"}
+OTHER = {"type": "redis_set_filter", "filter_expr": "root = this.from_address"}
 
 
 def transforms_of(flow: dict[str, Any]) -> list[dict[str, Any]]:
@@ -135,13 +135,13 @@ class TestReplace:
     def test_a_transform_of_another_type_at_a_position_is_new(self, alice: User) -> None:
         flow = alice.create()
         before, [filter_, script] = flow["pipeline_config"]["transforms"], flow_body()["pipeline_config"]["transforms"]
-        other = [script | {"script": "function process() {}"}, filter_ | {"filter_expr": "root = this.other"}]
+        other = [script | {"script": "function process() {}"}, filter_ | {"filter_expr": "root = this.from_address"}]
         after = self.put(alice, flow, flow_body(transforms=other)).json()["pipeline_config"]["transforms"]
         assert not {t["uid"] for t in after} & {t["uid"] for t in before}
 
     def test_a_new_filter_starts_with_its_values(self, headwater: Installation, alice: User) -> None:
         flow = alice.create(transforms=[])
-        new = {"type": "redis_set_filter", "filter_expr": "root = this.a", "set_values": ["X", "y"]}
+        new = {"type": "redis_set_filter", "filter_expr": "root = this.to_address", "set_values": ["X", "y"]}
         response = self.put(alice, flow, flow_body(transforms=[new]))
         uid = response.json()["pipeline_config"]["transforms"][0]["uid"]
         assert "set_values" not in response.text

@@ -454,6 +454,8 @@ class TestRedrive:
             ({"ids": ["x", "0/0", "0-1"]}, {"/ids/0", "/ids/2"}),
             ({"ids": ["0/0", "0/1", "5/0"]}, {"/ids/1", "/ids/2"}),
             ({"all": True, "dry": True}, {"/dry"}),
+            ({"error": "no-such-error"}, {"/error"}),
+            ({"error": "x", "transform_uid": "no-such-uid", "dry_run": True}, {"/error", "/transform_uid"}),
         ],
     )
     def test_invalid_requests(self, scene: Scene, body: dict[str, Any], places: set[str]) -> None:

@@ -8,7 +8,14 @@ import httpx2
 import pytest
 
 from headwater.api import examples
-from headwater.model.dead_letter import COLUMN_HEADER, LINE_HEADER, LetterKind, letter_total_name
+from headwater.model.dead_letter import (
+    COLUMN_HEADER,
+    ERROR_HEADER,
+    LINE_HEADER,
+    TRANSFORM_HEADER,
+    LetterKind,
+    letter_total_name,
+)
 from headwater.model.deployment import dead_letter_topic
 from headwater.model.metric import Histogram, MetricsDelta, PartitionCounts
 from headwater.model.outputs import REVISION_HEADER
@@ -103,7 +110,8 @@ class World:
         """Append dead letters, and redrive one of them."""
         topic = dead_letter_topic(self.ids["config_id"])
         self._history.create(topic, 1)
-        headers = {LINE_HEADER: b"1", COLUMN_HEADER: b"1", REVISION_HEADER: b"1"}
+        kind = {ERROR_HEADER: b"TypeError", TRANSFORM_HEADER: examples.SCRIPT_UID.encode()}
+        headers = {**kind, LINE_HEADER: b"1", COLUMN_HEADER: b"1", REVISION_HEADER: b"1"}
         for _ in range(101):
             self._history.append(topic, 0, 1, b'{"token_address":null,"raw_amount":"12"}', headers)
         redrive = self.user.post(f"{FLOW}/{self.ids['config_id']}/dead-letters/redrive", {"all": True})

@@ -31,8 +31,16 @@ class TestPause:
             assert response.json() == {"message": f"Pipeline {config_id} successfully paused"}
         seen = alice.get(f"{deployed}/deploy").json()
         assert seen["status"] == "paused"
+        assert (seen["condition"], seen["reason"], seen["workers"]) == ("Stable", "", 0)
         assert seen["sinks"] == before["sinks"]
         assert alice.get(f"{deployed}/deploy/stats").json()["workers_health"]["total_workers"] == 0
+
+    @pytest.mark.parametrize("call", ["deploy", "pause", "resume", "teardown", "deploy/credentials"])
+    def test_a_body_with_members(self, alice: User, deployed: str, call: str) -> None:
+        """The members would have no effect, which the client should learn."""
+        for body in ({"force": True}, {"x": "y" * 100_000}, [1]):
+            assert [*alice.faults(alice.post(f"{deployed}/{call}", body))] == [""]
+        assert alice.post(f"{deployed}/{call}", {}).status_code in (200, 409)
 
     def test_what_is_not_deployed(self, alice: User, config_id: str) -> None:
         for call in ("pause", "resume"):
@@ -126,7 +134,12 @@ class TestRewind:
         assert active.rewind.to == {0: 0, 3: 5}
         assert alice.get(f"{deployed}/deploy").json()["status"] == "deployed"
 
-    @pytest.mark.parametrize("to", ["earliest", "latest", "2026-01-02T03:04:05.678Z", "2999-01-01t00:00:00z"])
+    def test_a_time_in_the_future(self, alice: User, deployed: str) -> None:
+        faults = alice.faults(alice.post(f"{deployed}/rewind", {"to": "2999-01-01T00:00:00Z"}))
+        assert [*faults] == ["/to"]
+        assert "in the future" in faults["/to"]
+
+    @pytest.mark.parametrize("to", ["earliest", "latest", "2026-01-02T03:04:05.678Z", "2026-01-02t00:00:00z"])
     def test_a_paused_pipeline_stays_paused(self, alice: User, deployed: str, to: str) -> None:
         alice.post(f"{deployed}/pause")
         assert alice.post(f"{deployed}/rewind", {"to": to}).status_code == 200

@@ -206,6 +206,12 @@ class TestRollback:
         assert [saved[name] for name in own] == [history.first[name] for name in own]
         assert history.items()[0]["changed"] == ["name", "transforms"]
 
+    def test_the_newest_revision_is_not_saved_again(self, history: History) -> None:
+        newest = history.newest["revision"]
+        response = history.user.post(f"{history.path}/rollback", {"revision": newest})
+        assert (response.status_code, response.json()["revision"]) == (200, newest)
+        assert history.newest["revision"] == newest
+
     def test_deploys_when_deployed(self, history: History) -> None:
         history.deploy()
         response = history.roll_back()

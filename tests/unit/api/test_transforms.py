@@ -13,7 +13,7 @@ from tests.unit.api.installation import FLOW, TOKEN, Installation, Unread, User,
 V8 = {"type": "v8", "script": "function process(record) { return record; }"}
 OTHER = {"type": "v8", "script": "function process(record) { return null; }"}
 THROWS = {"type": "v8", "script": "function process() { throws }"}
-FILTER = {"type": "redis_set_filter", "filter_expr": "root = this.a"}
+FILTER = {"type": "redis_set_filter", "filter_expr": "root = this.to_address"}
 
 
 class TransformsClient:
@@ -78,7 +78,7 @@ class TestPatch:
     def test_a_filter_keeps_its_values(self, headwater: Installation, client: TransformsClient) -> None:
         uid = client.filter["uid"]
         client.user.post(f"{client.path}/transforms/{uid}/filter-values", {"values": [TOKEN]})
-        assert client.patch(FILTER, uid).json()["filter_expr"] == "root = this.a"
+        assert client.patch(FILTER, uid).json()["filter_expr"] == "root = this.to_address"
         assert headwater.sets.count(filter_set_id(client.id, uid)).values == 1
 
     @pytest.mark.parametrize(

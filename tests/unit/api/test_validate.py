@@ -15,7 +15,7 @@ from headwater.model.trial import MAX_SAMPLES
 from tests.unit.api.installation import FLOW, TOKEN, Installation, User, flow_body
 
 VALIDATE = f"{FLOW}/validate"
-FILTER = {"type": "redis_set_filter", "filter_expr": "root = this.a", "set_values": ["X"]}
+FILTER = {"type": "redis_set_filter", "filter_expr": "root = this.to_address", "set_values": ["X"]}
 V8 = {"type": "v8", "script": "function process(record) { return record; }"}
 FAILS = {"type": "v8", "script": "function process(record) { fails }"}
 
@@ -38,7 +38,7 @@ class TestChecks:
             (flow_body() | {"nmae": 1}, "/nmae"),
             (flow_body() | {"records": {}}, "/records"),
             (flow_body() | {"records": [{}] * (MAX_SAMPLES + 1)}, "/records"),
-            (flow_body() | {"records": [{"a": "x" * 500_000}, {"a": "x" * 600_000}]}, "/records"),
+            (flow_body() | {"records": [{"to_address": "x" * 500_000}, {"to_address": "x" * 600_000}]}, "/records"),
         ],
     )
     def test_validate_rejects_what_create_rejects(self, alice: User, body: Any, pointer: str) -> None:
@@ -53,13 +53,13 @@ class TestChecks:
         throws = V8 | {"script": "function process() { throws }"}
         answer = alice.post(VALIDATE, flow_body(transforms=[throws])).json()
         warning = {"pointer": "/pipeline_config/transforms/0/script", "detail": "TypeError: x is undefined"}
-        assert answer == {"warnings": [warning], "records": []}
+        assert (answer["warnings"], answer["records"], answer["summary"]["sent"]) == ([warning], [], 0)
 
     def test_null_records_mean_no_records(self, alice: User) -> None:
         assert alice.post(VALIDATE, flow_body() | {"records": None}).json()["records"] == []
 
     def test_validate_saves_nothing(self, headwater: Installation, alice: User) -> None:
-        assert tried(alice, [FILTER, V8], '[{"a": "x"}]')[0]["outcome"] == "sent"
+        assert tried(alice, [FILTER, V8], '[{"to_address": "x"}]')[0]["outcome"] == "sent"
         assert alice.get(FLOW).json() == []
         assert not headwater.sets._sets
 
@@ -107,22 +107,22 @@ class TestExpressions:
 
 class TestRecords:
     def test_step_by_step(self, alice: User) -> None:
-        kept, dropped = tried(alice, [FILTER, V8, V8], '[{"a":"x"}, {"a":"y"}]')
-        assert (kept["outcome"], kept["reason"], kept["outputs"]) == ("sent", "", [{"a": "x", "seen": True}])
+        kept, dropped = tried(alice, [FILTER, V8, V8], '[{"to_address":"x"}, {"to_address":"y"}]')
+        assert (kept["outcome"], kept["reason"], kept["outputs"]) == ("sent", "", [{"to_address": "x", "seen": True}])
         assert [step["type"] for step in kept["steps"]] == ["redis_set_filter", "v8", "v8"]
         assert kept["steps"][1] == {
             "type": "v8",
             "received": 1,
             "dropped": 0,
             "errors": [],
-            "outputs": [{"a": "x", "seen": True}],
+            "outputs": [{"to_address": "x", "seen": True}],
             "logs": ["saw 1"],
         }
         assert (dropped["outcome"], dropped["outputs"]) == ("dropped", [])
         assert [(step["received"], step["dropped"]) for step in dropped["steps"]] == [(1, 1)]
 
     def test_errors_as_dead_letters_carry_them(self, alice: User) -> None:
-        [failed] = tried(alice, [V8, FAILS, V8], '[{"a": 1}]')
+        [failed] = tried(alice, [V8, FAILS, V8], '[{"to_address": 1}]')
         error = {"error": "TypeError", "message": "x is undefined", "line": 2, "column": 7, "attempts": 1}
         assert failed["outcome"] == "error"
         assert failed["steps"][1]["errors"] == [error]
@@ -131,16 +131,16 @@ class TestRecords:
         assert len(failed["steps"]) == 2
 
     def test_records_that_filters_reject(self, alice: User) -> None:
-        outcomes = tried(alice, [FILTER], '[5, null, "x", [1], {"a": "x"}]')
+        outcomes = tried(alice, [FILTER], '[5, null, "x", [1], {"to_address": "x"}]')
         assert [record["outcome"] for record in outcomes] == ["error"] * 4 + ["sent"]
 
     def test_without_transforms_all_records_pass(self, alice: User) -> None:
-        assert tried(alice, [], '[5, {"a": 1}]') == [
-            {"outcome": "sent", "reason": "", "outputs": [value], "steps": []} for value in (5, {"a": 1})
+        assert tried(alice, [], '[5, {"to_address": 1}]') == [
+            {"outcome": "sent", "reason": "", "outputs": [value], "steps": []} for value in (5, {"to_address": 1})
         ]
 
     def test_the_bytes_of_records_are_unchanged(self, alice: User) -> None:
-        odd = '{ "a" : "X", "n": 1.00, "big": 123456789012345678901234567890.5 }'
+        odd = '{ "to_address" : "X", "n": 1.00, "big": 123456789012345678901234567890.5 }'
         body = json.dumps(flow_body(transforms=[FILTER]) | {"records": 0}).replace(
             '"records": 0', f'"records": [{odd}]'
         )
@@ -148,7 +148,7 @@ class TestRecords:
         assert response.text.count(odd) == 2
 
     def test_the_answer_is_bounded(self, alice: User) -> None:
-        records = tried(alice, [V8] * 20, json.dumps([{"a": "x" * 500_000, "b": TOKEN}]))
+        records = tried(alice, [V8] * 20, json.dumps([{"to_address": "x" * 500_000, "from_address": TOKEN}]))
         assert (records[0]["outcome"], len(records[0]["steps"])) == ("unfinished", 16)
         assert "8 MiB" in records[0]["reason"]
 
@@ -172,11 +172,11 @@ def validate(user: User, body: dict[str, Any]) -> dict[str, Any]:
 
 class TestSample:
     def test_records_of_the_stream_are_shown_with_their_positions(self, headwater: Installation, alice: User) -> None:
-        stream(headwater, '{"a":"x","n":12345678901234567890}', '{"a":"y"}', "no JSON")
+        stream(headwater, '{"to_address":"x","n":12345678901234567890}', '{"to_address":"y"}', "no JSON")
         answer = validate(alice, flow_body(transforms=[FILTER]) | {"sample": {"last": 10}})
         sent, dropped, failed = answer["records"]
         assert sent["input"] == {
-            "record": {"a": "x", "n": 12345678901234567890},
+            "record": {"to_address": "x", "n": 12345678901234567890},
             "partition": 0,
             "offset": 0,
             "timestamp": "2026-01-02T03:04:05.678Z",
@@ -194,7 +194,7 @@ class TestSample:
         assert group["transform_uid"] == totals["uid"]
 
     def test_summary(self, headwater: Installation, alice: User) -> None:
-        stream(headwater, *['{"a":"x"}'] * 500)
+        stream(headwater, *['{"to_address":"x"}'] * 500)
         answer = validate(alice, flow_body(transforms=[FILTER]) | {"sample": {"last": 400}, "detail": "summary"})
         assert "records" not in answer
         assert (answer["sample"]["done"], answer["sample"]["shown"], answer["summary"]["sent"]) == (400, 0, 400)
@@ -206,7 +206,7 @@ class TestSample:
         assert second["outputs"] == [[1]]
 
     def test_zerolag(self, headwater: Installation, alice: User) -> None:
-        stream(headwater, '{"a":"x"}', topic="fast.base.log")
+        stream(headwater, '{"to_address":"x"}', topic="fast.base.log")
         source = {"chain": "base", "entity": "log", "is_zerolag": True}
         answer = validate(alice, flow_body(source=source, transforms=[FILTER]) | {"sample": {"last": 2}})
         assert answer["summary"]["sent"] == 1
@@ -259,8 +259,12 @@ class TestLiveValues:
         [filter_] = created["pipeline_config"]["transforms"]
         values = f"{FLOW}/{created['id']}/transforms/{filter_['uid']}/filter-values"
         assert alice.put(values, {"values": ["live"]}).status_code == 200
-        second = FILTER | {"filter_expr": "root = this.b", "set_values": ["new"]}
-        records = [{"a": "live", "b": "new"}, {"a": "old", "b": "new"}, {"a": "live", "b": "x"}]
+        second = FILTER | {"filter_expr": "root = this.from_address", "set_values": ["new"]}
+        records = [
+            {"to_address": "live", "from_address": "new"},
+            {"to_address": "old", "from_address": "new"},
+            {"to_address": "live", "from_address": "x"},
+        ]
         body = flow_body(transforms=[FILTER, second]) | {"id": created["id"], "records": records}
         answer = validate(alice, body)
         assert [record["outcome"] for record in answer["records"]] == ["sent", "dropped", "dropped"]
@@ -270,20 +274,23 @@ class TestLiveValues:
     def test_what_get_returns_can_be_validated(self, alice: User) -> None:
         created = alice.create(transforms=[FILTER, V8])
         got = alice.get(f"{FLOW}/{created['id']}").json()
-        answer = validate(alice, got | {"records": [{"a": "x"}]})
+        answer = validate(alice, got | {"records": [{"to_address": "x"}]})
         assert (answer["warnings"], answer["records"][0]["outcome"]) == ([], "sent")
 
     def test_an_unknown_id_is_ignored_with_a_warning(self, headwater: Installation, alice: User) -> None:
         other = headwater.user("bob").create(transforms=[FILTER])
         for unknown in (other["id"], "0" * 26, "\0", 7):
-            answer = validate(alice, flow_body(transforms=[FILTER]) | {"id": unknown, "records": [{"a": "x"}]})
+            answer = validate(alice, flow_body(transforms=[FILTER]) | {"id": unknown, "records": [{"to_address": "x"}]})
             assert answer["records"][0]["outcome"] == "sent"
             assert [warning["pointer"] for warning in answer["warnings"]] == ["/id"]
 
     def test_live_values_need_the_scope_to_read_them(self, headwater: Installation, alice: User) -> None:
         created = alice.create(transforms=[FILTER])
         writer = headwater.user("alice", ["flow:write"])
-        assert validate(writer, flow_body(transforms=[FILTER]) | {"records": [{"a": "x"}]})["summary"]["sent"] == 1
+        assert (
+            validate(writer, flow_body(transforms=[FILTER]) | {"records": [{"to_address": "x"}]})["summary"]["sent"]
+            == 1
+        )
         for members in ({"id": created["id"]}, {"sample": {"last": 1}}):
             response = writer.post(VALIDATE, flow_body(transforms=[FILTER]) | members)
             assert "flow:read" in writer.problem(response, 403, "forbidden")["detail"]
@@ -291,7 +298,7 @@ class TestLiveValues:
 
 class TestAgainst:
     def test_the_deployed_revision(self, headwater: Installation, alice: User) -> None:
-        stream(headwater, '{"a":"x"}', '{"a":"y"}', '{"a":"x","b":1}')
+        stream(headwater, '{"to_address":"x"}', '{"to_address":"y"}', '{"to_address":"x","from_address":1}')
         created = alice.create(transforms=[FILTER])
         assert alice.post(f"{FLOW}/{created['id']}/deploy").status_code == 200
         changed = flow_body(transforms=[*created["pipeline_config"]["transforms"], V8])
@@ -302,9 +309,9 @@ class TestAgainst:
         assert first == {
             "difference": "changed",
             "record": "0/0",
-            "input": {"a": "x"},
-            "before": {"outcome": "sent", "outputs": [{"a": "x"}], "errors": []},
-            "after": {"outcome": "sent", "outputs": [{"a": "x", "seen": True}], "errors": []},
+            "input": {"to_address": "x"},
+            "before": {"outcome": "sent", "outputs": [{"to_address": "x"}], "errors": []},
+            "after": {"outcome": "sent", "outputs": [{"to_address": "x", "seen": True}], "errors": []},
         }
         assert second["record"] == "0/2"
 
@@ -313,7 +320,7 @@ class TestAgainst:
         path = f"{FLOW}/{created['id']}"
         alice.post(f"{path}/deploy")
         alice.put(path, flow_body(transforms=[FAILS]))
-        body = flow_body(transforms=[FAILS]) | {"id": created["id"], "records": [{"a": 1}, {"a": 2}]}
+        body = flow_body(transforms=[FAILS]) | {"id": created["id"], "records": [{"to_address": 1}, {"to_address": 2}]}
         comparison = validate(alice, body | {"against": 1})["comparison"]
         assert (comparison["only_before"], comparison["examples"][1]["record"]) == (2, 1)
         [error] = comparison["examples"][0]["after"]["errors"]
@@ -324,14 +331,16 @@ class TestAgainst:
         created = alice.create(transforms=[FILTER])
         alice.post(f"{FLOW}/{created['id']}/deploy")
         alice.put(f"{FLOW}/{created['id']}", flow_body(transforms=[]))
-        body = flow_body(transforms=[]) | {"id": created["id"], "records": [{"a": "x"}, {"a": "y"}]}
+        body = flow_body(transforms=[]) | {"id": created["id"], "records": [{"to_address": "x"}, {"to_address": "y"}]}
         comparison = validate(alice, body | {"against": "deployed"})["comparison"]
         assert (comparison["same"], comparison["only_after"]) == (1, 1)
 
     def test_without_records_nothing_is_compared(self, alice: User) -> None:
         created = alice.create(transforms=[FILTER])
-        answer = validate(alice, flow_body(transforms=[]) | {"id": created["id"], "against": 1})
-        assert answer["comparison"] == {"same": 0, "changed": 0, "only_before": 0, "only_after": 0, "examples": []}
+        body = flow_body(transforms=[]) | {"id": created["id"], "against": 1}
+        faults = alice.faults(alice.post(VALIDATE, body))
+        assert [*faults] == ["/against"]
+        assert "`sample`" in faults["/against"]
 
     @pytest.mark.parametrize("against", ["deployed", 1])
     def test_without_id(self, alice: User, against: str | int) -> None:

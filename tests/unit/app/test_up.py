@@ -3,6 +3,7 @@
 import socket
 import sys
 import threading
+from contextlib import closing
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 
 from headwater.app.api_client import ApiClient
 from headwater.app.data_directory import DataDirectory
-from headwater.app.up import greeting, supervised, wait_until_serving
+from headwater.app.up import greeting, supervised, up, wait_until_serving
 from headwater.children import spawn
 from headwater.errors import SetupError
 from headwater.settings import Settings
@@ -54,3 +55,11 @@ def test_an_ipv6_address_in_the_url_of_the_api(tmp_path: Path, monkeypatch: pyte
     settings = Settings(host="::1", port=8123, data_dir=tmp_path)
     assert "http://[::1]:8123 " in greeting(settings, DataDirectory(tmp_path))[0]
     ApiClient(settings, "").close()
+
+
+def test_a_port_that_is_taken_leaves_no_data_directory(tmp_path: Path) -> None:
+    with closing(socket.create_server(("127.0.0.1", 0))) as server:
+        port = server.getsockname()[1]
+        with pytest.raises(SetupError, match=f"can't listen on 127.0.0.1:{port}"):
+            up(Settings(data_dir=tmp_path / "data", port=port), print)
+    assert not (tmp_path / "data").exists()

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from headwater.errors import InvalidInput
 from headwater.model.binding import Bindings
 from headwater.model.flow import Flow
 from headwater.model.record import Failure, RecordBatch, TransformResult
@@ -176,7 +177,9 @@ class TestSizeLimit:
 class TestSample:
     def test_a_stream_without_a_topic_has_no_records(self) -> None:
         trial = run([FILTER], [], sample={"last": 5})
-        assert (trial.sample.records, trial.records, trial.summary) == ([], [], None)
+        assert (trial.sample.records, trial.records) == ([], [])
+        assert trial.summary is not None
+        assert [totals.received for totals in trial.summary.transforms] == [0]
         assert "no topic yet" in trial.sample.reason
 
     @pytest.mark.parametrize(
@@ -184,13 +187,18 @@ class TestSample:
         [
             ({"last": 3}, [(1, 3), (0, 4), (1, 4)]),
             ({"from": "1970-01-01T00:00:01.007Z", "count": 2}, [(1, 3), (0, 4)]),
-            ({"positions": ["1/2", "0/0", "1/2", "7/7"]}, [(1, 2), (0, 0)]),
+            ({"positions": ["1/2", "0/0", "1/2", "1/77"]}, [(1, 2), (0, 0)]),
         ],
     )
     def test_the_records_that_are_read(self, sample: dict[str, Any], offsets: list[tuple[int, int]]) -> None:
         trial = run([FILTER], [], stream=stream_of(10), sample=sample)
         assert [record.position for record in trial.sample.records] == offsets
         assert trial.done == len(offsets)
+
+    def test_positions_in_unknown_partitions(self) -> None:
+        with pytest.raises(InvalidInput) as error:
+            run([FILTER], [], stream=stream_of(2), sample={"positions": ["0/0", "7/0"]})
+        assert [fault.pointer for fault in error.value.faults] == ["/sample/positions/1"]
 
     def test_missing_positions_are_named(self) -> None:
         trial = run([FILTER], [], stream=stream_of(2), sample={"positions": ["0/0", "1/9"]})

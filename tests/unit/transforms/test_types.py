@@ -7,12 +7,14 @@ from pydantic import TypeAdapter
 
 from headwater.model.flow import PipelineConfig
 from headwater.model.stored_config import read_pipeline_config, write_pipeline_config
+from headwater.model.stream import CATALOG
 from headwater.model.transforms import TRANSFORM_MODELS, NewTransform, Transform
 from headwater.model.transforms.v8 import CheckedScript
 from headwater.services.findings import Findings
 from headwater.services.transform_checker import TransformChecker
 from headwater.transforms import TRANSFORMS
 
+ENTITY = next(entity for chain in CATALOG for entity in chain.entities if entity.name == "erc20_token_transfer")
 COMPILED = CheckedScript(["a warning"], "compiled")
 REQUEST = TypeAdapter[Any](NewTransform)
 
@@ -30,7 +32,7 @@ def saved(type_: str) -> Transform:
     sent = REQUEST.validate_python(TRANSFORM_MODELS[type_].example)
     checked = checker.check([sent], [None], at, findings)
     assert findings.faults == []
-    [compiled] = checker.compile(checked, "{}", [], at, findings)
+    [compiled] = checker.compile(checked, ENTITY, [], at, findings)
     return compiled
 
 
@@ -61,7 +63,32 @@ def test_faults_and_warnings_point_into_the_request() -> None:
     checked = checker.check(requests, [None, None], "/transforms/{}".format, findings)
     assert [fault.pointer for fault in findings.faults] == ["/transforms/0/filter_expr"]
     findings.faults.clear()
-    checker.compile(checked, "{}", [], "/transforms/{}".format, findings)
+    checker.compile(checked[1:], ENTITY, [], "/transforms/{}".format, findings)
     assert [(warning.pointer, warning.detail) for warning in findings.warnings] == [
-        ("/transforms/1/script", "a warning")
+        ("/transforms/0/script", "a warning")
+    ]
+
+
+def test_fields_that_the_stream_does_not_have() -> None:
+    """A script makes records with any fields, so the filters after it get no warning."""
+    findings = Findings()
+    checker = TransformChecker(TRANSFORMS, lambda _script, _example: CheckedScript([], "compiled"), lambda: "t1")
+    sent: list[Any] = [
+        {"type": "redis_set_filter", "filter_expr": "root = this.token_adress"},
+        {"type": "redis_set_filter", "filter_expr": "root = [this.to_address, this.wallet.of | this.from_address]"},
+        TRANSFORM_MODELS["v8"].example,
+        {"type": "redis_set_filter", "filter_expr": "root = this.anything"},
+    ]
+    requests = [REQUEST.validate_python(one) for one in sent]
+    checked = checker.check(requests, [None] * len(sent), "/{}".format, findings)
+    checker.compile(checked, ENTITY, [], "/{}".format, findings)
+    assert [(warning.pointer, warning.detail) for warning in findings.warnings] == [
+        (
+            "/0/filter_expr",
+            "reads `token_adress`, which is no field of the stream's records; did you mean `token_address`?",
+        ),
+        (
+            "/1/filter_expr",
+            "reads `wallet`, which is no field of the stream's records; GET /api/v1/flow/streams lists the fields",
+        ),
     ]
