@@ -16,7 +16,7 @@ DATASET_ID = "01ke0a4gt1n6b8y2kf5s7pm3xc"
 FILTER_UID = "01ke0a2x8rv5c3m7qd9t4jw6j0"
 SCRIPT_UID = "01ke0a2x8rv5c3m7qd9t4jw6j1"
 SINK_UID = "01ke0a2x8rv5c3m7qd9t4jw6j2"
-KEY_ID = "01ke09zs4m8q2w6e1r5t7y3u9p"
+KEY_ID = "8Zk2mQ0vXcRt"
 REQUEST_ID = "01ke0a5m2d7h1j4k8n6p9r3s5t"
 CREATED_AT, STARTED_AT = "2026-01-02T03:04:05.678Z", "2026-01-02T03:05:01.234Z"
 READER = "dep-01ke0a3c6w2z4x8v9b1n5m7q0k"
@@ -338,7 +338,7 @@ OVERVIEW: dict[str, Any] = {
 
 ME: dict[str, Any] = {
     "owner": "ann",
-    "key_id": "8Zk2mQ0vXcRt",
+    "key_id": KEY_ID,
     "scopes": ["flow:read", "flow:write", "flow:deploy"],
     "expires_at": None,
 }
@@ -364,7 +364,6 @@ BY_SCHEMA: dict[str, Any] = {
     "RedriveAccepted": {"id": "01ke0a2x8rv5c3m7qd9t4jw6j5", "requested": 1204},
     "RedriveCount": {"requested": 1204},
     "RedriveBody": {"state": "done", "requested": 1204, "delivered": 1203, "dropped": 0, "failed": 1},
-    "Message": {"message": f"Pipeline {CONFIG_ID} successfully torn down"},
     "ValuesAdded": {"added": 1, "version": 2},
     "ValuesRemoved": {"removed": 1, "version": 3},
     "FilterCount": {"count": 1, "version": 2},
@@ -396,6 +395,8 @@ BY_OPERATION: dict[str, Any] = {
     "replaceTransforms": [{**SAVED_TRANSFORMS[0], "warnings": [FILTER_REMOVED_WARNING]}, SAVED_TRANSFORMS[1]],
     "getLimits": {"limits": [{"name": "configurations", "used": 12, "allowed": 100}]},
     "rollBack": {**DEPLOYMENT, "revision": 4, "desired_revision": 4, "condition": "RollingOut"},
+    "tearDown": {"message": f"Pipeline {CONFIG_ID} successfully torn down"},
+    "pausePipeline": {"message": f"Pipeline {CONFIG_ID} successfully paused"},
     "deleteConfiguration": {"message": f"Pipeline {CONFIG_ID} successfully deleted"},
 }
 """Examples of responses that differ from the one of their schema, by operation."""

@@ -1,16 +1,21 @@
 """The page that lists the members of the request body that saves a configuration."""
 
+import inspect
 from collections.abc import Iterator
 from typing import Any
 
 from headwater.cli.docs.markdown import document, paragraphs
 from headwater.cli.docs.openapi import description
 from headwater.cli.docs.schema import alternatives, members
+from headwater.model.sink import SINK_MODELS
+from headwater.model.transforms import TRANSFORM_MODELS
 
 INTRODUCTION = """\
 The body of `POST /api/v1/flow` and `PUT /api/v1/flow/{config_id}`. A member that is in none of these tables is rejected
-with 422. See [expressions.md](expressions.md) for `filter_expr`, [scripts.md](scripts.md) for `script`, and
-[streams.md](streams.md) for `chain` and `entity`."""
+with 422. See [expressions.md](expressions.md) for `filter_expr`, [scripts.md](scripts.md) for `script`,
+[streams.md](streams.md) for `chain` and `entity`, and [limits.md](limits.md) for the limits that the operator sets."""
+STORED_MODELS = {"pipeline_config.transforms": TRANSFORM_MODELS, "pipeline_config.sinks": SINK_MODELS}
+"""The models whose docstrings say what each type does, by the path of the objects."""
 
 
 def page() -> str:
@@ -30,8 +35,14 @@ def _objects(path: str, schema: dict[str, Any]) -> Iterator[str]:
     for form in forms:
         tag = form["properties"].get("type", {}).get("const")
         title = (f"`{path}`" if path else "The body") + (f", type `{tag}`" if tag else "")
-        yield from ("", f"## {title}", "", *paragraphs(form["description"]), "", *members(form))
+        yield from ("", f"## {title}", "", *paragraphs(_description(path, tag, form)), "", *members(form))
     for form in forms:
         for name, member in form["properties"].items():
             for alternative in alternatives(member):
                 yield from _objects(f"{path}.{name}".lstrip("."), alternative.get("items", alternative))
+
+
+def _description(path: str, tag: str | None, form: dict[str, Any]) -> str:
+    """Return what an object is, or what its type does."""
+    model = STORED_MODELS.get(path, {}).get(tag or "")
+    return form["description"] if model is None else inspect.getdoc(model) or ""

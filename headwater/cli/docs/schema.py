@@ -39,7 +39,7 @@ def members(schema: dict[str, Any]) -> Iterator[str]:
             type_name(member),
             _default(member, name in required),
             rules(member),
-            resolved(member).get("description", ""),
+            resolved(member).get("description", "Selects this type." if "const" in member else ""),
         )
         for name, member in schema["properties"].items()
     ]

@@ -8,7 +8,9 @@ from headwater.model.stream import CATALOG, Chain, Entity, stream_name
 
 INTRODUCTION = """\
 The catalog, as `GET /api/v1/flow/streams` lists it. The topic is the local default; `HEADWATER_STREAM_BINDINGS` names
-others, and binds zerolag streams (`<chain>.<entity>.zerolag`): see [stream_bindings.md](../stream_bindings.md)."""
+others, and binds zerolag streams (`<chain>.<entity>.zerolag`): see [stream_bindings.md](../stream_bindings.md). The
+source type is the `type` of sources in configurations, where it may be left out. It does not say where the records are:
+without bindings, every stream is a Kafka topic."""
 
 
 def page() -> str:

@@ -190,3 +190,15 @@ class TestExamples:
             ):
                 got, shown = got.keys(), shown.keys()  # they are empty, or have members by uid
             assert got == shown, operation["operationId"]
+
+    @pytest.mark.parametrize("operation_id", ["pausePipeline", "tearDown", "deleteConfiguration", "rewindPipeline"])
+    def test_messages_are_those_of_the_call(
+        self, headwater: Installation, schema: dict[str, Any], operation_id: str
+    ) -> None:
+        (called,) = (each for each in operations(schema) if each[2]["operationId"] == operation_id)
+        method, path, operation = called
+        world = World(headwater, schema)
+        body = sent_examples(operation)[0] if "requestBody" in operation else None
+        message = world.send(method, path, operation, body).json()["message"]
+        shown = operation["responses"]["200"]["content"]["application/json"]["example"]["message"]
+        assert message == shown.replace(examples.CONFIG_ID, world.ids["config_id"])

@@ -1,14 +1,17 @@
 """The committed reference pages say what the code does."""
 
+import inspect
 import json
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from pydantic import BaseModel
 from typer.testing import CliRunner
 
 from headwater.cli import app
-from headwater.cli.docs import REFERENCE
+from headwater.cli.docs import REFERENCE, configuration
 from headwater.cli.docs.pages import PAGES
 from headwater.errors import InvalidExpression
 from headwater.model.outputs import MAX_OUTPUT_BYTES, MAX_OUTPUTS_BYTES, MAX_OUTPUTS_PER_RECORD
@@ -85,6 +88,15 @@ class TestGenerated:
         assert "Request body, an array (1 to 200 items) of:" in prices
         assert "| `token_address` | string | required |" in prices
 
+    @pytest.mark.parametrize(("path", "models"), configuration.STORED_MODELS.items())
+    def test_a_section_of_the_configuration_says_what_its_type_does(
+        self, path: str, models: Mapping[str, type[BaseModel]]
+    ) -> None:
+        page = PAGES["configuration.md"]()
+        for name, model in models.items():
+            first = (inspect.getdoc(model) or "").splitlines()[0]
+            assert f"## `{path}`, type `{name}`\n\n{first}\n" in page
+
 
 class TestWritten:
     def test_expressions_name_the_limits(self) -> None:
@@ -141,3 +153,8 @@ class TestAll:
         text = path.read_text("utf-8")
         assert "://" not in text
         assert not re.search(r"/(home|root|tmp|usr|var)/", text)
+
+    def test_the_list_of_pages_has_every_page(self) -> None:
+        links = set(re.findall(r"\]\(([^)#]+)", (DOCS / "README.md").read_text("utf-8")))
+        pages = {str(path.relative_to(DOCS)) for path in DOCS.rglob("*.md") if path.name != "README.md"}
+        assert pages - links == set()
