@@ -37,7 +37,7 @@ def run(settings: Settings, name: Annotated[str, typer.Argument(help="A name in 
 
 def evm(
     settings: Settings,
-    chain: Annotated[str, typer.Option(help="base, polygon, …")],
+    chain: Annotated[str, typer.Option(help="An EVM chain of the catalog, such as base.")],
     rpc: Annotated[
         list[str],
         typer.Option(
