@@ -1,8 +1,10 @@
 """The page that lists the members of the request body that saves a configuration."""
 
 import inspect
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
+
+from pydantic import BaseModel
 
 from headwater.cli.docs.markdown import document, paragraphs
 from headwater.cli.docs.openapi import description
@@ -14,7 +16,10 @@ INTRODUCTION = """\
 The body of `POST /api/v1/flow` and `PUT /api/v1/flow/{config_id}`. A member that is in none of these tables is rejected
 with 422. See [expressions.md](expressions.md) for `filter_expr`, [scripts.md](scripts.md) for `script`,
 [streams.md](streams.md) for `chain` and `entity`, and [limits.md](limits.md) for the limits that the operator sets."""
-STORED_MODELS = {"pipeline_config.transforms": TRANSFORM_MODELS, "pipeline_config.sinks": SINK_MODELS}
+STORED_MODELS: Mapping[str, Mapping[str, type[BaseModel]]] = {
+    "pipeline_config.transforms": TRANSFORM_MODELS,
+    "pipeline_config.sinks": SINK_MODELS,
+}
 """The models whose docstrings say what each type does, by the path of the objects."""
 
 
@@ -45,4 +50,4 @@ def _objects(path: str, schema: dict[str, Any]) -> Iterator[str]:
 def _description(path: str, tag: str | None, form: dict[str, Any]) -> str:
     """Return what an object is, or what its type does."""
     model = STORED_MODELS.get(path, {}).get(tag or "")
-    return form["description"] if model is None else inspect.getdoc(model) or ""
+    return str(form["description"]) if model is None else inspect.getdoc(model) or ""
