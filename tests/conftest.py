@@ -5,9 +5,9 @@ from typing import Any
 import hypothesis
 import pytest
 import structlog
-from xdist.scheduler import LoadScopeScheduling
 
 from tests.examples import examples
+from tests.scheduling import FileScheduling
 
 pytest.register_assert_rewrite("tests.support")
 
@@ -51,42 +51,10 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile("headwater")
 
 
-class _Groups(LoadScopeScheduling):  # type: ignore[misc]  # pytest-xdist has no types
-    """Runs each group of tests in one worker, one test after the other.
-
-    The group's servers then start only once.
-
-    Unit tests need no servers. Each of their folders is a group, so that both workers end at about the same time.
-    """
-
-    def _split_scope(self, nodeid: str) -> str:
-        group = _group(nodeid)
-        return nodeid.partition("::")[0].rpartition("/")[0] if group == "unit" else group
-
-
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> FileScheduling:
     """Return the scheduler for `-n 2`.
 
     pytest-xdist 3.8 loses the marks of `--dist loadgroup` in pytest 9.2.
     """
-    return _Groups(config, log)
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Sort unit tests last, so that a worker that has finished its group runs some of them."""
-    items.sort(key=lambda item: _ORDER.index(_group(item.nodeid)))
-
-
-def _group(nodeid: str) -> str:
-    _, folder, *rest = nodeid.partition("::")[0].split("/")
-    if rest and rest[-1] in _OWN_INSTALLATIONS:
-        return "installations"
-    if rest and rest[0] == "living":
-        return "living"
-    return folder if folder in _ORDER else "servers"
-
-
-_ORDER = ["acceptance", "servers", "living", "installations", "unit"]
-_OWN_INSTALLATIONS = {"test_demo.py", "test_external.py", "test_memory.py", "test_pubsub.py", "test_rounds.py"}
-"""Acceptance tests that start their own installations, and so can run in either worker."""
+    return FileScheduling(config, log)
