@@ -58,3 +58,6 @@ class ChainReader(Protocol):
         a finite range. It raises NodeUnavailable when the node fails; the caller then calls `steps` again. It raises
         IngestStopped for an error that a retry can't solve.
         """
+
+    def close(self) -> None:
+        """Close the connections that `steps` left open. `steps` is not called afterwards."""

@@ -3,6 +3,7 @@
 It writes steps, counts metrics and retries after failures.
 """
 
+import contextlib
 from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
@@ -91,9 +92,15 @@ def run(
 ) -> None:
     """Write the steps of a chain reader until it ends or `stop` is set.
 
-    Waits and retries while the node or Kafka is unavailable.
+    Waits and retries while the node or Kafka is unavailable. Closes the reader at the end.
     """
-    backoff = backoff or Backoff(0.2, 30.0)
+    with contextlib.closing(reader):
+        _run_until_stopped(reader, open_writer, stop, metrics, backoff or Backoff(0.2, 30.0))
+
+
+def _run_until_stopped(
+    reader: ChainReader, open_writer: Callable[[], OpenedWriter], stop: Event, metrics: IngestMetrics, backoff: Backoff
+) -> None:
     while not stop.is_set():
         try:
             _run_once(reader, open_writer, stop, metrics, backoff)

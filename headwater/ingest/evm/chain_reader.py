@@ -96,9 +96,14 @@ class EvmReader:
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
             notifier.close()
-            if not will_retry or self._stop.is_set():
-                nodes.close()
-                self._nodes = None
+            if not will_retry:
+                self.close()
+
+    def close(self) -> None:
+        """Implement ChainReader.close."""
+        if self._nodes is not None:
+            self._nodes.close()
+            self._nodes = None
 
     def _open_nodes(self) -> NodePool:
         options = self._options

@@ -84,6 +84,9 @@ class NodeFilesReader:
         finally:
             node.close()
 
+    def close(self) -> None:
+        """Implement ChainReader.close. `steps` leaves nothing open."""
+
 
 class _NodeReader:
     """Reads all folders of a node that contain events of the requested entities."""

@@ -69,6 +69,9 @@ class WebSocketReader:
             # The cause is omitted, because its text may contain the URL.
             raise NodeUnavailable(f"The WebSocket API is unavailable: {_why(error)}.") from None
 
+    def close(self) -> None:
+        """Implement ChainReader.close. `steps` leaves nothing open."""
+
     def _connect(self) -> ClientConnection:
         return connect(
             self._url.get_secret_value(),

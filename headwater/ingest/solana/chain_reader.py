@@ -83,6 +83,9 @@ class SolanaReader:
                     cancel_token.wait(self._options.poll_s)
                     yield None
 
+    def close(self) -> None:
+        """Implement ChainReader.close. `steps` leaves nothing open."""
+
     @contextmanager
     def _opened(self) -> Iterator[tuple[Rpc, ThreadPoolExecutor, CancelToken]]:
         """Open a client and a thread pool for one run."""

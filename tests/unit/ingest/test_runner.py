@@ -51,6 +51,7 @@ class Blocks:
         self._count = count
         self._faults = faults or {}
         self.calls: list[bytes | None] = []
+        self.is_closed = False
 
     def steps(self, position: bytes | None) -> Iterator[Step | None]:
         after, error = self._faults.get(len(self.calls), (-1, None))
@@ -60,6 +61,9 @@ class Blocks:
                 raise error
             yield None
             yield block(number)
+
+    def close(self) -> None:
+        self.is_closed = True
 
 
 def block(number: int) -> Step:
@@ -81,6 +85,7 @@ def test_steps_are_stored_with_their_position() -> None:
     assert kafka.values == all_of(3)
     assert kafka.position == b"2"
     assert (metrics.records, metrics.errors, metrics.time_ms) == ({"log": 6}, 0, 2000)
+    assert reader.is_closed
 
 
 def test_the_summary_has_counts_that_are_not_zero() -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from headwater.backoff import Backoff
 from headwater.errors import NodeUnavailable
 from headwater.ingest import jsonrpc
 from headwater.ingest.base import ChainReader, Step
@@ -109,6 +110,27 @@ def test_a_node_that_asks_for_patience() -> None:
     stop = Event()
     with Node(lambda _: Reply(429, headers=(("Retry-After", "9"),))) as node:
         assert_ends(evm(stop, rpc=node.address), stop, Store(), lambda: time.sleep(0.3))
+
+
+def test_connections_are_closed_when_the_ingest_stops_during_an_outage(monkeypatch: pytest.MonkeyPatch) -> None:
+    connect, connected = socket.create_connection, list[socket.socket]()
+
+    def remember(*arguments: Any, **options: Any) -> socket.socket:
+        connected.append(connect(*arguments, **options))
+        return connected[-1]
+
+    monkeypatch.setattr("socket.create_connection", remember)
+    stop, metrics = Event(), IngestMetrics()
+    with Node(lambda _: Reply(401)) as node:
+        ingest = threading.Thread(
+            target=run,
+            args=(evm(stop, rpc=node.address), Store().open, stop, metrics, Backoff(60.0, jitter=lambda: 1.0)),
+        )
+        ingest.start()
+        until(lambda: metrics.errors == 1)
+        stop.set()
+        ingest.join()
+    assert [one.fileno() for one in connected] == [-1]
 
 
 def test_a_connection_that_opens_too_late_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
