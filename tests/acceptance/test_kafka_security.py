@@ -235,19 +235,16 @@ def test_a_stream_of_another_cluster(secured_kafka: SecuredKafka, bound: Install
 
 
 @pytest.mark.long
-def test_inconsistent_settings_are_rejected_at_start(bound: Installation) -> None:
-    """The error says which setting is missing, or which one is not allowed."""
-    place = {"HEADWATER_KAFKA_BOOTSTRAP_SERVERS": "kafka.example:9092", "HEADWATER_REDIS_URL": "redis://127.0.0.1:1"}
-    oauth = place | {"HEADWATER_KAFKA_SASL_MECHANISM": "OAUTHBEARER"}
-    cases = {
-        "OAUTHBEARER needs HEADWATER_KAFKA_OAUTH_TOKEN_ENDPOINT_URL and HEADWATER_KAFKA_OAUTH_CLIENT_ID and": oauth,
-        "HEADWATER_KAFKA_OAUTH_SCOPE applies only to HEADWATER_KAFKA_SASL_MECHANISM OAUTHBEARER": place
-        | {"HEADWATER_KAFKA_PASSWORD": "x", "HEADWATER_KAFKA_OAUTH_SCOPE": "kafka"},
-        "a listener with SSL has no users: set HEADWATER_KAFKA_READER_SECURITY_PROTOCOL": place
-        | {"HEADWATER_KAFKA_SECURITY_PROTOCOL": "SSL"},
-        "GSSAPI (Kerberos) is not supported": place | {"HEADWATER_KAFKA_SASL_MECHANISM": "GSSAPI"},
+def test_inconsistent_settings_are_rejected_at_start(tmp_path: Path) -> None:
+    """The error says which settings are missing; `tests/unit/app/test_kafka_access.py` has the other errors."""
+    settings = {
+        "HEADWATER_KAFKA_BOOTSTRAP_SERVERS": "kafka.example:9092",
+        "HEADWATER_REDIS_URL": "redis://127.0.0.1:1",
+        "HEADWATER_KAFKA_SASL_MECHANISM": "OAUTHBEARER",
     }
-    for sentence, settings in cases.items():
-        refused = Installation(bound.data_dir.with_name("refused"), variables=settings).run("controller")
-        assert refused.returncode == 2
-        assert sentence in refused.stderr
+    refused = Installation(tmp_path / "data", variables=settings).run("controller")
+    assert refused.returncode == 2
+    assert (
+        "OAUTHBEARER needs HEADWATER_KAFKA_OAUTH_TOKEN_ENDPOINT_URL and HEADWATER_KAFKA_OAUTH_CLIENT_ID and"
+        in refused.stderr
+    )

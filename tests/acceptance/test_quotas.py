@@ -1,7 +1,10 @@
 """An owner who has reached all quotas does not affect the other owner."""
 
+from collections.abc import Iterator
+
 import pytest
 
+from tests.acceptance.conftest import external_servers, running
 from tests.acceptance.installation import Installation, pipeline
 from tests.chaos.neighbours import Greedy, flags, measure
 
@@ -16,11 +19,11 @@ SMALL = {
 }
 
 
-@pytest.fixture
-def bounded(own_installation: Installation) -> Installation:
-    own_installation.flags = flags(SMALL)
-    own_installation.start()
-    return own_installation
+@pytest.fixture(scope="module")
+def bounded(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Installation]:
+    directory = tmp_path_factory.mktemp("bounded")
+    with external_servers(request.config.getoption("--external"), directory) as servers:
+        yield from running(Installation(directory / "data", flags=flags(SMALL), external=servers))
 
 
 @pytest.mark.long

@@ -66,6 +66,10 @@ class TestHeadwaterItself:
                 "HEADWATER_KAFKA_PASSWORD applies only to .* but HEADWATER_KAFKA_SASL_MECHANISM is OAUTHBEARER: remove",
             ),
             (
+                USER | {"oauth_scope": "kafka"},
+                "HEADWATER_KAFKA_OAUTH_SCOPE applies only to HEADWATER_KAFKA_SASL_MECHANISM OAUTHBEARER",
+            ),
+            (
                 USER | {"ca_file": "ca.pem"},
                 "HEADWATER_KAFKA_CA_FILE applies only to HEADWATER_KAFKA_SECURITY_PROTOCOL SSL or",
             ),
