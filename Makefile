@@ -40,7 +40,7 @@ check: setup  ## Check format, lint, types and layers
 	$(BIN)/lint-imports
 
 test: setup  ## All tests except the slow ones, and except the long ones outside of CI (TEST_FLAGS="-k name")
-	$(BIN)/pytest -n $(if $(CI),2,4) $(IN_GROUPS) -m "not kubernetes and not slow$(if $(CI),, and not long)" $(TEST_FLAGS)
+	$(BIN)/pytest -n $(if $(CI),3,4) $(IN_GROUPS) -m "not kubernetes and not slow$(if $(CI),, and not long)" $(TEST_FLAGS)
 
 test-unit: setup  ## The unit tests, in a minute
 	$(BIN)/pytest -n 2 $(IN_GROUPS) -m "not slow and not long" tests/unit $(TEST_FLAGS)

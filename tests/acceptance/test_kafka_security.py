@@ -236,7 +236,10 @@ def test_a_stream_of_another_cluster(secured_kafka: SecuredKafka, bound: Install
 
 @pytest.mark.long
 def test_inconsistent_settings_are_rejected_at_start(tmp_path: Path) -> None:
-    """The error says which settings are missing; `tests/unit/app/test_kafka_access.py` has the other errors."""
+    """The error says which settings are missing.
+
+    The unit tests of the settings have the other errors.
+    """
     settings = {
         "HEADWATER_KAFKA_BOOTSTRAP_SERVERS": "kafka.example:9092",
         "HEADWATER_REDIS_URL": "redis://127.0.0.1:1",

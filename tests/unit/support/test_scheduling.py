@@ -1,4 +1,4 @@
-"""Workers of a test run share the files of tests, and start each kind of server as seldom as possible."""
+"""Workers share the files of tests, and start each kind of server as seldom as possible."""
 
 from collections import Counter
 from types import SimpleNamespace
