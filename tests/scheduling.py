@@ -49,6 +49,8 @@ class FileScheduling(LoadScopeScheduling):  # type: ignore[misc]  # pytest-xdist
         waiting = {kind_of(file) for file in self.workqueue}
         chosen = min((kind for kind in KINDS if kind in waiting), key=rank)
         self.workqueue.move_to_end(next(file for file in self.workqueue if kind_of(file) == chosen), last=False)
+        for file in [file for file, tests in files.items() if all(tests.values())]:
+            del files[file]  # otherwise each test would cost the time to count all earlier ones
         super()._assign_work_unit(node)
 
 

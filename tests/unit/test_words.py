@@ -1,11 +1,13 @@
 """Docs and docstrings use the words of the field, as far as a program can tell."""
 
 import ast
+import functools
 import re
 import sys
 from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -74,6 +76,9 @@ BANNED_NAMES = frozenset(
 )
 """Names that the field does not have; the classes have other names now."""
 
+STATEMENTS = (ast.stmt, ast.ExceptHandler, ast.match_case)
+"""The nodes that may contain classes and functions."""
+
 
 def pages() -> list[Path]:
     """Return the pages of the documentation that are not quoted."""
@@ -95,16 +100,27 @@ def prose(page: Path) -> Iterator[tuple[int, str]]:
             yield number, line
 
 
-def docstrings(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield the docstrings of a module, its classes and its functions.
+class Definitions(NamedTuple):
+    """The docstrings and the names of the classes of a module, each with its line number."""
 
-    Each has its line number.
-    """
-    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+    docstrings: list[tuple[int, str]]
+    classes: list[tuple[int, str]]
+
+
+@functools.cache
+def definitions(path: Path) -> Definitions:
+    """Read a module."""
+    found = Definitions([], [])
+    nodes: list[ast.AST] = [ast.parse(path.read_text("utf-8"))]
+    for node in nodes:
+        nodes += [each for each in ast.iter_child_nodes(node) if isinstance(each, STATEMENTS)]
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and (
             text := ast.get_docstring(node)
         ):
-            yield node.body[0].lineno, text
+            found.docstrings.append((node.body[0].lineno, text))
+        if isinstance(node, ast.ClassDef):
+            found.classes.append((node.lineno, node.name))
+    return found
 
 
 def banned(text: str) -> Iterator[str]:
@@ -136,12 +152,13 @@ def test_pages_have_no_banned_phrases() -> None:
 
 
 def test_docstrings_have_no_banned_phrases() -> None:
-    texts = ((path, *text) for path in modules(*PACKAGES) for text in docstrings(path))
+    texts = ((path, *text) for path in modules(*PACKAGES) for text in definitions(path).docstrings)
     assert [f"{place(path, line)} {why}" for path, line, text in texts for why in banned(text)] == []
 
 
 def test_docstrings_begin_with_a_short_sentence() -> None:
-    texts = ((path, line, text.splitlines()[0]) for path in modules(*PACKAGES) for line, text in docstrings(path))
+    docstrings = ((path, *text) for path in modules(*PACKAGES) for text in definitions(path).docstrings)
+    texts = ((path, line, text.splitlines()[0]) for path, line, text in docstrings)
     assert [
         f"{place(path, line)} {summary}"
         for path, line, summary in texts
@@ -150,9 +167,8 @@ def test_docstrings_begin_with_a_short_sentence() -> None:
 
 
 def test_classes_have_names_of_the_field() -> None:
-    nodes = ((path, node) for path in modules(*PACKAGES) for node in ast.walk(ast.parse(path.read_text("utf-8"))))
-    classes = ((path, node) for path, node in nodes if isinstance(node, ast.ClassDef))
-    assert [place(path, node.lineno) for path, node in classes if node.name.strip("_") in BANNED_NAMES] == []
+    classes = ((path, *named) for path in modules(*PACKAGES) for named in definitions(path).classes)
+    assert [place(path, line) for path, line, name in classes if name.strip("_") in BANNED_NAMES] == []
 
 
 def test_no_module_has_the_name_of_one_of_the_standard_library() -> None:
