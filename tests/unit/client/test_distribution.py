@@ -1,0 +1,35 @@
+"""The distribution of the client names what it needs."""
+
+import ast
+import re
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+FOLDER = Path(__file__).parents[3] / "clients" / "python"
+PROJECT = tomllib.loads((FOLDER / "pyproject.toml").read_text("utf-8"))["project"]
+
+
+def imported() -> Iterator[str]:
+    """Yield the packages that the client imports, without the standard library and itself."""
+    for path in FOLDER.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            yield from (name.partition(".")[0] for name in names)
+
+
+def names(requirements: list[str]) -> set[str]:
+    return {re.split(r"[^a-z0-9-]", requirement)[0].replace("-", "_") for requirement in requirements}
+
+
+def test_the_dependencies_are_what_is_imported() -> None:
+    others = set(imported()) - sys.stdlib_module_names - {"headwater_client"}
+    needed = names(PROJECT["dependencies"])
+    assert len(needed) == 3
+    assert others == needed | names(PROJECT["optional-dependencies"]["kafka"])
+
+
+def test_type_checkers_use_the_annotations() -> None:
+    assert (FOLDER / "headwater_client" / "py.typed").exists()
