@@ -108,7 +108,16 @@ class QuotaExceeded(RequestError):
     """The owner, or all owners together, would exceed a quota.
 
     Remove something that counts towards the quota, or ask the operator for a larger one.
+
+    Attributes:
+        used: The usage of the owner; None for a quota of all owners, whose usage is not revealed.
+        allowed: The limit.
     """
+
+    def __init__(self, detail: str, used: int | None, allowed: int) -> None:
+        super().__init__(detail)
+        self.used = used
+        self.allowed = allowed
 
 
 class NotFound(RequestError):

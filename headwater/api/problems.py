@@ -165,6 +165,8 @@ def problem_response_of(error: HeadwaterError) -> ProblemResponse:
     if isinstance(error, InvalidInput):
         problem.detail = _with_first_fault(error)
         problem.members["errors"] = error.faults
+    if isinstance(error, errors.QuotaExceeded):
+        problem.members |= {"used": error.used, "allowed": error.allowed}
     if isinstance(error, errors.DeployFailed):
         problem.members["errors"] = [errors.Fault("", error.detail)]
     if isinstance(error, errors.Unauthenticated):

@@ -48,6 +48,10 @@ class ProblemDetails(BaseModel):
     instance: str = Field(description="The path of the request.")
     request_id: str = Field(description="Also in the header X-Request-Id.")
     errors: list[Fault] | None = Field(default=None, description="With status 422: one entry per fault.")
+    used: int | None = Field(
+        default=None, description="Your usage of an exceeded quota; null when all owners share it."
+    )
+    allowed: int | None = Field(default=None, description="The limit of an exceeded quota.")
 
 
 Warnings = Annotated[

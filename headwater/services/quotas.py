@@ -222,7 +222,7 @@ class _ActiveReservation:
             return None
         text = f"You have {used:,} of {limit:,} {QUOTA_MEANINGS[SET_VALUES]}, and would have {needed:,}."
         advice = "Remove some that you do not need, or ask the operator for more (quota set_values)."
-        return QuotaExceeded(f"Nothing was changed. {text} {advice}")
+        return QuotaExceeded(f"Nothing was changed. {text} {advice}", used, limit)
 
     def _total_quota_error(self, other_reservations: Sequence[Reservation]) -> QuotaExceeded | None:
         limit = self._stores.quotas.total_limits.get(SET_VALUES)
@@ -230,7 +230,9 @@ class _ActiveReservation:
             return None
         return QuotaExceeded(
             "Nothing was changed. The limit for all owners together is reached: "
-            f"{limit:,} {QUOTA_MEANINGS[SET_VALUES]}. Ask the operator for more (quota total set_values)."
+            f"{limit:,} {QUOTA_MEANINGS[SET_VALUES]}. Ask the operator for more (quota total set_values).",
+            None,
+            limit,
         )
 
     def _used(self, other_reservations: Sequence[Reservation], owner: str | None) -> int:

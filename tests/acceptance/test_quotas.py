@@ -42,6 +42,7 @@ def test_an_operator_raises_the_quota_of_an_owner(bounded: Installation) -> None
         assert refused.status_code == 403
         assert refused.json()["type"] == "urn:headwater:problem:quota"
         assert "You have 8 of 8 configurations" in refused.json()["detail"]
+        assert (refused.json()["used"], refused.json()["allowed"]) == (8, 8)
         assert bounded.run("owners", "set", "local", "--max-configurations", "9").returncode == 0
         assert client.post("/api/v1/flow", json=pipeline()).status_code == 201
         assert client.post("/api/v1/flow", json=pipeline()).status_code == 403

@@ -150,8 +150,9 @@ class TestEnforced:
     def test_configurations(self, stores: SqlStores) -> None:
         stores.quotas.set_limits(OWNER, {"configurations": 1}, [])
         stores.flows.create(a_flow())
-        with pytest.raises(QuotaExceeded, match=r"You have 1 of 1 configurations .* would have 2"):
+        with pytest.raises(QuotaExceeded, match=r"You have 1 of 1 configurations .* would have 2") as caught:
             stores.flows.create(a_flow("f2"))
+        assert (caught.value.used, caught.value.allowed) == (1, 1)
         assert [flow.id for flow in stores.flows.list(OWNER)] == ["f1"]
         stores.flows.create(a_flow("f3", "bob"))
         stores.flows.delete(OWNER, "f1")

@@ -8,7 +8,8 @@ from headwater.errors import HeadwaterError, InvalidInput
 INTRODUCTION = """\
 Every error is a problem document (RFC 9457, `application/problem+json`) with `type`, `title`, `status`, `detail`,
 `instance` and `request_id`. 422 also has `errors`: for each fault a sentence and a JSON pointer into the
-body; the pointer is empty when no member is at fault. 429 and 503 have the header `Retry-After`."""
+body; the pointer is empty when no member is at fault. An exceeded quota has `used` (null for a quota of all owners)
+and `allowed`. 429 and 503 have the header `Retry-After`."""
 PUBLIC_NAMES = {"`faults`": "`errors`", "`retry_after_s` seconds": "the seconds in `Retry-After`"}
 """How responses name the attributes of exceptions that docstrings mention."""
 

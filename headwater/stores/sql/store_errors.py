@@ -73,7 +73,11 @@ def quota_exceeded(over: Excess) -> QuotaExceeded:
         text = f"All owners together may have {over.limit:,} {counted}, and that limit is reached."
     else:
         text = f"You have {over.used:,} of {over.limit:,} {counted}, and would have {over.wanted:,}."
-    return QuotaExceeded(f"{text} Remove some that you do not need, or ask the operator for more (quota {over.name}).")
+    return QuotaExceeded(
+        f"{text} Remove some that you do not need, or ask the operator for more (quota {over.name}).",
+        None if over.is_total else over.used,
+        over.limit,
+    )
 
 
 def key_not_found(key_id: str) -> NotFound:
