@@ -22,7 +22,10 @@ def operations() -> dict[str, tuple[str, str, dict[str, Any]]]:
 
 
 def operation_of(request: ReceivedRequest) -> str:
-    """Return the id of the operation that a request calls; the path with the fewest parameters wins."""
+    """Return the id of the operation that a request calls.
+
+    Of several paths that match, it is the one with the fewest parameters.
+    """
     found = [
         (path.count("{"), name)
         for name, (method, path, _) in operations().items()
@@ -48,7 +51,10 @@ def respond(request: ReceivedRequest) -> ScriptedResponse:
 
 
 def _response(request: ReceivedRequest, operation: dict[str, Any]) -> tuple[int, dict[str, Any]]:
-    """Return the status and the description of the response; only a dry run has two of them to choose from."""
+    """Return the status and the description of the response.
+
+    A redrive has two of them, one for a dry run.
+    """
     codes = sorted(code for code in operation["responses"] if code.startswith("2"))
     code = codes[0] if b'"dry_run":true' in request.body else codes[-1]
     return int(code), operation["responses"][code]

@@ -26,7 +26,7 @@ class ReceivedRequest:
 
 @dataclass(frozen=True, slots=True)
 class ScriptedResponse:
-    """What the server sends.
+    """A response of the server.
 
     Attributes:
         parts: The body in parts.

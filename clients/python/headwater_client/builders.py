@@ -81,7 +81,9 @@ def prices(name: str) -> dict[str, Any]:
 def source(
     chain: str, entity: str, *, start_at: str | datetime | None = None, is_zerolag: bool | None = None
 ) -> dict[str, Any]:
-    """Return a source. `start_at` is `latest`, `earliest` or a time, and says where a new deployment starts.
+    """Return a source.
+
+    `start_at` is `latest`, `earliest` or a time, and says where a new deployment starts.
 
     >>> source("base", "log", start_at="earliest")
     {'chain': 'base', 'entity': 'log', 'start_at': 'earliest'}

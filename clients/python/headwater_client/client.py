@@ -12,17 +12,17 @@ from headwater_client.input_output import AsyncioInputOutput, BlockingInputOutpu
 from headwater_client.models.account import ApiKey, Quota, Quotas, Readiness
 from headwater_client.models.records import Record
 from headwater_client.operations import Asynchronous, Synchronous, iteration, operation, run
+from headwater_client.resources.base_resource import Resource
 from headwater_client.resources.datasets import AsyncDatasets, Datasets
 from headwater_client.resources.flows import AsyncFlows, Flows
 from headwater_client.resources.prices import AsyncPrices, Prices
-from headwater_client.resources.resource import Resource
 from headwater_client.resources.streams import AsyncStreams, Streams
 from headwater_client.session import DEFAULT_RETRIES, DEFAULT_TIMEOUT_S, Limits, Session
 from headwater_client.tail import OnOpen, OnSkipped, TailHooks, tail
 
 
 class HeadwaterOperations(Resource):
-    """What both clients do."""
+    """The operations of both clients."""
 
     @property
     def url(self) -> str:
@@ -66,7 +66,7 @@ class HeadwaterOperations(Resource):
         on_skipped: OnSkipped | None = None,
         timeout: float | None = None,
     ) -> AsyncGenerator[Record, None]:
-        """Yield the records that are appended to up to 10 topics from now on; each has the member `of`.
+        """Yield the new records of up to 10 topics; each has the member `of`.
 
         Args:
             topics: `<chain>/<entity>`, `<chain>/<entity>.zerolag`, `<config id>/<sink>` or `<config id>/dlq`.
@@ -135,7 +135,7 @@ class Headwater(HeadwaterOperations, Synchronous):
 
 
 class AsyncHeadwater(HeadwaterOperations, Asynchronous):
-    """The client for asyncio. Its methods are the same ones as those of Headwater, as coroutines.
+    """The client for asyncio. Its methods have the names of Headwater's, and are coroutines.
 
     Attributes:
         flows: The pipelines.

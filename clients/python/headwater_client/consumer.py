@@ -108,7 +108,10 @@ def _consumer(
 
 
 def without_errors(messages: Iterable["confluent_kafka.Message"]) -> Iterator["confluent_kafka.Message"]:
-    """Yield the messages that are records. Raises ConnectionFailed for a fatal error; librdkafka handles the others."""
+    """Yield the messages that are records.
+
+    Raises ConnectionFailed for a fatal error; librdkafka handles the others.
+    """
     for message in messages:
         error = message.error()
         if error is None:
@@ -120,7 +123,7 @@ def without_errors(messages: Iterable["confluent_kafka.Message"]) -> Iterator["c
 
 
 def _store_offset(consumer: "confluent_kafka.Consumer", message: "confluent_kafka.Message") -> None:
-    """Let the next commit include the message, unless another consumer reads the partition by now."""
+    """Let the next commit include the message, unless another consumer has the partition."""
     from confluent_kafka import KafkaException
 
     with contextlib.suppress(KafkaException):

@@ -71,7 +71,7 @@ class TimedOut(ConnectionFailed):
 
 
 class UnexpectedResponse(HeadwaterError):
-    """The response is not what the description of the API says. The URL may belong to another server."""
+    """The response is not what the API describes. The URL may belong to another server."""
 
 
 class MissingExtra(HeadwaterError):

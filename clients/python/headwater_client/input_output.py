@@ -1,4 +1,4 @@
-"""What the client does outside of its own process, for synchronous and for asynchronous code."""
+"""Does the input and output of the client, for synchronous and for asynchronous code."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""Methods that are written once, as coroutines, for the synchronous and the asynchronous client.
+"""Methods that are written once, as coroutines, for both clients.
 
 The coroutines of the client do all input and output through `InputOutput` (input_output.py). The implementation for the
 synchronous client blocks and never suspends the coroutine, so `run` can finish any of them without an event loop.
@@ -120,10 +120,10 @@ class Iteration(Generic[P, T]):
 
 
 def operation(function: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]) -> Operation[P, T]:
-    """Make a coroutine function a method of the synchronous and the asynchronous class."""
+    """Make a coroutine function a method of both classes."""
     return Operation(function)
 
 
 def iteration(function: Callable[Concatenate[Any, P], AsyncGenerator[T, None]]) -> Iteration[P, T]:
-    """Make an asynchronous generator function a method of the synchronous and the asynchronous class."""
+    """Make an asynchronous generator function a method of both classes."""
     return Iteration(function)

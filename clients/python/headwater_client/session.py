@@ -1,4 +1,4 @@
-"""Sends calls, repeats those that may be repeated, and turns responses into values or errors."""
+"""Sends calls, repeats them after some failures, and turns responses into values or errors."""
 
 import platform
 import uuid
@@ -57,7 +57,7 @@ def is_repeatable(error: BaseException) -> bool:
 
 
 def _wait(state: RetryCallState) -> float:
-    """Return the seconds until the next attempt: those of `Retry-After`, or else a growing random time."""
+    """Return the seconds until the next attempt: `Retry-After`, or else a growing random time."""
     error = state.outcome.exception() if state.outcome else None
     if isinstance(error, RequestFailed) and error.retry_after is not None:
         return error.retry_after
@@ -124,7 +124,10 @@ class Session:
     async def events(
         self, call: Call[Any], on_open: Callable[[], None] | None = None
     ) -> AsyncGenerator[httpx2.ServerSentEvent, None]:
-        """Yield the server-sent events of a response. Raises StreamBroken when an open connection breaks."""
+        """Yield the server-sent events of a response.
+
+        Raises StreamBroken when an open connection breaks.
+        """
         response = await self._send(call, 0.0, stream=True)
         if on_open:
             on_open()

@@ -22,7 +22,7 @@ OnOpen = Callable[[], None]
 
 @dataclass(frozen=True, slots=True)
 class TailHooks:
-    """What is called during a tail.
+    """Functions that are called during a tail.
 
     Attributes:
         on_open: Called when a connection is open: records that are appended from then on are shown.

@@ -102,7 +102,7 @@ def streamed_body(values: Values) -> Callable[[], Iterable[bytes] | AsyncIterabl
 
 
 def is_iterable_again(values: Values) -> bool:
-    """Return whether a second iteration yields the same values, so that the request may be sent again."""
+    """Return whether a second iteration yields the same values, as a repeat needs it."""
     return not isinstance(values, AsyncIterable) and iter(values) is not values
 
 

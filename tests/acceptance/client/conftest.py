@@ -13,7 +13,7 @@ from tests.acceptance.installation import Installation
 
 
 class InLoop:
-    """Lets a test use an asynchronous object like a synchronous one: it runs each coroutine to its end."""
+    """Lets a test use an asynchronous object like a synchronous one."""
 
     def __init__(self, target: Any, runner: asyncio.Runner) -> None:
         self._target = target

@@ -48,6 +48,6 @@ def hw(server: ScriptedServer) -> Iterator[Headwater]:
 
 @pytest.fixture
 def flow(server: ScriptedServer, hw: Headwater) -> Flow:
-    """Return a pipeline with the filter `token`, and a sink that this version of the client does not know."""
+    """Return a pipeline with the filter `token`, and a sink of an unknown type."""
     server.respond = lambda request: json_response(FLOW)
     return hw.flows.get("f")

@@ -55,7 +55,7 @@ def test_every_public_operation_has_an_example(name: str) -> None:
 
 
 def _is_operation(module: Any, name: str) -> bool:
-    """Return whether a doctest's name is `<module>.<class>Operations.<method>` with a public coroutine."""
+    """Return whether a doctest has the name of a public operation of a resource."""
     *_, owner, method = name.split(".")
     function = getattr(getattr(module, owner, None), method, None)
     return owner.endswith(("Operations", "ValueSet")) and not method.startswith("_") and callable(function)

@@ -37,7 +37,7 @@ PENDING = problem_response(503, "deploy-pending", headers={"Retry-After": "0"})
 
 
 def then(*first: ScriptedResponse, last: ScriptedResponse) -> Callable[[ReceivedRequest], ScriptedResponse]:
-    """Return a function that responds with these one after the other, and then with `last` for good."""
+    """Return a function that responds with each of these once, and then always with `last`."""
     responses: Iterator[ScriptedResponse] = iter(first)
     return lambda request: next(responses, last)
 

@@ -29,7 +29,9 @@ class Quotas(Model, frozen=True, kw_only=True):
 
 
 class OverviewItem(Model, frozen=True, kw_only=True):
-    """A configuration in a list. Members about the deployment are None while it is not deployed.
+    """A configuration in a list.
+
+    Members about the deployment are None while the configuration is not deployed.
 
     Attributes:
         state: `draft`, `deployed`, `paused`, `failing` or `unreadable`.

@@ -21,7 +21,9 @@ class Snippets(Model, frozen=True, kw_only=True):
 
 
 class SinkConnection(Model, frozen=True, kw_only=True):
-    """A sink, and how to connect to its topic. A `prices` sink has `uid`, `name` and `type` alone.
+    """A sink, and how to connect to its topic.
+
+    A `prices` sink has `uid`, `name` and `type` alone.
 
     Attributes:
         sasl_mechanism: None where the listener requires no login.
@@ -127,9 +129,9 @@ class Deployment(Model, frozen=True, kw_only=True):
     warnings: list[Fault] | None = None
 
     def sink(self, name: str | None = None) -> SinkConnection:
-        """Return the sink with this name; without a name, the first sink with a topic. Raises KeyError.
+        """Return the sink with this name; without a name, the first sink with a topic.
 
-        With the name `dlq` it is the topic of the dead letters.
+        `dlq` is the topic of the dead letters. Raises KeyError.
         """
         kafka = [sink for sink in self.sinks if sink.topic]
         if name == "dlq" and kafka:
@@ -171,7 +173,10 @@ class Deployment(Model, frozen=True, kw_only=True):
         idle_s: float | None = None,
         settings: Mapping[str, Any] | None = None,
     ) -> AsyncGenerator[consumer.ConsumedRecord, None]:
-        """Yield the records of a sink from Kafka, for asyncio. The arguments have the meanings of `consume`."""
+        """Yield the records of a sink from Kafka, for asyncio.
+
+        The arguments have the same meanings as in `consume`.
+        """
         return consumer.consume_async(self.sink(sink), group, start, idle_s, settings or {})
 
 

@@ -42,7 +42,7 @@ class Transform(Model, frozen=True, kw_only=True):
 
 
 class Sink(Model, frozen=True, kw_only=True):
-    """A sink, `kafka` or `prices` by its `type`. The other members are those of a `kafka` sink."""
+    """A sink, `kafka` or `prices` by its `type`. Only a `kafka` sink has the optional members."""
 
     uid: str
     type: str
@@ -62,7 +62,7 @@ class WorkerBounds(Model, frozen=True, kw_only=True):
 
 
 class PipelineConfig(Model, frozen=True, kw_only=True):
-    """What a pipeline reads, does and writes."""
+    """The stream that a pipeline reads, its transforms and its sinks."""
 
     source: Source
     sinks: list[Sink]
@@ -98,5 +98,8 @@ class FlowConfig(Model, frozen=True, kw_only=True):
 
     @property
     def pipeline(self) -> PipelineConfig:
-        """The typed form of `pipeline_config`. Raises msgspec.ValidationError for an unreadable configuration."""
+        """The typed form of `pipeline_config`.
+
+        Raises msgspec.ValidationError for an unreadable configuration.
+        """
         return msgspec.convert(self.pipeline_config, PipelineConfig)

@@ -1,4 +1,4 @@
-"""Trials: what a configuration would do to sample records."""
+"""Trials of configurations with sample records."""
 
 from typing import Any
 
@@ -117,7 +117,7 @@ class Comparison(Model, frozen=True, kw_only=True):
 
 
 class Trial(Model, frozen=True, kw_only=True):
-    """What a configuration would do to sample records."""
+    """The results of a configuration for sample records."""
 
     warnings: list[Fault]
     summary: TrialSummary | None = None

@@ -7,7 +7,7 @@ from headwater_client.call import Call, path
 from headwater_client.links import next_cursor
 from headwater_client.models.value_sets import DatasetInfo, DatasetMembership, EntriesPage, EntriesWritten
 from headwater_client.operations import Asynchronous, Synchronous, iteration, operation
-from headwater_client.resources.resource import Resource
+from headwater_client.resources.base_resource import Resource
 from headwater_client.resources.value_set import ValueSet
 from headwater_client.session import Session, typed
 from headwater_client.upload import Progress, Upload, Values, upload

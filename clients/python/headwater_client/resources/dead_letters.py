@@ -12,7 +12,7 @@ from headwater_client.models.dead_letters import (
     StartedRedrive,
 )
 from headwater_client.operations import Asynchronous, Synchronous, iteration, operation
-from headwater_client.resources.resource import Resource
+from headwater_client.resources.base_resource import Resource
 from headwater_client.session import Session
 from headwater_client.upload import reporter
 
@@ -105,7 +105,9 @@ class DeadLettersOperations(Resource):
         transform: str | None = None,
         timeout: float | None = None,
     ) -> StartedRedrive:
-        """Begin a redrive, and return its id. Without arguments it sends all letters that were not redriven yet.
+        """Begin a redrive, and return its id.
+
+        Without arguments it sends all letters that were not redriven yet.
 
         >>> flow.dead_letters.start_redrive(error="TypeError").requested
         1204

@@ -27,9 +27,9 @@ class FilterOperations(ValueSet):
 
     @operation
     async def replace(self, values: Values, *, timeout: float | None = None) -> FilterCount:
-        """Replace all values at once with any number of values, in one request that is sent as a stream.
+        """Replace all values at once with any number of values, in one streamed request.
 
-        The request is sent again after a failure only when the values can be iterated over twice, as those of a list.
+        The request is sent again after a failure only when the values can be iterated over twice, like a list.
 
         >>> token.replace(["0x9f47c0de13b5a8264e7fd09c31b6a5e80d24f7c1"]).count
         1

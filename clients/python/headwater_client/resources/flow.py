@@ -17,9 +17,9 @@ from headwater_client.models.records import Record, Records
 from headwater_client.models.revisions import Diff, Revision, RevisionPage
 from headwater_client.operations import Asynchronous, Synchronous, iteration, operation
 from headwater_client.problem import Fault, Problem
+from headwater_client.resources.base_resource import Resource
 from headwater_client.resources.dead_letters import AsyncDeadLetters, DeadLetters
 from headwater_client.resources.filters import AsyncFilter, Filter, Filters
-from headwater_client.resources.resource import Resource
 from headwater_client.session import Session
 from headwater_client.tail import OnOpen, OnSkipped, TailHooks, tail
 
@@ -54,7 +54,7 @@ class FlowOperations(Resource):
 
     @property
     def warnings(self) -> Sequence[Fault]:
-        """What the server found when the configuration was saved."""
+        """Warnings that the server returned when the configuration was saved."""
         return self.config.warnings or []
 
     def __repr__(self) -> str:
@@ -117,7 +117,9 @@ class FlowOperations(Resource):
 
     @operation
     async def change_transform(self, name: str, transform: Document, *, timeout: float | None = None) -> Transform:
-        """Replace the transform with this name or uid. A deployed pipeline is deployed again before this returns.
+        """Replace the transform with this name or uid.
+
+        A deployed pipeline is deployed again before this returns.
 
         >>> flow.change_transform("01ke0a2x8rv5c3m7qd9t4jw6j0", set_filter("root = this.token_address")).uid
         '01ke0a2x8rv5c3m7qd9t4jw6j0'
@@ -131,7 +133,9 @@ class FlowOperations(Resource):
     async def replace_transforms(
         self, transforms: Sequence[Document], *, timeout: float | None = None
     ) -> Sequence[Transform]:
-        """Replace the list of transforms. A deployed pipeline is deployed again before this returns.
+        """Replace the list of transforms.
+
+        A deployed pipeline is deployed again before this returns.
 
         >>> script = v8("function process(record) { record.seen = true; return record; }")
         >>> [each.type for each in flow.replace_transforms([set_filter("root = this.token_address"), script])]
@@ -173,7 +177,9 @@ class FlowOperations(Resource):
 
     @operation
     async def deployment(self, *, timeout: float | None = None) -> Deployment:
-        """Return the deployment with its credentials. Raises NotFound when the pipeline is not deployed.
+        """Return the deployment with its credentials.
+
+        Raises NotFound when the pipeline is not deployed.
 
         >>> flow.deployment().condition
         'Stable'
@@ -199,7 +205,7 @@ class FlowOperations(Resource):
 
     @operation
     async def resume(self, *, wait_s: float = DEPLOY_WAIT_S, timeout: float | None = None) -> Deployment:
-        """Continue where the pipeline was paused, and return the deployment when its workers are ready.
+        """Continue where the pipeline was paused, and return when its workers are ready.
 
         >>> [(gap.partition, gap.start, gap.end) for gap in flow.resume().gaps]
         [(3, 1200, 1450)]
@@ -214,7 +220,9 @@ class FlowOperations(Resource):
         wait_s: float = DEPLOY_WAIT_S,
         timeout: float | None = None,
     ) -> Rewound:
-        """Process records again: from a time, from the earliest or latest record, or from an offset per partition.
+        """Move the positions of the pipeline in its source.
+
+        `to` is a time, `earliest`, `latest`, or an offset for each partition.
 
         >>> flow.rewind({0: 1200}).positions["0"].after
         1200
@@ -246,7 +254,9 @@ class FlowOperations(Resource):
 
     @operation
     async def teardown(self, *, timeout: float | None = None) -> None:
-        """Remove workers, topics and credentials. The configuration and the values of its filters stay.
+        """Remove workers, topics and credentials.
+
+        The configuration and the values of its filters stay.
 
         >>> flow.teardown()
         """
@@ -353,7 +363,9 @@ class FlowOperations(Resource):
         start: datetime | str | None = None,
         timeout: float | None = None,
     ) -> Sequence[Record]:
-        """Return the newest outputs of a sink (or `dlq`), oldest first; with `start`, the first ones from that time on.
+        """Return the newest outputs of a sink (or `dlq`), oldest first.
+
+        With `start`, return the first ones from that time on.
 
         >>> flow.records("transfers")[0].headers["headwater-src"]
         'stream.base.log/2/4711/0'
@@ -370,7 +382,7 @@ class FlowOperations(Resource):
         on_skipped: OnSkipped | None = None,
         timeout: float | None = None,
     ) -> AsyncGenerator[Record, None]:
-        """Yield the records that are written to a sink (or `dlq`) from now on, at most 200 per second.
+        """Yield the new records of a sink (or `dlq`), at most 200 per second.
 
         The iteration ends with the deployment. A broken connection is opened again.
 

@@ -11,8 +11,8 @@ from headwater_client.models.account import OverviewItem, OverviewPage
 from headwater_client.models.flow_config import FlowConfig
 from headwater_client.models.trials import Trial
 from headwater_client.operations import Asynchronous, Synchronous, iteration, operation
+from headwater_client.resources.base_resource import Resource
 from headwater_client.resources.flow import AsyncFlow, Flow, FlowOperations
-from headwater_client.resources.resource import Resource
 from headwater_client.session import Session, typed
 
 FlowT = TypeVar("FlowT", bound=FlowOperations)
@@ -169,7 +169,9 @@ class FlowsOperations(Resource, Generic[FlowT]):
         detail: Literal["records", "summary"] | None = None,
         timeout: float | None = None,
     ) -> Trial:
-        """Run a configuration on sample records, and return what each transform does to them. Nothing is saved.
+        """Run a configuration on sample records, and return what each transform does to them.
+
+        Nothing is saved.
 
         Args:
             document: A configuration, as for `create_from`; with the `id` of a stored one, its filters' live values

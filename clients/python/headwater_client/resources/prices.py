@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from headwater_client.call import path
 from headwater_client.models.token_prices import PriceItem, PriceStats
 from headwater_client.operations import Asynchronous, Synchronous, operation
-from headwater_client.resources.resource import Resource
+from headwater_client.resources.base_resource import Resource
 
 STATS_PATH = path("developer", "prices", "stats")
 

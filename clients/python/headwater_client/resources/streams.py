@@ -8,7 +8,7 @@ from headwater_client.call import path
 from headwater_client.models.catalog import Stream
 from headwater_client.models.records import Record, Records
 from headwater_client.operations import Asynchronous, Synchronous, iteration, operation
-from headwater_client.resources.resource import Resource
+from headwater_client.resources.base_resource import Resource
 from headwater_client.tail import OnOpen, OnSkipped, TailHooks, tail
 
 RecordList: TypeAlias = list[Record]
@@ -37,7 +37,9 @@ class StreamsOperations(Resource):
         zerolag: bool = False,
         timeout: float | None = None,
     ) -> RecordList:
-        """Return the newest records of a stream, oldest first; with `start`, the first ones from that time on.
+        """Return the newest records of a stream, oldest first.
+
+        With `start`, return the first ones from that time on.
 
         >>> [item.record["address"] for item in hw.streams.records("base", "log", limit=1)]
         ['0x9f47c0de13b5a8264e7fd09c31b6a5e80d24f7c1']

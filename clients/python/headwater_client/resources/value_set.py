@@ -1,4 +1,4 @@
-"""What filters and datasets have in common: a set of values that changes without a deploy."""
+"""The common part of filters and datasets: a set of values that changes without a deploy."""
 
 from collections.abc import AsyncGenerator
 from typing import Any
@@ -8,7 +8,7 @@ import msgspec
 from headwater_client.call import Call
 from headwater_client.models.value_sets import Applied
 from headwater_client.operations import iteration, operation
-from headwater_client.resources.resource import Resource
+from headwater_client.resources.base_resource import Resource
 from headwater_client.session import Session
 from headwater_client.upload import Progress, Upload, Values, upload
 
@@ -38,7 +38,9 @@ class ValueSet(Resource):
 
     @operation
     async def add(self, values: Values, *, progress: Progress = False, timeout: float | None = None) -> Upload:
-        """Add any number of values, in parts of 250,000, five at once. Duplicates are ignored.
+        """Add any number of values, in parts of 250,000, five at once.
+
+        Duplicates are ignored.
 
         >>> token.add(["0x9f47c0de13b5a8264e7fd09c31b6a5e80d24f7c1"])
         Upload(sent=1, changed=1, version=2, complete=1)
@@ -47,7 +49,9 @@ class ValueSet(Resource):
 
     @operation
     async def remove(self, values: Values, *, progress: Progress = False, timeout: float | None = None) -> Upload:
-        """Remove any number of values, in parts of 250,000, five at once. Unknown values are ignored.
+        """Remove any number of values, in parts of 250,000, five at once.
+
+        Unknown values are ignored.
 
         >>> token.remove(["0x9f47c0de13b5a8264e7fd09c31b6a5e80d24f7c1"]).changed
         1
@@ -56,7 +60,9 @@ class ValueSet(Resource):
 
     @iteration
     async def values(self, *, page_size: int = 10_000, timeout: float | None = None) -> AsyncGenerator[str, None]:
-        """Yield all values. A value that is in the set during the whole listing is yielded exactly once.
+        """Yield all values.
+
+        A value that is in the set during the whole listing is yielded exactly once.
 
         >>> list(token.values())
         ['0x9f47c0de13b5a8264e7fd09c31b6a5e80d24f7c1']
