@@ -14,7 +14,8 @@ import yaml
 from headwater.settings import SECRETS, Settings, environment_variable
 from tests.kubernetes.cluster.cluster import Cluster
 
-CHART = Path(__file__).parents[2] / "deploy" / "helm" / "headwater"
+DEPLOY = Path(__file__).parents[2] / "deploy"
+CHART = DEPLOY / "helm" / "headwater"
 KUBE_VERSION = "--kube-version=1.36.0"
 """A Helm that is built from source assumes an old version when it renders without a cluster."""
 REQUIRED = {
@@ -81,6 +82,8 @@ CASES: dict[str, dict[str, Any]] = {
         "ingests": [INGEST],
     },
     "monitors": {"serviceMonitor": {"enabled": True, "labels": {"release": "prometheus"}}, "ingests": [INGEST]},
+    "alerts": {"prometheusRule": {"enabled": True, "labels": {"release": "prometheus"}}},
+    "dashboards": {"dashboards": {"enabled": True, "annotations": {"grafana_folder": "Headwater"}}},
     "workers": {
         "image": {"digest": f"sha256:{'0' * 64}", "pullPolicy": "Always", "pullSecrets": ["one", "two"]},
         "workers": {
@@ -138,25 +141,23 @@ CASES: dict[str, dict[str, Any]] = {
         "test": {"existingSecret": "api-key"},
     },
 }
-SERVICE_MONITOR = {
-    "apiVersion": "apiextensions.k8s.io/v1",
-    "kind": "CustomResourceDefinition",
-    "metadata": {"name": "servicemonitors.monitoring.coreos.com"},
-    "spec": {
-        "group": "monitoring.coreos.com",
-        "names": {"kind": "ServiceMonitor", "plural": "servicemonitors"},
-        "scope": "Namespaced",
-        "versions": [
-            {
-                "name": "v1",
-                "served": True,
-                "storage": True,
-                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
-            }
-        ],
-    },
-}
-"""The custom resource of the Prometheus Operator, as far as the API server has to know it."""
+
+
+def custom_resource(kind: str) -> dict[str, Any]:
+    """Return a custom resource of the Prometheus Operator, as far as the API server has to know it."""
+    plural = f"{kind.lower()}s"
+    schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{plural}.monitoring.coreos.com"},
+        "spec": {
+            "group": "monitoring.coreos.com",
+            "names": {"kind": kind, "plural": plural},
+            "scope": "Namespaced",
+            "versions": [{"name": "v1", "served": True, "storage": True, "schema": schema}],
+        },
+    }
 
 
 def values_file(folder: Path, *layers: dict[str, Any]) -> str:
@@ -194,9 +195,10 @@ def rejected_variables(environment: dict[str, str]) -> str:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def monitors(cluster: Cluster) -> None:
-    cluster.kubectl("apply", "--filename=-", stdin=json.dumps(SERVICE_MONITOR))
-    cluster.kubectl("wait", "--for=condition=Established", f"crd/{SERVICE_MONITOR['metadata']['name']}")  # type: ignore[index]
+def custom_resources(cluster: Cluster) -> None:
+    for resource in map(custom_resource, ("ServiceMonitor", "PrometheusRule")):
+        cluster.kubectl("apply", "--filename=-", stdin=json.dumps(resource))
+        cluster.kubectl("wait", "--for=condition=Established", f"crd/{resource['metadata']['name']}")
 
 
 def test_lint(cluster: Cluster, tmp_path: Path) -> None:
@@ -229,3 +231,32 @@ def test_the_api_server_accepts_each_case(cluster: Cluster, namespace: str, tmp_
         unknown = [variable for variable in environment if variable.startswith("HEADWATER_") and variable not in known]
         assert (name, unknown) == (name, [])
         assert (name, rejected_variables(environment)) == (name, "")
+
+
+def rendered(cluster: Cluster, folder: Path, case: str) -> list[Any]:
+    """Return the objects that the chart has in a case."""
+    text = cluster.helm("template", "headwater", str(CHART), KUBE_VERSION, values_file(folder, CASES[case]))
+    return [each for each in yaml.safe_load_all(text) if each]
+
+
+def test_the_rules_are_the_ones_of_prometheus(cluster: Cluster, tmp_path: Path) -> None:
+    (rule,) = [each for each in rendered(cluster, tmp_path, "alerts") if each["kind"] == "PrometheusRule"]
+    assert rule["metadata"]["labels"]["release"] == "prometheus"
+    assert rule["spec"] == yaml.safe_load((DEPLOY / "prometheus" / "headwater.rules.yaml").read_text("utf-8"))
+
+
+def test_the_dashboards_are_the_ones_of_grafana(cluster: Cluster, tmp_path: Path) -> None:
+    maps = [each for each in rendered(cluster, tmp_path, "dashboards") if each["kind"] == "ConfigMap"]
+    found: dict[str, str] = {}
+    for each in maps:
+        if each["metadata"]["labels"].get("grafana_dashboard") == "1":
+            assert each["metadata"]["annotations"] == {"grafana_folder": "Headwater"}
+            found |= each["data"]
+    files = (DEPLOY / "grafana").glob("*.json")
+    assert found == {f"headwater-{file.name}": file.read_text("utf-8") for file in files}
+
+
+def test_the_jobs_have_the_names_that_the_alerts_expect(cluster: Cluster, tmp_path: Path) -> None:
+    monitors = [each for each in rendered(cluster, tmp_path, "monitors") if each["kind"] == "ServiceMonitor"]
+    jobs = [rule["replacement"] for each in monitors for rule in each["spec"]["endpoints"][0]["relabelings"]]
+    assert jobs == ["headwater-api", "headwater-metrics"]

@@ -79,6 +79,7 @@ def test_the_examples_in_the_comments_are_valid() -> None:
     ("path", "value"),
     [
         ("api.replicas", 3),
+        ("dashboards.labels", {"grafana_dashboard": "yes"}),
         ("image.digest", "sha256:" + "0" * 64),
         ("ingests", [INGEST]),
         ("kafka.bootstrapServers", "kafka-1.example:9093,kafka-2.example:9093"),
@@ -99,6 +100,7 @@ def test_accepted_values(path: str, value: Any) -> None:
         ("api.replicas", "3"),
         ("api.replicas", -1),
         ("api.readinessPath", "/ready"),
+        ("dashboards.labels", {"grafana_dashboard": 1}),
         ("image.digest", "latest"),
         ("image.pullPolicy", "Sometimes"),
         ("ingests", [{"name": "base"}]),
@@ -108,6 +110,7 @@ def test_accepted_values(path: str, value: Any) -> None:
         ("kafka.bootstrapServers", "kafka.example"),
         ("kafka.replication", 0),
         ("kafka.saslMechanism", "GSSAPI"),
+        ("prometheusRule.enabled", "yes"),
         ("sandbox.seccompProfile", "Localhost:"),
         ("sandbox.seccompProfile", "Localhost"),
         ("settings", {"RATE_LIMIT": "20"}),
@@ -171,3 +174,8 @@ def test_the_chart_has_the_version_of_the_package() -> None:
 
 def test_files_are_ascii() -> None:
     assert [path.name for path in files() if not path.read_bytes().isascii()] == []
+
+
+def test_the_chart_has_all_dashboards() -> None:
+    shipped = {file.name: file.read_text("utf-8") for file in (CHART / "files" / "dashboards").iterdir()}
+    assert shipped == {file.name: file.read_text("utf-8") for file in (DEPLOY / "grafana").glob("*.json")}
