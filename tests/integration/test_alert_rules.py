@@ -114,6 +114,31 @@ ALSO_FIRING = {"HeadwaterErrorRate": {"HeadwaterDeadLetters"}}
 """Alerts that fire with another one, because the fault of that one includes their own."""
 
 
+NO_SERIES = "_x90"
+"""Values of a series that has no samples, because no process exposes it."""
+
+WITHOUT_PROCESS: Mapping[str, Mapping[str, str]] = {
+    "HeadwaterLagWithoutProgress": {
+        pipeline_("lag", PIPELINE): "500x90",
+        pipeline_("messages_received_total"): NO_SERIES,
+        pipeline_("processor_error_total"): NO_SERIES,
+    },
+    "HeadwaterPricesStale": {PRICE_TICKS: NO_SERIES, UNPRICED: NO_SERIES},
+}
+"""For alerts about missing progress, the series while no process is there that could make any."""
+
+SECOND_COPIES: Mapping[str, str] = {
+    'up{job="headwater-api", instance="b"}': ALWAYS_1,
+    'headwater_dependency_available{dependency="controller", instance="b"}': ALWAYS_1,
+    'headwater_controller_leads{instance="b"}': ALWAYS_0,
+    'headwater_controller_loop_failing{loop="sweeping", instance="b"}': ALWAYS_0,
+    'headwater_unknown_deployments{instance="b"}': ALWAYS_0,
+    'headwater_price_lag{instance="b"}': "60000x90",
+    'headwater_price_lag{instance="c"}': "60000x90",
+}
+"""The series of a second API process and of controllers that do not lead."""
+
+
 def alerts() -> list[str]:
     """Return the names of all alerts."""
     groups = yaml.safe_load(RULES.read_text())["groups"]
@@ -147,3 +172,12 @@ def test_no_alert_fires_in_a_healthy_installation(tmp_path: Path) -> None:
 @pytest.mark.parametrize("alert", alerts())
 def test_each_alert_fires_on_its_fault(tmp_path: Path, alert: str) -> None:
     assert not failures(tmp_path, {**HEALTHY, **FAULTS[alert]}, {alert, *ALSO_FIRING.get(alert, ())})
+
+
+@pytest.mark.parametrize("alert", WITHOUT_PROCESS)
+def test_missing_progress_is_noticed_without_a_process(tmp_path: Path, alert: str) -> None:
+    assert not failures(tmp_path, {**HEALTHY, **WITHOUT_PROCESS[alert]}, {alert})
+
+
+def test_no_alert_fires_because_a_process_has_copies(tmp_path: Path) -> None:
+    assert not failures(tmp_path, {**HEALTHY, **SECOND_COPIES}, set())
