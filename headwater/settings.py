@@ -321,6 +321,12 @@ class Settings(BaseSettings):
         pattern="^(RuntimeDefault|Unconfined|Localhost:.+)$",
         description="Seccomp profile of workers' Pods: RuntimeDefault, Unconfined or `Localhost:<file>`.",
     )
+    otlp_endpoint: str = Field(
+        "",
+        pattern="^(https?://.+)?$",
+        description="Base URL of a receiver of OpenTelemetry traces by OTLP over HTTP, to which deploys are traced "
+        "(see docs/operations.md); needs the extra `tracing`.",
+    )
     v8_jit: bool = Field(False, description="Run scripts with V8's JIT compiler (see docs/sandbox.md).")
     price_filter: bool = Field(True, description="Exclude outliers from token prices (see docs/prices.md).")
     stream_bindings: _OptionalPath = Field(

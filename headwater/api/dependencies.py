@@ -8,6 +8,7 @@ from typing import Annotated, cast
 import anyio
 from fastapi import Depends, Header, Request
 
+from headwater.api import deploy_spans
 from headwater.api.applied_watcher import AppliedWatcher
 from headwater.api.deployment_watcher import DeploymentWatcher
 from headwater.api.if_match import parse_if_match
@@ -33,6 +34,7 @@ from headwater.services.revisions import Revisions
 from headwater.services.tails import Tails
 from headwater.services.trials import Trials
 from headwater.services.viewable_topics import ViewableTopics
+from headwater.tracing.spans import NoTraces, Traces
 
 ReadinessProbe = Callable[[], object]
 """Checks one dependency: returns when the dependency answers, and raises a HeadwaterError when it does not.
@@ -54,6 +56,7 @@ class Services:
         invalid_keys_per_minute: How many invalid keys one client address may send; 0 means no limit.
         cors_origins: Origins whose web pages may call the API; `*` means all.
         metrics_dir: The directory in which the API processes of one port share their metrics; None for one process.
+        traces: Exports the spans of requests that deploy.
     """
 
     keys: Keys
@@ -83,6 +86,7 @@ class Services:
     invalid_keys_per_minute: int = 0
     cors_origins: Sequence[str] = ()
     metrics_dir: Path | None = None
+    traces: Traces = field(default_factory=NoTraces)
 
 
 # The functions are `async def`: FastAPI runs a plain function as a job of the thread pool, where it may have to wait.
@@ -97,6 +101,7 @@ async def _api_key(request: Request) -> ApiKey:
 
 
 async def _watcher(request: Request) -> DeploymentWatcher:
+    deploy_spans.begin(request, request.app.state.services.traces)
     return cast("DeploymentWatcher", request.app.state.watcher)
 
 

@@ -6,6 +6,7 @@ from functools import partial
 import anyio
 from anyio import to_thread
 
+from headwater.api import deploy_spans
 from headwater.api.shared_poll import SharedPoll
 from headwater.errors import DatabaseUnavailable, DeployPending, TeardownInProgress
 from headwater.model.deployment import Deployment, DeploymentProgress
@@ -77,4 +78,5 @@ async def wait_until_running(watcher: DeploymentWatcher, started: Deployment, ti
     Raises DeployFailed, DeployPending, and Conflict when the deployment is torn down.
     """
     pending_detail = "Deployment in progress. Repeat the request to wait for it, or read its state with GET …/deploy."
-    await watcher.wait_until(started.config_id, partial(is_running, started), timeout_s, pending_detail)
+    with deploy_spans.recorded(started):
+        await watcher.wait_until(started.config_id, partial(is_running, started), timeout_s, pending_detail)

@@ -18,6 +18,7 @@ from headwater.app.source_clients import connect_sources
 from headwater.app.stop_signals import stop_on_signals
 from headwater.app.stream_bindings import load_bindings
 from headwater.app.topics import create_topics, stream_topics
+from headwater.app.traces import connect_traces
 from headwater.brokers.cluster_admin import KafkaClusterAdmin
 from headwater.controller.autoscaler import Autoscaler
 from headwater.controller.controller import Controller
@@ -30,6 +31,7 @@ from headwater.controller.pipeline_collector import PipelineCollector
 from headwater.controller.purger import Purger
 from headwater.controller.reconciler import Reconciler
 from headwater.controller.redrives import Redrives
+from headwater.controller.rollout_traces import RolloutTraces
 from headwater.controller.source_positions import SourcePositions
 from headwater.controller.sweeper import Sweeper
 from headwater.prices.source import GROUP
@@ -59,6 +61,7 @@ def run(settings: Settings) -> None:
     require_platform()
     if settings.orchestrator == "process":
         check_machine(jit=settings.v8_jit)
+    traces = connect_traces(settings, "headwater-controller")
     endpoints = Endpoints.from_settings(settings)
     data_directory = endpoints.data_directory
     endpoints.require_embedded_data()
@@ -97,6 +100,7 @@ def run(settings: Settings) -> None:
                 letter_outcomes=outcomes,
                 flow_locks=flow_locks,
                 require_lease=leadership.require_lease,
+                traces=RolloutTraces(traces),
             ),
             settings=worker_settings,
             sources=sources,

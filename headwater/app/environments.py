@@ -27,6 +27,8 @@ PROXIES = (*_PROXIES, *map(str.upper, _PROXIES))
 AWS = ("AWS_*",)
 """Variables from which the signer of AWS MSK gets credentials."""
 
+OPENTELEMETRY = ("OTEL_*",)
+"""Variables of OpenTelemetry: where traces go, with which header fields, and the name of the service."""
 
 _DEFAULT_BINDINGS = Bindings()
 
@@ -50,8 +52,8 @@ class EnvironmentSpec:
 
 KAFKA_SECRETS = tuple(f"kafka_{member}" for member in kafka_security.SECRET_FIELDS)
 STORE_SECRETS = ("database_url", "redis_url", "secret_key", "old_secret_key")
-CONTROLLER = EnvironmentSpec((*STORE_SECRETS, *KAFKA_SECRETS), (*LIBPQ, *GOOGLE, *PROXIES))
-API = EnvironmentSpec((*STORE_SECRETS, *KAFKA_SECRETS, "kafka_reader_password"), LIBPQ)
+CONTROLLER = EnvironmentSpec((*STORE_SECRETS, *KAFKA_SECRETS), (*LIBPQ, *GOOGLE, *PROXIES, *OPENTELEMETRY))
+API = EnvironmentSpec((*STORE_SECRETS, *KAFKA_SECRETS, "kafka_reader_password"), (*LIBPQ, *OPENTELEMETRY))
 PRICES = EnvironmentSpec(("redis_url", *KAFKA_SECRETS))
 INGEST = EnvironmentSpec(KAFKA_SECRETS, PROXIES)
 

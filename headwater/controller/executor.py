@@ -4,8 +4,8 @@ Directly before an action that removes something, it checks that this controller
 """
 
 from collections.abc import Callable, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from contextlib import AbstractContextManager, nullcontext, suppress
+from dataclasses import dataclass, field, replace
 
 import structlog
 
@@ -27,6 +27,7 @@ from headwater.controller.actions import (
 )
 from headwater.controller.deployment_resources import all_resources, reader_resources, resources, retired_topics
 from headwater.controller.flow_locks import FlowLocks
+from headwater.controller.rollout_traces import RolloutTraces
 from headwater.controller.source_positions import SourcePositions
 from headwater.controller.sources import Sources, deploy_failures_are_retriable
 from headwater.controller.topic_settings import needed_settings, without_compaction
@@ -57,6 +58,7 @@ class Executor:
     letter_outcomes: RedriveOutcomeStore
     flow_locks: FlowLocks
     require_lease: Callable[[], None]
+    traces: RolloutTraces = field(default_factory=RolloutTraces)
 
     def run(self, deployment: Deployment, actions: Sequence[Action]) -> Observation | None:
         """Carry out actions in their order.
@@ -66,25 +68,32 @@ class Executor:
         """
         for action in actions:
             _log_action(deployment, action)
-            match action:
-                case StoreObservation(observation):
-                    return observation
-                case SavePositions(observation):
-                    with deploy_failures_are_retriable():
-                        return replace(observation, positions=self.positions.read(deployment))
-                case RewindPositions(target, observation):
-                    with deploy_failures_are_retriable():
-                        positions, result = self.positions.rewind(deployment, target)
-                    return replace(observation, positions=positions, rewind=result)
-                case RestorePositions(target, observation):
-                    positions, gaps = self.positions.restore(deployment, target)
-                    return replace(observation, positions=positions, gaps=gaps)
-                case StopWorkers(must_have_ended):
-                    if not self._stop_workers(deployment) and must_have_ended:
-                        return None
-                case _:
-                    self._carry_out(deployment, action)
+            with self._traced(deployment, action):
+                match action:
+                    case StoreObservation(observation):
+                        return observation
+                    case SavePositions(observation):
+                        with deploy_failures_are_retriable():
+                            return replace(observation, positions=self.positions.read(deployment))
+                    case RewindPositions(target, observation):
+                        with deploy_failures_are_retriable():
+                            positions, result = self.positions.rewind(deployment, target)
+                        return replace(observation, positions=positions, rewind=result)
+                    case RestorePositions(target, observation):
+                        positions, gaps = self.positions.restore(deployment, target)
+                        return replace(observation, positions=positions, gaps=gaps)
+                    case StopWorkers(must_have_ended):
+                        if not self._stop_workers(deployment) and must_have_ended:
+                            return None
+                    case _:
+                        self._carry_out(deployment, action)
         return None
+
+    def _traced(self, deployment: Deployment, action: Action) -> AbstractContextManager[None]:
+        """Return a context that records an action. Actions that repeat are not recorded."""
+        if isinstance(action, StoreObservation) or _repeats(action):
+            return nullcontext()
+        return self.traces.action(deployment, type(action).__name__)
 
     def _stop_workers(self, deployment: Deployment) -> bool:
         """Stop the workers of a deployment and of its redrives.
@@ -170,17 +179,24 @@ class Executor:
             )
 
 
-def _log_action(deployment: Deployment, action: Action) -> None:
-    """Log an action before it is carried out. Specs and passwords are omitted.
+def _repeats(action: Action) -> bool:
+    """Whether an action is repeated without an end.
 
-    Repeated actions are logged on the level debug: SyncTopics runs every minute, teardowns and pauses repeat
-    StopWorkers until all workers have ended, and a rollout repeats EnsureWorkers until its workers have taken over.
+    SyncTopics runs every minute, teardowns and pauses repeat StopWorkers until all workers have ended, and a rollout
+    repeats EnsureWorkers until its workers have taken over.
     """
     match action:
         case SyncTopics() | StopWorkers(must_have_ended=True) | EnsureWorkers(is_repeated=True):
-            level = "debug"
-        case _:
-            level = "info"
+            return True
+    return False
+
+
+def _log_action(deployment: Deployment, action: Action) -> None:
+    """Log an action before it is carried out. Specs and passwords are omitted.
+
+    Actions that repeat are logged on the level debug.
+    """
+    level = "debug" if _repeats(action) else "info"
     details: dict[str, object] = {}
     match action:
         case (

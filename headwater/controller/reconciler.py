@@ -78,6 +78,7 @@ class Reconciler:
         """Forget a deployment that has ended."""
         self._rollouts.pop(deployment_id, None)
         self._desired.pop(deployment_id, None)
+        self.executor.traces.discard(deployment_id)
 
     def _plan(self, desired: DesiredState, *, has_ensured_workers: bool) -> Plan:
         deployment_id = desired.deployment.id
@@ -88,6 +89,8 @@ class Reconciler:
             rollout=self._rollouts.get(deployment_id),
             has_ensured_workers=has_ensured_workers,
         )
+        workers, traces = desired.target.workers, self.executor.traces
+        traces.observe(desired.deployment, workers, observed.workers, observed.successors)
         return plan(desired, observed)
 
     def _run(self, deployment: Deployment, planned: Plan) -> Observation | None:
@@ -96,6 +99,8 @@ class Reconciler:
         An interrupted plan is repeated.
         """
         observation = self.executor.run(deployment, planned.actions)
+        if observation is not None:
+            self.executor.traces.end(observation)
         self._rollouts[deployment.id] = planned.rollout
         return observation
 

@@ -144,7 +144,7 @@ CASES: dict[str, dict[str, Any]] = {
 
 
 def custom_resource(kind: str) -> dict[str, Any]:
-    """Return a custom resource of the Prometheus Operator, as far as the API server has to know it."""
+    """Return what the API server must know of a custom resource of the Prometheus Operator."""
     plural = f"{kind.lower()}s"
     schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
     return {

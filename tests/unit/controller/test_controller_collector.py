@@ -3,6 +3,7 @@
 import pytest
 
 from headwater.controller.controller_collector import ControllerCollector
+from headwater.controller.pipeline_collector import PipelineCollector
 from tests.unit.controller.world import DEPLOYMENT, FLOW, World
 
 LAG = 12
@@ -43,3 +44,14 @@ def test_a_failing_loop_is_named(world: World) -> None:
         "choosing numbers of workers": 0,
         "managing workers": 0,
     }
+
+
+def test_a_controller_that_does_not_lead_has_no_series_of_pipelines(world: World) -> None:
+    """The leader has them too, so a sum over all controllers would count them twice."""
+    world.start_controller()
+    found = samples(world)
+    assert found["headwater_controller_leads"] == [({}, 0)]
+    assert found["headwater_pipeline_phase"] == []
+    pipelines = PipelineCollector(world.orchestrator, lambda _, groups: dict.fromkeys(groups, LAG))
+    with_samples = {metric.name for metric in pipelines.collect() if metric.samples}
+    assert with_samples == {"headwater_unknown_deployments"}

@@ -12,6 +12,7 @@ from headwater.controller.leadership import Leadership
 from headwater.controller.purger import Purger
 from headwater.controller.reconciler import Reconciler
 from headwater.controller.redrives import Redrives
+from headwater.controller.rollout_traces import RolloutTraces
 from headwater.controller.source_positions import SourcePositions
 from headwater.controller.sources import Sources
 from headwater.controller.sweeper import Sweeper
@@ -24,6 +25,7 @@ from tests.support.memory.metrics import MemoryMetrics
 from tests.support.memory.orchestrator import MemoryOrchestrator
 from tests.support.memory.redrives import MemoryRedriveOutcomes
 from tests.support.memory.sets import MemoryDatasetNames, MemoryPendingSets, MemorySetStore
+from tests.support.memory.traces import MemoryTraces
 from tests.support.sql import fresh_database
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -73,6 +75,7 @@ class World:
         self.names = MemoryDatasetNames()
         self.metrics = MemoryMetrics()
         self.outcomes = MemoryRedriveOutcomes()
+        self.traces = MemoryTraces()
         self.auto = auto
         self.broker.ensure(DeploymentResources((TopicSpec(TOPIC, 4),), (), (), ()))
         self.start_controller()
@@ -100,6 +103,7 @@ class World:
             letter_outcomes=self.outcomes,
             flow_locks=flow_locks,
             require_lease=confirm,
+            traces=RolloutTraces(self.traces),
         )
         reconciler = Reconciler(
             orchestrator=self.orchestrator,

@@ -1,0 +1,40 @@
+"""Connects a process to the receiver of traces that the settings name."""
+
+import os
+
+import structlog
+
+from headwater.errors import SetupError
+from headwater.extras import require_extra
+from headwater.settings import Settings
+from headwater.tracing.spans import NoTraces, Traces
+
+log = structlog.get_logger(__name__)
+
+STANDARD_VARIABLES = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
+"""OpenTelemetry's own variables for the receiver."""
+
+
+def connect_traces(settings: Settings, service: str) -> Traces:
+    """Return the traces of a process; without a receiver they export nothing.
+
+    Raises SetupError when HEADWATER_OTLP_ENDPOINT is set and the extra is not installed. Where only a standard variable
+    is set, which an operator may have set for other programs, a warning is logged.
+
+    Args:
+        service: The service name of the process, such as `headwater-api`.
+    """
+    variables = [name for name in STANDARD_VARIABLES if os.environ.get(name)]
+    if not settings.otlp_endpoint and not variables:
+        return NoTraces()
+    feature = "HEADWATER_OTLP_ENDPOINT" if settings.otlp_endpoint else variables[0]
+    try:
+        require_extra("tracing", "opentelemetry.exporter.otlp.proto.http", feature)
+    except SetupError as error:
+        if settings.otlp_endpoint:
+            raise
+        log.warning("deploys are not traced", reason=error.detail)
+        return NoTraces()
+    from headwater.tracing.otlp import OtlpTraces  # needs an extra of the package
+
+    return OtlpTraces(service, settings.otlp_endpoint)
