@@ -135,9 +135,9 @@ def test_positions(stream: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_positions_without_records_are_named(stream: Stream) -> None:
     stream.write(0, [b"0"])
     stream.skip(0)
-    sample = read(stream, positions=["0/0", "0/1", "0/999999999999", "1/0", "9/0"])
+    sample = read(stream, positions=["0/0", "0/1", "0/999999999999", "1/0"])
     assert values(sample) == [b"0"]
-    assert sample.reason.startswith("4 records were not read (0/1, 0/999999999999, 1/0, 9/0)")
+    assert sample.reason.startswith("3 records were not read (0/1, 0/999999999999, 1/0)")
 
 
 def test_large_records_are_left_out(stream: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
