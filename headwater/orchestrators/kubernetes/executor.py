@@ -27,7 +27,7 @@ from headwater.orchestrators.kubernetes.plan import (
     StopWorker,
 )
 from headwater.orchestrators.kubernetes.settings import PodSettings
-from headwater.orchestrators.kubernetes.worker_client import WorkerClient
+from headwater.orchestrators.kubernetes.worker_client import WorkerClient, WorkerRequestError
 
 log = structlog.get_logger(__name__)
 
@@ -118,7 +118,7 @@ class Executor:
         try:
             await work
             self._refusals.pop(key, None)
-        except (httpx2.HTTPError, HeadwaterError) as error:
+        except (httpx2.HTTPError, HeadwaterError, WorkerRequestError) as error:
             reason = _describe(error)
             if self._refusals.get(key) != reason:
                 log.warning("an action on a worker failed; it is repeated", name=key, reason=reason)
@@ -189,4 +189,6 @@ def _describe(error: Exception) -> str:
         return f"Kubernetes refuses the request: {error.status.message}"
     if isinstance(error, HeadwaterError):
         return error.detail
+    if isinstance(error, WorkerRequestError):
+        return str(error)
     return f"{type(error).__name__}: {error}"

@@ -248,7 +248,6 @@ class KubernetesOrchestrator:
             self._reports.close()
             self._executor.close()
             await asyncio.gather(watching, return_exceptions=True)
-            await workers.close()
             await client.close()
             self._loop = None
 

@@ -5,11 +5,9 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import httpx2
-
 from headwater.model.worker_report import WorkerReport
 from headwater.orchestrators.kubernetes.observed_pod import ObservedPod
-from headwater.orchestrators.kubernetes.worker_client import WorkerClient
+from headwater.orchestrators.kubernetes.worker_client import WorkerClient, WorkerRequestError
 
 RETRY_S = 0.5
 MAX_FAILURES = 6
@@ -90,7 +88,7 @@ class ReportReader:
                 continue
             try:
                 report = await self._workers.report(f"{pod.ip}:{self._port}", token, seen_version, next_line)
-            except (httpx2.HTTPError, ValueError):
+            except WorkerRequestError:
                 failures += 1
                 if failures == MAX_FAILURES and followed.report is not None:
                     followed.report = None
