@@ -40,7 +40,9 @@ from headwater.model.deployment import Condition, Deployment, DesiredPhase, Obse
 from headwater.model.worker_spec import WorkerSet
 
 READY_WITHIN_S = 50.0
-"""How long the workers of a new revision may take to become ready. Then the rollout fails."""
+"""How long the worker of a new revision may take to become ready. Then the rollout fails."""
+READY_PER_WORKER_S = 1.0
+"""How much longer this may take for each further worker: they may all start on one machine."""
 STABLE_AFTER_S = 30.0
 """How long a revision is on probation after its workers are ready."""
 ON_PROBATION_REASON = (
@@ -338,10 +340,12 @@ def _plan_when_not_ready(
     if rollout.ready_since is not None:
         rollout = replace(rollout, ready_since=None, not_ready_since=now)
     # Workers that wait for a store or broker are not at fault, so the rollout continues.
-    is_late = now - rollout.not_ready_since > READY_WITHIN_S and not any(worker.waits for worker in workers)
+    slots = desired.target.workers.slots if desired.target.workers is not None else 1
+    allowed_s = READY_WITHIN_S + READY_PER_WORKER_S * (slots - 1)
+    is_late = now - rollout.not_ready_since > allowed_s and not any(worker.waits for worker in workers)
     if not is_late or not _can_still_fail(desired):
         return Plan((), rollout)
-    sentence = f"The workers of revision {rollout.revision} were not ready within {READY_WITHIN_S:.0f} s."
+    sentence = f"The workers of revision {rollout.revision} were not ready within {allowed_s:.0f} s."
     return roll_back_or_fail(desired, f"{sentence} {_reasons(workers)}")
 
 

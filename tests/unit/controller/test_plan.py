@@ -347,6 +347,20 @@ class TestRecorded:
         waiting = replace(late, successors=[status(NEW, ready=False, waits=True)])
         assert plan(desired(ROLLING), waiting).actions == ()
 
+    @pytest.mark.parametrize(("slots", "allowed_s"), [(1, 50), (64, 113)])
+    def test_many_workers_may_start_longer(self, slots: int, allowed_s: float) -> None:
+        wanted = desired(FIRST)
+        workers = replace(workers_of(FIRST, REVISION_1), slots=slots)
+        wanted = replace(wanted, target=replace(wanted.target, workers=workers))
+        for since, is_late in ((NOW - allowed_s, False), (NOW - allowed_s - 1, True)):
+            seen = ObservedState(
+                NOW,
+                workers=[status(workers, ready=False)] * slots,
+                rollout=remembered(FIRST, not_ready_since=since),
+                has_ensured_workers=True,
+            )
+            assert bool(plan(wanted, seen).actions) == is_late
+
     def test_late_workers_of_a_first_deploy_fail_it(self) -> None:
         rollout = remembered(FIRST, not_ready_since=NOW - READY_WITHIN_S - 1)
         seen = ObservedState(
