@@ -26,9 +26,11 @@ PROXIES = (*_PROXIES, *map(str.upper, _PROXIES))
 """Variables for connections through a proxy: to chain nodes, Google, token endpoints and AWS."""
 AWS = ("AWS_*",)
 """Variables from which the signer of AWS MSK gets credentials."""
-
+KUBERNETES = ("KUBECONFIG",)
+"""The variable that names the file with the address of the Kubernetes API, outside of Pods."""
 OPENTELEMETRY = ("OTEL_*",)
 """Variables of OpenTelemetry: where traces go, with which header fields, and the name of the service."""
+
 
 _DEFAULT_BINDINGS = Bindings()
 
@@ -52,7 +54,7 @@ class EnvironmentSpec:
 
 KAFKA_SECRETS = tuple(f"kafka_{member}" for member in kafka_security.SECRET_FIELDS)
 STORE_SECRETS = ("database_url", "redis_url", "secret_key", "old_secret_key")
-CONTROLLER = EnvironmentSpec((*STORE_SECRETS, *KAFKA_SECRETS), (*LIBPQ, *GOOGLE, *PROXIES, *OPENTELEMETRY))
+CONTROLLER = EnvironmentSpec((*STORE_SECRETS, *KAFKA_SECRETS), (*LIBPQ, *GOOGLE, *PROXIES, *KUBERNETES, *OPENTELEMETRY))
 API = EnvironmentSpec((*STORE_SECRETS, *KAFKA_SECRETS, "kafka_reader_password"), (*LIBPQ, *OPENTELEMETRY))
 PRICES = EnvironmentSpec(("redis_url", *KAFKA_SECRETS))
 INGEST = EnvironmentSpec(KAFKA_SECRETS, PROXIES)

@@ -80,6 +80,16 @@ class TestChildren:
         assert not strangers & set(environment)
         assert ("PGPASSWORD" in environment) == ("database_url" in secrets)
 
+    def test_only_the_controller_knows_the_kubernetes_api(
+        self, home: DataDirectory, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("KUBECONFIG", "/etc/kubeconfig")
+        knowing = [
+            spec for spec in (CONTROLLER, API, PRICES) if "KUBECONFIG" in child_environment(Settings(), home, spec)
+        ]
+        assert knowing == [CONTROLLER]
+        assert "KUBECONFIG" not in worker_environment(Bindings())
+
     def test_workers_get_no_secrets(self) -> None:
         environment = worker_environment(Bindings())
         assert not [name for name in environment if name.startswith(("HEADWATER", "PG", "AWS", "NODE"))]
