@@ -4,13 +4,13 @@
 """
 
 import fcntl
-import functools
 import hashlib
 import os
 import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from headwater.brokers.embedded import cache
@@ -30,6 +30,18 @@ COMPONENTS = (
     "kubelet",
 )
 """The names of the program `kubernetes`."""
+PROGRAMS = (
+    "./box",
+    "./coredns",
+    "./kubernetes",
+    "github.com/containerd/containerd/v2/cmd/containerd",
+    "github.com/containerd/containerd/v2/cmd/containerd-shim-runc-v2",
+    "github.com/containerd/containerd/v2/cmd/ctr",
+    "helm.sh/helm/v3/cmd/helm",
+)
+"""The packages of the cluster's programs."""
+KWOK = "sigs.k8s.io/kwok/cmd/kwok"
+"""The package of kwok, which only a benchmark needs."""
 COMMANDS = {
     "go": "Go",
     "runc": "the Debian package runc",
@@ -59,6 +71,16 @@ def missing() -> str:
 
 def built() -> Path:
     """Return the folder of the programs. If they are missing, build them; this takes minutes."""
+    return _cached("kubernetes-programs", _build)
+
+
+def built_kwok() -> Path:
+    """Return the program kwok, which makes Pods seem to run. If it is missing, build it."""
+    return _cached("kubernetes-kwok", lambda folder: _go_build(folder, [KWOK])) / "kwok"
+
+
+def _cached(name: str, build: Callable[[Path], None]) -> Path:
+    """Return a folder of programs. If it is missing, build them into it."""
     files = sorted(path for path in SOURCE.rglob("*") if path.is_file())
     text = b"".join(path.read_bytes() for path in files)
     version = subprocess.run(["go", "version"], capture_output=True, check=True).stdout
@@ -66,8 +88,7 @@ def built() -> Path:
     root.mkdir(parents=True, exist_ok=True)
     with (root / "kubernetes-programs.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        name = f"kubernetes-programs-{hashlib.sha256(text + version).hexdigest()[:16]}"
-        return cache.ensure(root / name, functools.partial(_build, kubernetes_version()))
+        return cache.ensure(root / f"{name}-{hashlib.sha256(text + version).hexdigest()[:16]}", build)
 
 
 def kubernetes_version() -> str:
@@ -76,23 +97,28 @@ def kubernetes_version() -> str:
     return next(line.split()[1] for line in lines if line.strip().startswith("k8s.io/kubernetes "))
 
 
-def _build(version: str, folder: Path) -> None:
-    started = time.monotonic()
+def _build(folder: Path) -> None:
+    started, version = time.monotonic(), kubernetes_version()
     print(f"Building Kubernetes {version} and its programs, once; this takes about 15 minutes.", flush=True)
+    _go_build(folder, PROGRAMS)
+    for name in COMPONENTS:
+        (folder / name).symlink_to("kubernetes")
+    print(f"Built them in {time.monotonic() - started:.0f} s.", flush=True)
+
+
+def _go_build(folder: Path, packages: Sequence[str]) -> None:
+    version = kubernetes_version()
     major, minor, _ = version.removeprefix("v").split(".")
     values = {"gitVersion": version, "gitMajor": major, "gitMinor": minor, "gitTreeState": "clean"}
     flags = " ".join(["-s", "-w", *(f"-X {_VERSION}.{name}={value}" for name, value in values.items())])
     command = ["go", "build", "-mod=readonly", "-buildvcs=false", "-trimpath", "-ldflags", flags, "-o", f"{folder}/"]
     folder.mkdir()
     subprocess.run(
-        outside([*command, "./box", "./coredns", "./kubernetes", "tool"]),
+        outside([*command, *packages]),
         cwd=SOURCE,
         check=True,
         env=os.environ | {"CGO_ENABLED": "0", "GOFLAGS": "", "GOTOOLCHAIN": "local"},
     )
-    for name in COMPONENTS:
-        (folder / name).symlink_to("kubernetes")
-    print(f"Built them in {time.monotonic() - started:.0f} s.", flush=True)
 
 
 def main() -> int:
