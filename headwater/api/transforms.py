@@ -114,7 +114,9 @@ async def redeploy(services: Services, watcher: DeploymentWatcher, saved: Flow) 
             return None
         await wait_until_running(watcher, started, services.deploy_timeout_s)
         return await to_thread.run_sync(services.deployments.get, saved.owner, saved.id)
-    except (DeployFailed, QuotaExceeded, StoredDataUnreadable) as error:
+    except QuotaExceeded as error:
+        raise QuotaExceeded(f"{prefix}: {error.detail}", error.used, error.allowed) from error
+    except (DeployFailed, StoredDataUnreadable) as error:
         raise type(error)(f"{prefix}: {error.detail}") from error
     except (NotFound, Conflict):
         return None  # the configuration is not deployed, or its deployment was torn down meanwhile

@@ -59,6 +59,6 @@ def hw(request: pytest.FixtureRequest, installation: Installation) -> Iterator[A
             yield client
         return
     with asyncio.Runner() as runner:
-        client = AsyncHeadwater(installation.url, installation.key)
-        yield InLoop(client, runner)
-        runner.run(client.close())
+        asynchronous = AsyncHeadwater(installation.url, installation.key)
+        yield InLoop(asynchronous, runner)
+        runner.run(asynchronous.close())
