@@ -53,8 +53,7 @@ test-all: setup  ## All tests, slow ones too
 	$(BIN)/pytest -n 4 $(IN_GROUPS) -m "not kubernetes" $(TEST_FLAGS)
 
 test-kubernetes: setup  ## The tests on a Kubernetes cluster of this machine, as root; the first run builds it in 15 minutes
-	$(BIN)/python -m tests.kubernetes.cluster.programs
-	$(BIN)/python -m tests.kubernetes.cluster.enclosure $(BIN)/pytest -m kubernetes tests/kubernetes $(TEST_FLAGS)
+	$(BIN)/python -m tests.kubernetes.cluster $(BIN)/pytest -m "kubernetes and not slow" tests/kubernetes $(TEST_FLAGS)
 
 bench: setup  ## All benchmarks; each prints its figure and a ratio to a reference of the same run
 	@for bench in benches/[a-z]*.py; do \

@@ -9,12 +9,11 @@ import pytest
 
 from tests.kubernetes.cluster import enclosure
 from tests.kubernetes.cluster.cluster import Cluster
-from tests.kubernetes.cluster.image_builds import ROOT, build_image
+from tests.kubernetes.cluster.image_builds import HEADWATER, build_headwater
 from tests.kubernetes.cluster.programs import built, missing
 from tests.kubernetes.cluster.servers import Servers, running_servers
 
 FOLDER = Path(__file__).parent
-IMAGE_SOURCES = ["LICENSE", "README.md", "pyproject.toml", "setup.py", "requirements", "headwater"]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -62,9 +61,8 @@ def servers(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Itera
 @pytest.fixture(scope="session")
 def image(cluster: Cluster) -> str:
     """Build Headwater's image, load it into the nodes, and return its name."""
-    archive = build_image("headwater.test/headwater", ROOT / "deploy" / "Containerfile", IMAGE_SOURCES)
-    cluster.load(archive)
-    return "headwater.test/headwater:1"
+    cluster.load(build_headwater())
+    return f"{HEADWATER}:1"
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 """Builds images from Containerfiles with buildah, without a registry.
 
 The base image is a small Debian with Python, which debootstrap installs from the package sources of this machine.
+`python -m tests.kubernetes.cluster.image_builds` builds the image of Headwater.
 """
 
 import fcntl
@@ -20,13 +21,20 @@ from tests.support.kafka import CACHE_DIR
 
 ROOT = Path(__file__).parents[3]
 BASE_PACKAGES = ("ca-certificates", "python3", "python3-venv")
+HEADWATER = "headwater.test/headwater"
 COMMAND_WITHIN_S = 1800.0
 KEPT_ARCHIVES = 4
 """How many archives of one image stay in the cache."""
 CERTIFICATES = Path("/etc/ssl/certs/ca-certificates.crt")
 PIP_SETTINGS = Path("/etc/pip.conf")
+_HEADWATER_SOURCES = ("LICENSE", "README.md", "pyproject.toml", "setup.py", "requirements", "headwater")
 CERTIFICATE_VARIABLES = ("NODE_EXTRA_CA_CERTS", "PIP_CERT", "SSL_CERT_FILE")
 """Variables that name this machine's certificates. A Containerfile gets the ones that it declares with ARG."""
+
+
+def build_headwater() -> Path:
+    """Build the image of Headwater, which has the name HEADWATER and the tag `1`, and return its OCI archive."""
+    return build_image(HEADWATER, ROOT / "deploy" / "Containerfile", _HEADWATER_SOURCES)
 
 
 def build_image(name: str, containerfile: Path, sources: Sequence[str]) -> Path:
@@ -145,3 +153,7 @@ def _locked(path: Path) -> Iterator[None]:
     with path.open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
+
+
+if __name__ == "__main__":
+    build_headwater()

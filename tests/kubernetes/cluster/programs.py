@@ -1,14 +1,10 @@
-"""Builds the programs of the test cluster from Go modules, once for each version.
-
-`python -m tests.kubernetes.cluster.programs` builds them ahead of the tests.
-"""
+"""Builds the programs of the test cluster from Go modules, once for each version."""
 
 import fcntl
 import hashlib
 import os
 import shutil
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -119,17 +115,3 @@ def _go_build(folder: Path, packages: Sequence[str]) -> None:
         check=True,
         env=os.environ | {"CGO_ENABLED": "0", "GOFLAGS": "", "GOTOOLCHAIN": "local"},
     )
-
-
-def main() -> int:
-    """Build the programs if they are missing."""
-    reason = missing()
-    if reason:
-        print(reason)
-        return 1 if os.environ.get("CI") else 0
-    built()
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
