@@ -311,6 +311,9 @@ class Settings(BaseSettings):
     )
     worker_cpu_request: str = Field("100m", description="CPU request of a worker's Pod.")
     worker_cpu_limit: str = Field("", description="CPU limit of a worker's Pod; empty means none.")
+    worker_service_account: str = Field(
+        "", description="ServiceAccount of workers' Pods, whose token is not mounted; empty means the default."
+    )
     worker_priority_class: str = Field("", description="PriorityClass of workers' Pods; empty means the default.")
     worker_node_selector: str = Field("", description="Labels of the nodes on which workers may run, as a JSON object.")
     worker_tolerations: str = Field(

@@ -64,6 +64,7 @@ def _kubernetes_orchestrator(settings: Settings, environment: Mapping[str, str])
         cpu_limit=settings.worker_cpu_limit,
         image_pull_policy=settings.worker_image_pull_policy,
         image_pull_secrets=tuple(filter(None, settings.worker_image_pull_secrets.split(","))),
+        service_account=settings.worker_service_account,
         priority_class=settings.worker_priority_class,
         node_selector=_parse(dict[str, str], "worker_node_selector", settings.worker_node_selector or "{}"),
         tolerations=_parse(tuple[dict[str, Any], ...], "worker_tolerations", settings.worker_tolerations or "[]"),

@@ -60,12 +60,13 @@ class Executor:
         self._cluster = cluster
         self._settings = settings
         self._on_done = on_done
+        self._template_hash = settings.template_hash
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._refusals: dict[str, str] = {}
 
     def refusal(self, worker_set_id: str, slot: int, spec_hash: str) -> str:
         """Return why a Pod could not be created; empty when there is no reason."""
-        return self._refusals.get(manifests.pod_name(worker_set_id, slot, spec_hash), "")
+        return self._refusals.get(self._pod_name(worker_set_id, slot, spec_hash), "")
 
     def token(self, pod: ObservedPod) -> str:
         """Return the token of a Pod's worker; empty while its Secret is not known."""
@@ -82,7 +83,7 @@ class Executor:
         """
         match action:
             case CreatePod():
-                name = manifests.pod_name(wanted.id, action.slot, wanted.spec_hash)
+                name = self._pod_name(wanted.id, action.slot, wanted.spec_hash)
                 self._start(wanted.id, name, self._create_pod(wanted, action, name))
             case JoinGroup(pod):
                 self._start(wanted.id, pod.name, self._join(pod, plan))
@@ -179,6 +180,9 @@ class Executor:
         except ApiError as error:
             if error.status.code != NOT_FOUND:
                 raise
+
+    def _pod_name(self, worker_set_id: str, slot: int, spec_hash: str) -> str:
+        return manifests.pod_name(worker_set_id, slot, spec_hash, self._template_hash)
 
     def _address(self, pod: ObservedPod) -> str:
         return f"{pod.ip}:{self._settings.port}"

@@ -5,6 +5,7 @@ import secrets
 from base64 import b64decode, b64encode
 from pathlib import Path
 from typing import Any, cast
+from urllib.parse import parse_qsl, urlencode
 
 from lightkube.models.core_v1 import (
     Capabilities,
@@ -42,6 +43,8 @@ STOP_GRACE_S = 30
 UNREACHABLE_AFTER_S = 30
 """How long a Pod stays on a node that is not ready or not reachable."""
 CONTAINER = "worker"
+REDIS_FILES = ("ssl_ca_certs", "ssl_certfile", "ssl_keyfile")
+"""The options in a URL of Valkey or Redis that name files."""
 
 
 def object_name(worker_set_id: str) -> str:
@@ -54,9 +57,9 @@ def secret_name(worker_set_id: str, spec_hash: str) -> str:
     return f"{object_name(worker_set_id)}-{spec_hash}"
 
 
-def pod_name(worker_set_id: str, slot: int, spec_hash: str) -> str:
-    """Return the name of the Pod of a slot and spec."""
-    return f"{object_name(worker_set_id)}-{slot}-{spec_hash}"
+def pod_name(worker_set_id: str, slot: int, spec_hash: str, template_hash: str) -> str:
+    """Return the name of the Pod of a slot, spec and template."""
+    return f"{object_name(worker_set_id)}-{slot}-{spec_hash}-{template_hash}"
 
 
 def secret(worker_set: WorkerSet, settings: PodSettings) -> Secret:
@@ -86,12 +89,21 @@ def _with_mounted_files(spec: WorkerSpec) -> tuple[dict[str, Any], dict[str, byt
     """Return the spec with the paths that its files have in the Pod, and the files by name."""
     document: dict[str, Any] = json.loads(spec.model_dump_json())
     files: dict[str, bytes] = {}
+
+    def mount(path: str) -> str:
+        name = f"file-{len(files)}"
+        files[name] = _read(Path(path))
+        return f"{SPEC_DIRECTORY}/{name}"
+
     for access in (document["kafka"], document["source"]):
         for member, path in (access or {}).items():
             if member.endswith("_file") and path:
-                name = f"file-{len(files)}"
-                files[name] = _read(Path(path))
-                access[member] = f"{SPEC_DIRECTORY}/{name}"
+                access[member] = mount(path)
+    url, _, query = document["redis_url"].partition("?")
+    options = dict(parse_qsl(query))
+    paths = {name: mount(options[name]) for name in REDIS_FILES if name in options}
+    if paths:
+        document["redis_url"] = f"{url}?{urlencode(options | paths, safe='/')}"
     return document, files
 
 
@@ -125,8 +137,9 @@ def pod(worker_set: WorkerSet, slot: int, owner: Secret, settings: PodSettings, 
     )
     return Pod(
         metadata=ObjectMeta(
-            name=pod_name(worker_set.id, slot, worker_set.spec_hash),
-            labels=_labels(worker_set, settings) | {labels.SLOT: str(slot), labels.ROLE: role},
+            name=pod_name(worker_set.id, slot, worker_set.spec_hash, settings.template_hash),
+            labels=_labels(worker_set, settings)
+            | {labels.SLOT: str(slot), labels.ROLE: role, labels.TEMPLATE: settings.template_hash},
             annotations={labels.RESTARTS: str(restarts)},
             ownerReferences=[owner_reference],
         ),
@@ -152,6 +165,7 @@ def _pod_spec(worker_set: WorkerSet, slot: int, owner: str, settings: PodSetting
         ],
         restartPolicy="Always",
         terminationGracePeriodSeconds=STOP_GRACE_S,
+        serviceAccountName=settings.service_account or None,
         automountServiceAccountToken=False,
         enableServiceLinks=False,
         priorityClassName=settings.priority_class or None,

@@ -42,6 +42,7 @@ class ObservedPod:
         worker_set_id: The worker set.
         slot: The number of the slot.
         spec_hash: The hash of the worker's spec.
+        template_hash: The hash of the settings with which the Pod was made.
         is_worker: Whether the Pod is the slot's worker; otherwise it is the successor of one.
         ip: The address of the Pod; empty while it has none.
         is_deleting: Whether the deletion of the Pod was requested.
@@ -63,6 +64,7 @@ class ObservedPod:
     worker_set_id: str
     slot: int
     spec_hash: str
+    template_hash: str
     is_worker: bool
     ip: str = ""
     is_deleting: bool = False
@@ -102,6 +104,7 @@ def observe(pod: Pod) -> ObservedPod:
         worker_set_id=metadata.labels[labels.WORKER_SET],
         slot=int(metadata.labels[labels.SLOT]),
         spec_hash=metadata.labels[labels.SPEC],
+        template_hash=metadata.labels.get(labels.TEMPLATE, ""),
         is_worker=metadata.labels[labels.ROLE] == labels.WORKER,
         ip=(status.podIP if status else None) or "",
         is_deleting=metadata.deletionTimestamp is not None,

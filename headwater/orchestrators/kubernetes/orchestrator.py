@@ -40,6 +40,8 @@ RECHECK_INTERVAL_S = 5.0
 OVERDUE_AFTER_S = 15.0
 """How long after its grace period a Pod must be gone. Then it is deleted without its node, which may be lost."""
 MAX_RETRY_DELAY_S = 2.0
+MAX_UPDATES = 4
+"""How many outdated Pods of all worker sets are replaced at a time, after an upgrade or a change of settings."""
 
 SlotKey = tuple[str, int]
 """The id of a worker set, and the number of a slot."""
@@ -66,6 +68,10 @@ class KubernetesOrchestrator:
         self._wanted_since: dict[str, datetime] = {}
         self._unwanted: set[str] = set()
         self._pods: dict[str, dict[str, ObservedPod]] = {}
+        self._spec_hashes: dict[str, dict[str, str]] = {}
+        self._updating: dict[str, int] = {}
+        self._template_hash = settings.template_hash
+        self._recheck_at = clock()
         self._histories: dict[SlotKey, SlotHistory] = {}
         self._dirty: set[str] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -108,8 +114,8 @@ class KubernetesOrchestrator:
         with self._lock:
             self._check_usable()
             pods = self._pods_of(worker_set_id)
-            workers = {pod.slot: pod for pod in pods if pod.is_worker and pod.is_deleting}
-            workers |= {pod.slot: pod for pod in pods if pod.is_worker and not pod.is_deleting}
+            by_preference = sorted(pods, key=lambda pod: (not pod.is_deleting, pod.created_at))
+            workers = {pod.slot: pod for pod in by_preference if pod.is_worker}
             observed = {slot: self._observed(pod) for slot, pod in workers.items()}
             wanted = self._wanted.get(worker_set_id)
             if wanted is not None:
@@ -187,13 +193,7 @@ class KubernetesOrchestrator:
 
     def _existing_ids(self) -> set[str]:
         """Return the ids of worker sets that have a Pod or a Secret."""
-        assert self._cluster is not None
-        return {*self._pods, *(label_values(secret)[labels.WORKER_SET] for secret in self._secrets().values())}
-
-    def _secrets(self) -> dict[str, Secret]:
-        """Return a copy of the known Secrets, by name."""
-        assert self._cluster is not None
-        return dict(self._cluster.secrets)
+        return self._pods.keys() | self._spec_hashes.keys()
 
     def _pods_of(self, worker_set_id: str) -> list[ObservedPod]:
         return list(self._pods.get(worker_set_id, {}).values())
@@ -240,7 +240,7 @@ class KubernetesOrchestrator:
                 try:
                     self._plan_all()
                     self._loop_health.on_success()
-                    await self._wait(RECHECK_INTERVAL_S)
+                    await self._wait()
                 except Exception as error:  # noqa: BLE001  # only this loop manages the workers
                     await asyncio.sleep(min(self._loop_health.on_error(error), MAX_RETRY_DELAY_S))
         finally:
@@ -251,26 +251,29 @@ class KubernetesOrchestrator:
             await client.close()
             self._loop = None
 
-    async def _wait(self, timeout_s: float) -> None:
-        """Wait until something has changed. After `timeout_s` all worker sets count as changed."""
-        try:
-            async with asyncio.timeout(timeout_s):
+    async def _wait(self) -> None:
+        """Wait until something has changed. Every RECHECK_INTERVAL_S seconds, all worker sets count as changed."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(max(0.0, self._recheck_at - self._clock())):
                 await self._wake.wait()
-        except TimeoutError:
+        self._wake.clear()
+        if self._clock() >= self._recheck_at:
+            self._recheck_at = self._clock() + RECHECK_INTERVAL_S
             with self._lock:
                 self._dirty |= {*self._wanted, *self._unwanted}
-        self._wake.clear()
 
     def _on_change(self, changed: Pod | Secret) -> None:
         """Take over a change of a Pod or a Secret."""
         assert self._cluster is not None
         assert self._reports is not None
         assert changed.metadata is not None
-        worker_set_id = label_values(changed)[labels.WORKER_SET]
-        if isinstance(changed, Pod):
+        worker_set_id, name = label_values(changed)[labels.WORKER_SET], changed.metadata.name or ""
+        if isinstance(changed, Secret):
+            with self._lock:
+                self._on_secret(worker_set_id, name)
+        else:
             with self._lock:
                 pods = self._pods.setdefault(worker_set_id, {})
-                name = changed.metadata.name or ""
                 previous = pods.pop(name, None)
                 present = self._cluster.pods.get(name)
                 if previous is not None and (present is None or _uid(present) != previous.uid):
@@ -282,6 +285,17 @@ class KubernetesOrchestrator:
                 if not pods:
                     del self._pods[worker_set_id]
         self._plan_soon(worker_set_id)
+
+    def _on_secret(self, worker_set_id: str, name: str) -> None:
+        assert self._cluster is not None
+        spec_hashes = self._spec_hashes.setdefault(worker_set_id, {})
+        present = self._cluster.secrets.get(name)
+        if present is None:
+            spec_hashes.pop(name, None)
+        else:
+            spec_hashes[name] = label_values(present)[labels.SPEC]
+        if not spec_hashes:
+            del self._spec_hashes[worker_set_id]
 
     def _on_report(self, pod: ObservedPod) -> None:
         report = self._report(pod)
@@ -298,6 +312,7 @@ class KubernetesOrchestrator:
             if not self._is_leading:
                 self._wanted.clear()
                 self._unwanted.clear()
+                self._updating.clear()
             dirty, self._dirty = self._dirty, set()
             if not self._is_leading or not self._cluster.is_current:
                 return
@@ -311,8 +326,14 @@ class KubernetesOrchestrator:
         pods = self._pods_of(worker_set_id)
         reports = {pod.uid: report for pod in pods if (report := self._reports.latest(pod)) is not None}
         wanted = self._wanted.get(worker_set_id)
+        self._updating.pop(worker_set_id, None)
         if wanted is not None:
-            for action in plan_rollout(WantedSet(wanted.id, wanted.slots, wanted.spec_hash), pods, reports):
+            wanted_set = WantedSet(wanted.id, wanted.slots, wanted.spec_hash, self._template_hash)
+            max_updates = max(0, MAX_UPDATES - sum(self._updating.values()))
+            rollout = plan_rollout(wanted_set, pods, reports, max_updates=max_updates)
+            if rollout.updating:
+                self._updating[wanted.id] = len(rollout.updating)
+            for action in rollout.actions:
                 slot = action.slot if isinstance(action, CreatePod) else action.pod.slot
                 plan = self._history(wanted.id, slot).oom_history.plan(wanted.spec_hash)
                 self._executor.carry_out(wanted, action, plan)
@@ -330,9 +351,8 @@ class KubernetesOrchestrator:
             if pod.delete_by is not None and (datetime.now(UTC) - pod.delete_by).total_seconds() > OVERDUE_AFTER_S:
                 self._executor.end(DeletePod(pod, at_once=True))
         needed = {pod.spec_hash for pod in pods} | ({wanted.spec_hash} if wanted is not None else set())
-        for name, secret in self._secrets().items():
-            secret_labels = label_values(secret)
-            if secret_labels[labels.WORKER_SET] == worker_set_id and secret_labels[labels.SPEC] not in needed:
+        for name, spec_hash in self._spec_hashes.get(worker_set_id, {}).items():
+            if spec_hash not in needed:
                 self._executor.delete_secret(worker_set_id, name)
 
 

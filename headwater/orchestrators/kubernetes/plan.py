@@ -3,23 +3,34 @@
 The plan depends only on the wanted worker set, the Pods, and what their workers report. So a new controller continues
 where another one stopped. A replacement creates a successor beside each worker. When all successors are prepared, each
 worker is asked to stop; when it has left Kafka, its successor joins the consumer group in its place.
+
+A Pod whose spec is wanted, but which was made with other settings, is outdated: it has another template, such as the
+image before an upgrade. It works on until its slot is updated, in the same way as in a replacement, but each slot by
+itself and few at a time.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from headwater.model.worker_report import WorkerReport
-from headwater.orchestrators.kubernetes.manifests import pod_name
 from headwater.orchestrators.kubernetes.observed_pod import ObservedPod
 
 
 @dataclass(frozen=True, slots=True)
 class WantedSet:
-    """The part of a WorkerSet that a plan needs."""
+    """The part of a WorkerSet that a plan needs, and how its Pods should be made.
+
+    Attributes:
+        id: The id of the worker set.
+        slots: The number of workers.
+        spec_hash: The spec of each worker.
+        template_hash: The hash of the settings with which Pods are made.
+    """
 
     id: str
     slots: int
     spec_hash: str
+    template_hash: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,15 +92,30 @@ def plan_teardown(pods: Sequence[ObservedPod], reports: Reports) -> list[StopWor
     return [action for pod in pods for action in _end(pod, reports, leave=True)]
 
 
-def plan_rollout(wanted: WantedSet, pods: Sequence[ObservedPod], reports: Reports) -> list[Action]:
+@dataclass(frozen=True, slots=True)
+class RolloutPlan:
+    """What happens next to the Pods of a worker set that should run.
+
+    Attributes:
+        actions: The actions.
+        updating: The slots in which a new Pod takes over from an outdated one.
+    """
+
+    actions: list[Action]
+    updating: frozenset[int]
+
+
+def plan_rollout(wanted: WantedSet, pods: Sequence[ObservedPod], reports: Reports, *, max_updates: int) -> RolloutPlan:
     """Return the actions that bring the Pods of a worker set closer to the wanted one.
 
     Args:
         wanted: What should run.
         pods: All Pods of the worker set.
         reports: What their workers report.
+        max_updates: How many slots with an outdated Pod may be updated at a time.
     """
-    return _Rollout(wanted, pods, reports).actions()
+    rollout = _Rollout(wanted, pods, reports, max_updates)
+    return RolloutPlan(rollout.actions(), rollout.updating)
 
 
 def _end(pod: ObservedPod, reports: Reports, *, leave: bool) -> list[StopWorker | DeletePod]:
@@ -106,12 +132,31 @@ def _end(pod: ObservedPod, reports: Reports, *, leave: bool) -> list[StopWorker 
 
 
 class _Rollout:
-    def __init__(self, wanted: WantedSet, pods: Sequence[ObservedPod], reports: Reports) -> None:
+    """Plans one rollout.
+
+    A slot keeps the Pod that has the wanted spec and template, or an outdated one whose update has not begun. All other
+    Pods are old.
+
+    Attributes:
+        updating: The slots in which a new Pod takes over from an outdated one.
+    """
+
+    def __init__(self, wanted: WantedSet, pods: Sequence[ObservedPod], reports: Reports, max_updates: int) -> None:
         self._wanted = wanted
         self._reports = reports
-        names = {pod_name(wanted.id, slot, wanted.spec_hash): slot for slot in range(wanted.slots)}
-        self._new = {names[pod.name]: pod for pod in pods if pod.name in names}
-        old = [pod for pod in pods if pod.name not in names]
+        same_spec = [pod for pod in pods if pod.spec_hash == wanted.spec_hash and pod.slot < wanted.slots]
+        current = {pod.slot: pod for pod in same_spec if pod.template_hash == wanted.template_hash}
+        outdated = {
+            pod.slot: pod
+            for pod in sorted(same_spec, key=lambda pod: pod.created_at)
+            if pod.template_hash != wanted.template_hash and pod.is_worker and self._is_usable(pod)
+        }
+        waiting = sorted(outdated.keys() - current.keys())
+        begun = waiting[:max_updates] if self._may_begin_updates(current.values(), pods) else []
+        self.updating = frozenset({*(outdated.keys() & current.keys()), *begun})
+        self._kept = current | {slot: outdated[slot] for slot in waiting if slot not in begun}
+        kept_uids = {pod.uid for pod in self._kept.values()}
+        old = [pod for pod in pods if pod.uid not in kept_uids]
         self._old_workers = [pod for pod in old if pod.is_worker]
         self._old_successors = [pod for pod in old if not pod.is_worker]
 
@@ -130,23 +175,31 @@ class _Rollout:
 
     def _prepare(self, slot: int) -> list[Action]:
         """Return the action that brings the Pod of a slot into existence."""
-        pod = self._new.get(slot)
+        pod = self._kept.get(slot)
         if pod is None:
             predecessors = [each for each in self._old_workers if each.slot == slot]
             restarts = max((each.restarts + each.earlier_restarts for each in predecessors), default=0)
             return [CreatePod(slot, is_worker=not self._old_workers, earlier_restarts=restarts)]
+        return [] if pod.is_deleting or self._is_usable(pod) else [DeletePod(pod)]
+
+    def _may_begin_updates(self, current: Iterable[ObservedPod], pods: Sequence[ObservedPod]) -> bool:
+        """Return whether all Pods that were updated before are ready, and no other replacement is in progress."""
+        replaces_spec = any(pod.is_worker and pod.spec_hash != self._wanted.spec_hash for pod in pods)
+        return not replaces_spec and all(pod.is_ready for pod in current)
+
+    def _is_usable(self, pod: ObservedPod) -> bool:
+        """Return whether the Pod stays, and its worker has not stopped for good."""
         report = self._reports.get(pod.uid)
-        is_useless = pod.has_failed or (report is not None and report.has_ended)
-        return [DeletePod(pod)] if is_useless and not pod.is_deleting else []
+        return not pod.is_deleting and not pod.has_failed and not (report is not None and report.has_ended)
 
     def _may_hand_over(self) -> bool:
         """Return whether the hand-over may begin, or has begun.
 
         It begins when all successors are prepared.
         """
-        if not self._old_workers or any(pod.is_worker for pod in self._new.values()):
+        if not self._old_workers or any(pod.is_worker for pod in self._kept.values()):
             return True
-        return len(self._new) == self._wanted.slots and all(self._is_prepared(pod) for pod in self._new.values())
+        return len(self._kept) == self._wanted.slots and all(self._is_prepared(pod) for pod in self._kept.values())
 
     def _is_prepared(self, pod: ObservedPod) -> bool:
         report = self._reports.get(pod.uid)
@@ -157,7 +210,7 @@ class _Rollout:
     def _hand_over(self, slot: int) -> list[Action]:
         """Return the actions by which the worker of a slot ends, and the new Pod takes over."""
         predecessors = [pod for pod in self._old_workers if pod.slot == slot]
-        pod = self._new.get(slot)
+        pod = self._kept.get(slot)
         if predecessors and (pod is None or not self._is_prepared(pod)):
             return []
         ending: list[Action] = [action for each in predecessors for action in _end(each, self._reports, leave=False)]

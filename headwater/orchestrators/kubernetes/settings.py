@@ -1,8 +1,10 @@
 """The settings of worker Pods."""
 
+import hashlib
+import json
 import sys
 from collections.abc import Mapping
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, asdict, dataclass, field
 from typing import Any
 
 
@@ -18,6 +20,7 @@ class PodSettings:
         cpu_limit: The CPU limit of a worker; empty means none.
         image_pull_policy: Always, IfNotPresent or Never.
         image_pull_secrets: The names of Secrets with the credentials of the image's registry.
+        service_account: The ServiceAccount of the Pods; empty means the default. Its token is not mounted.
         priority_class: The PriorityClass of the Pods; empty means the default.
         node_selector: Labels of the nodes on which workers may run.
         tolerations: Tolerations of the Pods, in the form of the Kubernetes API.
@@ -35,6 +38,7 @@ class PodSettings:
     cpu_limit: str = ""
     image_pull_policy: str = "IfNotPresent"
     image_pull_secrets: tuple[str, ...] = ()
+    service_account: str = ""
     priority_class: str = ""
     node_selector: Mapping[str, str] = field(default_factory=dict)
     tolerations: tuple[Mapping[str, Any], ...] = ()
@@ -42,3 +46,8 @@ class PodSettings:
     environment: Mapping[str, str] = field(default_factory=dict)
     port: int = 8090
     command: tuple[str, ...] = (sys.executable, "-m", "headwater.app.worker_main")
+
+    @property
+    def template_hash(self) -> str:
+        """The hash of all settings. A Pod with another one is outdated, and is replaced."""
+        return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()[:8]

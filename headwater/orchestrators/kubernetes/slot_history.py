@@ -1,5 +1,6 @@
 """The history of a slot: the kills of its workers for memory, and log lines."""
 
+import signal
 from collections import deque
 from dataclasses import KW_ONLY, dataclass, field
 from datetime import UTC, datetime
@@ -8,9 +9,10 @@ from headwater.model.deployment import LogLine
 from headwater.model.worker_report import WorkerReport
 from headwater.orchestrators.kubernetes.observed_pod import ContainerEnd, ObservedPod
 from headwater.orchestrators.oom_history import OomHistory
+from headwater.orchestrators.slot import MAX_PENDING_LINES, OVER_LIMIT_REASON
 
-MAX_PENDING_LINES = 1000
-"""The number of log lines that a slot keeps until the controller takes them."""
+SIGNAL_STATUS = 128
+"""A container that a signal ended has this exit status plus the number of the signal."""
 
 
 @dataclass(slots=True)
@@ -75,9 +77,7 @@ class SlotHistory:
 def describe_end(end: ContainerEnd) -> str:
     """Return why a worker ended, as a sentence."""
     if end.is_oom_kill:
-        return (
-            "killed for memory: the worker and the process of its scripts together needed more memory than "
-            "worker_memory_mb allows"
-        )
-    text = f"ended with status {end.exit_status}"
+        return OVER_LIMIT_REASON
+    killer = next((each.name for each in signal.Signals if each == end.exit_status - SIGNAL_STATUS), None)
+    text = f"killed by {killer}" if killer else f"ended with status {end.exit_status}"
     return f"{text}; its last report: {end.message}" if end.message else text

@@ -148,6 +148,7 @@ Takes `root` and `kind`: api, controller, prices or ingest.
   "HEADWATER_WORKER_MEMORY_MB" (toString $workers.memoryMb)
   "HEADWATER_WORKER_CPU_REQUEST" $workers.cpuRequest
   "HEADWATER_WORKER_CPU_LIMIT" $workers.cpuLimit
+  "HEADWATER_WORKER_SERVICE_ACCOUNT" (printf "%s-workers" (include "headwater.fullname" .))
   "HEADWATER_WORKER_PRIORITY_CLASS" $workers.priorityClass
   "HEADWATER_WORKER_NODE_SELECTOR" (ternary (toJson $workers.nodeSelector) "" (not (empty $workers.nodeSelector)))
   "HEADWATER_WORKER_TOLERATIONS" (ternary (toJson $workers.tolerations) "" (not (empty $workers.tolerations)))

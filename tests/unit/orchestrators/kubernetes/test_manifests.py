@@ -2,6 +2,7 @@
 
 import json
 from base64 import b64decode
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,14 @@ from headwater.orchestrators.kubernetes import labels, manifests
 from headwater.orchestrators.kubernetes.settings import PodSettings
 from tests.contract.test_orchestrator import worker_set
 
-SETTINGS = PodSettings("headwater:1", instance="prod", memory_limit=1 << 30, cpu_limit="2", priority_class="high")
+SETTINGS = PodSettings(
+    "headwater:1",
+    instance="prod",
+    memory_limit=1 << 30,
+    cpu_limit="2",
+    service_account="workers",
+    priority_class="high",
+)
 
 
 def spec_of(secret: Secret, name: str) -> Any:
@@ -53,10 +61,38 @@ def test_files_of_the_spec_are_in_the_secret(tmp_path: Path) -> None:
         manifests.secret(WorkerSet(wanted.id, 1, spec, "hash1"), SETTINGS)
 
 
+def test_files_in_the_url_of_valkey_are_in_the_secret(tmp_path: Path) -> None:
+    certificates = tmp_path / "ca.pem"
+    certificates.write_text("a certificate")
+    wanted = worker_set()
+    hosts = "rediss-cluster://me:p%3Fw@v1:1,v2:2"
+    url = f"{hosts}?ssl_ca_certs={certificates}&ssl_check_hostname=false"
+    secret = manifests.secret(
+        WorkerSet(wanted.id, 1, wanted.spec.model_copy(update={"redis_url": url}), "hash1"), SETTINGS
+    )
+    mounted = f"{manifests.SPEC_DIRECTORY}/file-0"
+    assert spec_of(secret, "spec-hash1.json")["redis_url"] == (
+        f"{hosts}?ssl_ca_certs={mounted}&ssl_check_hostname=false"
+    )
+    assert secret.data is not None
+    assert b64decode(secret.data["file-0"]) == b"a certificate"
+
+
+def test_each_setting_changes_the_template() -> None:
+    others = (
+        replace(SETTINGS, image="headwater:2"),
+        replace(SETTINGS, memory_limit=1 << 29),
+        replace(SETTINGS, node_selector={"pool": "workers"}),
+    )
+    assert len({SETTINGS.template_hash, *(each.template_hash for each in others)}) == 4
+    assert replace(SETTINGS).template_hash == SETTINGS.template_hash
+
+
 def test_the_pod_has_least_rights() -> None:
     pod = pod_document(worker_set())
     spec, (container,) = pod["spec"], pod["spec"]["containers"]
     assert spec["automountServiceAccountToken"] is False
+    assert spec["serviceAccountName"] == "workers"
     assert spec["securityContext"]["runAsNonRoot"] is True
     assert container["securityContext"] == {
         "allowPrivilegeEscalation": False,
@@ -74,7 +110,7 @@ def test_the_pod_has_least_rights() -> None:
 def test_names_and_labels() -> None:
     wanted = worker_set(deployment_id="d1.redrive-2")
     metadata = pod_document(wanted)["metadata"]
-    assert metadata["name"] == "d1-redrive-2-3-hash1"
+    assert metadata["name"] == f"d1-redrive-2-3-hash1-{SETTINGS.template_hash}"
     assert metadata["labels"] == {
         "app.kubernetes.io/name": "headwater",
         "app.kubernetes.io/component": "worker",
@@ -84,6 +120,7 @@ def test_names_and_labels() -> None:
         "headwater/deployment": "d1",
         "headwater/slot": "3",
         "headwater/spec": "hash1",
+        "headwater/template": SETTINGS.template_hash,
         "headwater/role": "worker",
     }
     assert metadata["ownerReferences"][0]["name"] == "d1-redrive-2-hash1"

@@ -1,7 +1,7 @@
 """Plans of the Kubernetes orchestrator, carried out on pretended Pods in every order."""
 
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -23,6 +23,7 @@ from headwater.orchestrators.kubernetes.plan import (
 )
 
 CREATED_AT = datetime(2026, 1, 1, tzinfo=UTC)
+MAX_UPDATES = 2
 
 
 class Cluster:
@@ -33,6 +34,7 @@ class Cluster:
         reports: The reports by uid.
         members: The slots of the workers that are in the consumer group.
         left: The slots whose workers have left the group for good.
+        updating: The slots that the last plan updates.
     """
 
     def __init__(self) -> None:
@@ -40,11 +42,16 @@ class Cluster:
         self.reports: dict[str, WorkerReport] = {}
         self.members: list[int] = []
         self.left: list[int] = []
+        self.updating: frozenset[int] = frozenset()
         self._uids = 0
 
     def plan(self, wanted: WantedSet | None) -> list[Action]:
         pods = list(self.pods.values())
-        return list(plan_teardown(pods, self.reports) if wanted is None else plan_rollout(wanted, pods, self.reports))
+        if wanted is None:
+            return list(plan_teardown(pods, self.reports))
+        rollout = plan_rollout(wanted, pods, self.reports, max_updates=MAX_UPDATES)
+        self.updating = rollout.updating
+        return rollout.actions
 
     def carry_out(self, wanted: WantedSet | None, action: Action) -> None:
         match action:
@@ -65,11 +72,12 @@ class Cluster:
                 self.pods[pod.name] = replace(pod, is_worker=True)
             case JoinGroup(pod):
                 self._report(pod, may_join=True, state="ready")
+                self.pods[pod.name] = replace(pod, is_ready=True)
                 self.members.append(pod.slot)
         assert sorted(self.members) == sorted(set(self.members)), "two workers of one slot are members"
 
     def _create(self, wanted: WantedSet, action: CreatePod) -> None:
-        name = pod_name(wanted.id, action.slot, wanted.spec_hash)
+        name = pod_name(wanted.id, action.slot, wanted.spec_hash, wanted.template_hash)
         assert name not in self.pods
         self._uids += 1
         pod = ObservedPod(
@@ -78,9 +86,10 @@ class Cluster:
             worker_set_id=wanted.id,
             slot=action.slot,
             spec_hash=wanted.spec_hash,
+            template_hash=wanted.template_hash,
             is_worker=action.is_worker,
             is_running=True,
-            created_at=CREATED_AT,
+            created_at=CREATED_AT + timedelta(seconds=self._uids),
         )
         self.pods[name] = pod
         self._report(pod)
@@ -113,12 +122,19 @@ class Cluster:
 
     def running(self) -> dict[int, str]:
         """Return the spec of the member in each slot."""
+        return {pod.slot: pod.spec_hash for pod in self._members()}
+
+    def templates(self) -> dict[int, str]:
+        """Return the template of the member in each slot."""
+        return {pod.slot: pod.template_hash for pod in self._members()}
+
+    def _members(self) -> list[ObservedPod]:
         joined = [pod for pod in self.pods.values() if self.reports[pod.uid].may_join]
-        return {pod.slot: pod.spec_hash for pod in joined if pod.is_worker}
+        return [pod for pod in joined if pod.is_worker]
 
 
-def wanted(spec_hash: str, slots: int = 2) -> WantedSet:
-    return WantedSet("d1", slots, spec_hash)
+def wanted(spec_hash: str, slots: int = 2, template_hash: str = "t1") -> WantedSet:
+    return WantedSet("d1", slots, spec_hash, template_hash)
 
 
 def test_a_first_rollout_creates_workers_that_join() -> None:
@@ -189,11 +205,68 @@ def test_an_evicted_pod_is_replaced() -> None:
     assert [type(action) for action in cluster.plan(wanted("a", 1))] == [DeletePod]
 
 
-wanted_sets = st.none() | st.builds(wanted, st.sampled_from("abc"), st.integers(1, 3))
+def test_outdated_workers_are_updated_a_few_at_a_time() -> None:
+    cluster = Cluster()
+    cluster.settle(wanted("a", 5))
+    updated = wanted("a", 5, "t2")
+    assert cluster.plan(updated) == [CreatePod(0, is_worker=False), CreatePod(1, is_worker=False)]
+    for _ in range(100):
+        actions = cluster.plan(updated)
+        assert len(cluster.updating) <= MAX_UPDATES
+        if not actions:
+            break
+        for action in actions:
+            if isinstance(action, StopWorker):
+                (successor,) = [
+                    pod for pod in cluster.pods.values() if pod.slot == action.pod.slot and pod != action.pod
+                ]
+                assert cluster.reports[successor.uid].heartbeat == Heartbeat(state="prepared", spec_hash="a")
+        cluster.carry_out(updated, actions[-1])
+    assert cluster.templates() == dict.fromkeys(range(5), "t2")
+    assert cluster.left == []
+
+
+def test_a_successor_that_does_not_become_prepared_stops_the_updates() -> None:
+    cluster = Cluster()
+    cluster.settle(wanted("a", 3))
+    for action in cluster.plan(wanted("a", 3, "t2")):
+        cluster.carry_out(wanted("a", 3, "t2"), action)
+    cluster.reports = {pod.uid: cluster.reports[pod.uid] for pod in cluster.pods.values() if pod.is_worker}
+    assert cluster.plan(wanted("a", 3, "t2")) == []
+    cluster.settle(wanted("a", 3))
+    assert (cluster.templates(), cluster.members) == (dict.fromkeys(range(3), "t1"), [0, 1, 2])
+
+
+def test_a_worker_that_is_not_ready_after_its_update_stops_the_updates() -> None:
+    cluster = Cluster()
+    cluster.settle(wanted("a", 3))
+    updated = wanted("a", 3, "t2")
+    while "t2" not in cluster.templates().values():
+        cluster.carry_out(updated, cluster.plan(updated)[-1])
+    (name,) = [pod.name for pod in cluster.pods.values() if pod.is_ready and pod.template_hash == "t2"]
+    cluster.pods[name] = replace(cluster.pods[name], is_ready=False)
+    cluster.settle(updated)
+    assert sorted(cluster.templates().values()) == ["t1", "t1", "t2"]
+
+
+def test_a_lost_outdated_pod_is_replaced_by_a_worker_at_once() -> None:
+    cluster = Cluster()
+    cluster.settle(wanted("a", 4))
+    (name,) = [pod.name for pod in cluster.pods.values() if pod.slot == 3]
+    cluster.pods.pop(name)
+    cluster.members.remove(3)
+    assert (
+        CreatePod(3, is_worker=True)
+        in plan_rollout(wanted("a", 4, "t2"), list(cluster.pods.values()), cluster.reports, max_updates=0).actions
+    )
+
+
+wanted_sets = st.none() | st.builds(wanted, st.sampled_from("abc"), st.integers(1, 3), st.sampled_from(["t1", "t2"]))
+last_sets = st.builds(wanted, st.sampled_from("ad"), st.integers(1, 5), st.sampled_from(["t1", "t3"]))
 
 
 @settings(deadline=None)
-@given(data=st.data(), changes=st.lists(wanted_sets, min_size=1, max_size=5), last=st.builds(wanted, st.just("d")))
+@given(data=st.data(), changes=st.lists(wanted_sets, min_size=1, max_size=5), last=last_sets)
 def test_every_order_of_actions_and_changes_ends_with_the_wanted_workers(
     data: st.DataObject, changes: list[WantedSet | None], last: WantedSet
 ) -> None:
@@ -204,7 +277,8 @@ def test_every_order_of_actions_and_changes_ends_with_the_wanted_workers(
             if actions:
                 cluster.carry_out(goal, data.draw(st.sampled_from(actions)))
     cluster.settle(last)
-    assert cluster.running() == dict.fromkeys(range(last.slots), "d")
+    assert cluster.running() == dict.fromkeys(range(last.slots), last.spec_hash)
+    assert cluster.templates() == dict.fromkeys(range(last.slots), last.template_hash)
     assert sorted(cluster.members) == list(range(last.slots))
     cluster.settle(None)
     assert cluster.pods == {}

@@ -28,7 +28,13 @@ def pod(state: Any = None, last_state: Any = None, restarts: int = 0, **status: 
                 "name": "d1-0-h",
                 "uid": "u1",
                 "creationTimestamp": IMPORTED_AT,
-                "labels": {labels.WORKER_SET: "d1", labels.SLOT: "0", labels.SPEC: "h", labels.ROLE: labels.WORKER},
+                "labels": {
+                    labels.WORKER_SET: "d1",
+                    labels.SLOT: "0",
+                    labels.SPEC: "h",
+                    labels.TEMPLATE: "t",
+                    labels.ROLE: labels.WORKER,
+                },
                 "annotations": {labels.RESTARTS: "3"},
             },
             "status": {"phase": "Running", "containerStatuses": containers, **status},
@@ -76,6 +82,12 @@ def test_a_pod_without_a_node_says_why() -> None:
 def test_an_image_that_can_not_be_pulled() -> None:
     worker = view(pod({"waiting": {"reason": "ErrImagePull", "message": "not found"}}))
     assert (worker.status, worker.reason) == (ObservedWorkerStatus.PENDING, "ErrImagePull: not found")
+
+
+def test_a_worker_that_a_signal_has_killed() -> None:
+    killed = {"terminated": {"reason": "Error", "exitCode": 137, "message": "it reads", "finishedAt": IMPORTED_AT}}
+    assert view(pod(killed)).reason == "killed by SIGKILL; its last report: it reads"
+    assert view(pod(FAILED)).reason == "ended with status 1; its last report: it fails"
 
 
 def test_deaths_for_memory() -> None:

@@ -1,0 +1,96 @@
+"""The orchestrator of Pods on a pretended Kubernetes API."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from datetime import UTC, datetime
+from typing import Any, cast
+
+import httpx2
+import msgspec
+import pytest
+from lightkube import AsyncClient
+from lightkube.resources.core_v1 import Pod
+
+from headwater.errors import OrchestratorUnavailable
+from headwater.orchestrators.kubernetes import KubernetesOrchestrator, executor, labels, orchestrator
+from headwater.orchestrators.kubernetes.settings import PodSettings
+from tests.contract.test_orchestrator import worker_set
+from tests.support.waiting import until
+
+FOREVER_S = 1e9
+
+
+def deleted_pod() -> Pod:
+    """Return a Pod whose node never removes it."""
+    label_values = {labels.WORKER_SET: "d1", labels.SLOT: "0", labels.SPEC: "h", labels.ROLE: labels.WORKER}
+    times = {"creationTimestamp": datetime.now(UTC), "deletionTimestamp": datetime.now(UTC)}
+    return msgspec.convert({"metadata": {"name": "d1-0", "uid": "u1", "labels": label_values, **times}}, Pod)
+
+
+class Listing:
+    """The answer to a list request."""
+
+    resourceVersion = "1"  # noqa: N815
+
+    def __init__(self, *objects: Any) -> None:
+        self._objects = objects
+
+    async def __aiter__(self) -> AsyncIterator[Any]:
+        for each in self._objects:
+            yield each
+
+
+class Api:
+    """An API that has one Pod, reports no changes, creates nothing, and keeps the names of deleted Pods."""
+
+    def __init__(self) -> None:
+        self.deleted: list[str] = []
+
+    def list(self, kind: type, **_: Any) -> Listing:
+        return Listing(deleted_pod()) if kind is Pod else Listing()
+
+    async def watch(self, *_: Any, **__: Any) -> AsyncIterator[Any]:
+        await asyncio.Event().wait()
+        yield
+
+    async def create(self, _: Any) -> Any:
+        raise httpx2.ConnectError("no route to host")
+
+    async def delete(self, _: type, name: str, **__: Any) -> None:
+        self.deleted.append(name)
+
+    async def close(self) -> None:
+        pass
+
+
+def is_usable(pods: KubernetesOrchestrator) -> bool:
+    """Return whether an orchestrator knows the Pods."""
+    try:
+        return bool(pods.worker_set_ids())
+    except OrchestratorUnavailable:
+        return False
+
+
+@pytest.fixture
+def api() -> Api:
+    return Api()
+
+
+@pytest.fixture
+def pods(api: Api, monkeypatch: pytest.MonkeyPatch) -> Iterator[KubernetesOrchestrator]:
+    monkeypatch.setattr(executor, "RETRY_S", 0.01)
+    monkeypatch.setattr(orchestrator, "RECHECK_INTERVAL_S", 0.2)
+    monkeypatch.setattr(orchestrator, "OVERDUE_AFTER_S", 1.0)
+    started = KubernetesOrchestrator(lambda: cast("AsyncClient", api), PodSettings("image"))
+    started.set_lease_remaining(FOREVER_S)
+    yield started
+    started.close()
+
+
+def test_worker_sets_without_changes_are_planned_again_while_others_change(
+    api: Api, pods: KubernetesOrchestrator
+) -> None:
+    until(lambda: is_usable(pods))
+    pods.ensure(worker_set(deployment_id="d2"))  # its Pod can't be created, which is tried again and again
+    pods.stop_workers("d1")
+    until(lambda: "d1-0" in api.deleted, 10)
