@@ -5,6 +5,7 @@ import secrets
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx2
 import pytest
 
 from tests.kubernetes.cluster import enclosure
@@ -12,8 +13,10 @@ from tests.kubernetes.cluster.cluster import Cluster
 from tests.kubernetes.cluster.image_builds import HEADWATER, build_headwater
 from tests.kubernetes.cluster.programs import built, missing
 from tests.kubernetes.cluster.servers import Servers, running_servers
+from tests.kubernetes.release import Release
 
 FOLDER = Path(__file__).parent
+ENTITIES = ("erc20_token_transfer", "erc721_token_transfer", "erc1155_token_transfer")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -63,6 +66,28 @@ def image(cluster: Cluster) -> str:
     """Build Headwater's image, load it into the nodes, and return its name."""
     cluster.load(build_headwater())
     return f"{HEADWATER}:1"
+
+
+@pytest.fixture(scope="session")
+def release(
+    cluster: Cluster, servers: Servers, image: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Release]:
+    """Install Headwater with two APIs and two controllers. The streams of some entities of Base exist."""
+    namespace = "release"
+    cluster.post("/api/v1/namespaces", {"metadata": {"name": namespace}})
+    installed = Release(cluster, servers, namespace, image, tmp_path_factory.mktemp("release"))
+    for entity in ENTITIES:
+        installed.create_stream("base", entity)
+    installed.install()
+    yield installed
+    cluster.client.delete(f"/api/v1/namespaces/{namespace}").raise_for_status()
+
+
+@pytest.fixture(scope="session")
+def client(release: Release) -> Iterator[httpx2.Client]:
+    """Return a client of the release's API."""
+    with release.client() as http_client:
+        yield http_client
 
 
 @pytest.fixture

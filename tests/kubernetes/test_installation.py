@@ -1,38 +1,15 @@
 """Headwater on a real cluster, installed by its chart with two APIs and two controllers."""
 
-from collections.abc import Iterator
-
 import httpx2
 import pytest
 
 from tests.acceptance.installation import deployed, pipeline, reading
-from tests.kubernetes.cluster.cluster import Cluster
-from tests.kubernetes.cluster.servers import Servers
 from tests.kubernetes.release import Release
 from tests.support.waiting import until
 
 CHAIN, ENTITY = "base", "erc20_token_transfer"
 SCRIPT = {"type": "v8", "script": "function process(r) { return r.n % 2 ? null : { n: r.n, twice: 2 * r.n }; }"}
 FASTER = {"type": "v8", "script": "function process(r) { return r.n % 2 ? null : { n: r.n, twice: 3 * r.n }; }"}
-
-
-@pytest.fixture(scope="module")
-def release(
-    cluster: Cluster, servers: Servers, image: str, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Release]:
-    namespace = "release"
-    cluster.post("/api/v1/namespaces", {"metadata": {"name": namespace}})
-    release = Release(cluster, servers, namespace, image)
-    release.create_stream(CHAIN, ENTITY)
-    release.install(tmp_path_factory.mktemp("release") / "values.json")
-    yield release
-    cluster.client.delete(f"/api/v1/namespaces/{namespace}").raise_for_status()
-
-
-@pytest.fixture
-def client(release: Release) -> Iterator[httpx2.Client]:
-    with release.client() as client:
-        yield client
 
 
 def test_a_script_runs_in_the_real_sandbox(release: Release, client: httpx2.Client) -> None:
@@ -72,39 +49,3 @@ def test_a_change_of_the_script_repeats_and_loses_nothing(release: Release, clie
             assert {record.json()["twice"] for record in reader.records if record.json()["n"] >= 1000} == set(
                 range(3000, 6000, 6)
             )
-
-
-def test_workers_outlive_their_controller(release: Release, client: httpx2.Client) -> None:
-    with deployed(client, pipeline(ENTITY, CHAIN, transforms=[SCRIPT])) as flow:
-        (before,) = release.pods("worker")
-        controllers = {pod["metadata"]["uid"] for pod in release.pods("controller")}
-        release.cluster.kubectl(
-            "delete", "pod", "-n", release.namespace, "-l", "app.kubernetes.io/component=controller",
-            "--force", "--grace-period=0",
-        )  # fmt: skip
-        release.feed(CHAIN, ENTITY, ({"n": n} for n in range(100)))
-        with reading(flow.sink) as reader:
-            reader.read(50)
-            assert len(reader.records) == 50
-        until(lambda: client.get("/readyz").status_code == 200, 180, "a new leader")
-        assert not controllers & {pod["metadata"]["uid"] for pod in release.pods("controller")}
-        (after,) = release.pods("worker")
-        assert (after["metadata"]["uid"], after["status"]["containerStatuses"][0]["restartCount"]) == (
-            before["metadata"]["uid"],
-            0,
-        )
-        changed = client.patch(f"/api/v1/flow/{flow.id}/transforms/{flow.uid()}", json=FASTER)
-        assert changed.status_code == 200, changed.text
-
-
-def test_a_deleted_worker_loses_nothing(release: Release, client: httpx2.Client) -> None:
-    with deployed(client, pipeline(ENTITY, CHAIN, transforms=[SCRIPT])) as flow:
-        for first in range(0, 1000, 200):
-            release.feed(CHAIN, ENTITY, ({"n": n} for n in range(first, first + 200)))
-            (worker,) = release.pods("worker")
-            release.cluster.kubectl(
-                "delete", "pod", worker["metadata"]["name"], "-n", release.namespace, "--force", "--grace-period=0"
-            )
-            until(lambda: len(release.pods("worker")) == 1, 60, "another Pod")
-        with reading(flow.sink) as reader:
-            assert {record.json()["n"] for record in reader.read(500)} == set(range(0, 1000, 2))

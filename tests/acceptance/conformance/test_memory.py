@@ -4,12 +4,35 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 
 from tests.acceptance.installation import Installation, pipeline
 from tests.support.waiting import until
 
 FLOW = "/api/v1/flow"
+
+
+def check_that_kills_are_reported(client: httpx2.Client) -> None:
+    """Deploy a pipeline on an installation whose workers have too little memory, and look at its health."""
+    path = f"{FLOW}/{client.post(FLOW, json=pipeline()).json()['id']}"
+    deploying = threading.Thread(target=lambda: client.post(f"{path}/deploy"))
+    deploying.start()
+    seen: list[dict[str, Any]] = []
+
+    def is_reported() -> bool:
+        stats = client.get(f"{path}/deploy/stats")
+        if stats.status_code == 200:
+            seen.extend(health for health in [stats.json()["workers_health"]] if health["workers"])
+        return bool(seen) and seen[-1]["workers"][0]["status"] in ("OOMKilled", "CrashLoopBackOff")
+
+    until(is_reported, what="a worker that is shown as killed for memory")
+    (worker,) = seen[-1]["workers"]
+    assert seen[-1]["oom_killed_workers"] == 1
+    assert (worker["is_oom_killed"], worker["is_ready"]) == (True, False)
+    assert "worker_memory_mb" in worker["reason"]
+    deploying.join()
+    assert client.delete(path).status_code == 200
 
 
 @pytest.mark.slow
@@ -19,22 +42,6 @@ def test_out_of_memory_kills_are_reported_as_such(tmp_path: Path) -> None:
     installation.start()
     try:
         with installation.client() as client:
-            path = f"{FLOW}/{client.post(FLOW, json=pipeline()).json()['id']}"
-            deploying = threading.Thread(target=lambda: client.post(f"{path}/deploy"))
-            deploying.start()
-            seen: list[dict[str, Any]] = []
-
-            def is_reported() -> bool:
-                stats = client.get(f"{path}/deploy/stats")
-                if stats.status_code == 200:
-                    seen.extend(health for health in [stats.json()["workers_health"]] if health["workers"])
-                return bool(seen) and seen[-1]["workers"][0]["status"] in ("OOMKilled", "CrashLoopBackOff")
-
-            until(is_reported, what="a worker that is shown as killed for memory")
-            (worker,) = seen[-1]["workers"]
-            assert seen[-1]["oom_killed_workers"] == 1
-            assert (worker["is_oom_killed"], worker["is_ready"]) == (True, False)
-            assert "worker_memory_mb" in worker["reason"]
-            deploying.join()
+            check_that_kills_are_reported(client)
     finally:
         installation.stop()

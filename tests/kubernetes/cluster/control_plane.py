@@ -42,7 +42,8 @@ class ControlPlane:
     def __init__(self, folder: Path, programs: Path, nodes: Sequence[str]) -> None:
         self.folder = folder
         self._programs = programs
-        self._processes: list[LoggedProcess] = []
+        self._processes: dict[str, LoggedProcess] = {}
+        self._arguments: dict[str, Sequence[str]] = {}
         self.authority = Authority(folder / "certificates", "Test cluster")
         users = {
             "admin": "admin",
@@ -82,11 +83,20 @@ class ControlPlane:
     def stop(self) -> None:
         """Kill the processes."""
         self.client.close()
-        for process in reversed(self._processes):
-            process.kill()
+        for program in reversed(list(self._processes)):
+            self.kill(program)
+
+    def kill(self, program: str) -> None:
+        """Kill a process."""
+        self._processes.pop(program).kill()
+
+    def restart(self, program: str) -> None:
+        """Start a killed process again, and wait until the API server is ready."""
+        self._start(program, *self._arguments[program])
+        self._wait_for(self._is_ready, "The readiness of the API server")
 
     def _wait_for(self, condition: Callable[[], object], what: str) -> None:
-        wait_for(condition, self._processes, START_WITHIN_S, what)
+        wait_for(condition, list(self._processes.values()), START_WITHIN_S, what)
 
     def _is_ready(self) -> bool:
         try:
@@ -109,7 +119,8 @@ class ControlPlane:
 
     def _start(self, program: str, *arguments: str) -> None:
         log = self.folder / f"{program}.log"
-        self._processes.append(LoggedProcess(log, [str(self._programs / program), *arguments]))
+        self._arguments[program] = arguments
+        self._processes[program] = LoggedProcess(log, [str(self._programs / program), *arguments])
 
     def _start_etcd(self) -> None:
         self._start(

@@ -22,6 +22,11 @@ class LoggedProcess:
         with log.open("ab") as output:
             self._child = children.spawn(command, stdout=output, stderr=output, env=os.environ, cwd=str(ROOT))
 
+    @property
+    def pid(self) -> int:
+        """The id of the process."""
+        return self._child.pid
+
     def check(self) -> None:
         """Fail with the end of the log if the process has ended."""
         status = self._child.poll()

@@ -1,5 +1,7 @@
 """A node of the cluster: namespaces, control groups, and the processes inside them."""
 
+import os
+import signal
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -10,6 +12,7 @@ from tests.kubernetes.cluster.control_plane import ControlPlane
 from tests.kubernetes.cluster.logged_process import LoggedProcess
 from tests.kubernetes.cluster.network import HOST, PODS, NodeNetwork
 from tests.kubernetes.cluster.node_spec import NodeSpec
+from tests.support.processes import descendants
 
 _NAMESPACES = ("unshare", "--mount", "--pid", "--cgroup", "--uts", "--ipc", "--fork", "--kill-child", "--mount-proc")
 
@@ -71,8 +74,28 @@ class Node:
             self._groups.remove()
             self._groups = None
 
+    def kill_kubelet(self) -> None:
+        """Kill the kubelet alone. The containers run on."""
+        os.kill(self._pid(self._spec.program("kubelet")), signal.SIGKILL)
+
+    def start_kubelet(self) -> None:
+        """Start a killed kubelet again."""
+        os.kill(self._pid(sys.executable), signal.SIGUSR1)
+
+    def _pid(self, program: str) -> int:
+        """Return the id of the node's process that runs a program."""
+        assert self.process is not None, "the node does not run"
+        return next(each.pid for each in descendants(self.process.pid) if each.command.startswith(f"{program} "))
+
+    def tag(self, image: str, name: str) -> None:
+        """Give an image another name, too."""
+        subprocess.run(self._spec.images_command("tag", image, name), check=True, stdout=subprocess.DEVNULL)
+
     def load(self, archive: Path) -> "subprocess.Popen[str]":
         """Begin to import the archive of an image."""
         return subprocess.Popen(
-            self._spec.import_command(str(archive)), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+            self._spec.images_command("import", str(archive)),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
         )

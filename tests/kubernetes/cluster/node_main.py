@@ -5,6 +5,7 @@ all processes of the node, the containers too, and its mounts disappear.
 """
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -32,7 +33,10 @@ NETWORK_SETTINGS = {
 
 
 def main(spec: NodeSpec) -> None:
-    """Run the node until one of its three programs ends."""
+    """Run the node until one of its three programs ends.
+
+    A kubelet that is killed does not end the node, and SIGUSR1 starts it again.
+    """
     _mount_own_folders(Path(spec.folder))
     for name, value in NETWORK_SETTINGS.items():
         Path("/proc/sys/net", name).write_text(value)
@@ -41,8 +45,21 @@ def main(spec: NodeSpec) -> None:
     programs = {"containerd": _start(spec, "containerd", f"--config={spec.folder}/containerd.toml")}
     _wait_for_containerd(spec)
     for archive in spec.archives:
-        _run(*spec.import_command(archive))
-    programs["kubelet"] = _start(
+        _run(*spec.images_command("import", archive))
+    programs["kubelet"] = _start_kubelet(spec)
+    programs["kube-proxy"] = _start(spec, "kube-proxy", f"--config={spec.folder}/proxy.json")
+    signal.signal(signal.SIGUSR1, lambda *_: programs.update(kubelet=_start_kubelet(spec)))
+    while True:
+        pid, status = os.wait()  # the first process also reaps orphans
+        name = next((name for name, process in programs.items() if process.pid == pid), None)
+        if name is None or (name == "kubelet" and os.WIFSIGNALED(status)):
+            continue
+        log = Path(spec.folder, f"{name}.log").read_text(errors="replace")
+        sys.exit(f"{name} ended with status {os.waitstatus_to_exitcode(status)}:\n{log[-4000:]}")
+
+
+def _start_kubelet(spec: NodeSpec) -> subprocess.Popen[bytes]:
+    return _start(
         spec,
         "kubelet",
         f"--config={spec.folder}/kubelet.json",
@@ -53,13 +70,6 @@ def main(spec: NodeSpec) -> None:
         f"--root-dir={spec.folder}/kubelet",
         f"--cert-dir={spec.folder}/certificates",
     )
-    programs["kube-proxy"] = _start(spec, "kube-proxy", f"--config={spec.folder}/proxy.json")
-    pids = {process.pid: name for name, process in programs.items()}
-    while True:
-        pid, status = os.wait()  # the first process also reaps orphans
-        if pid in pids:
-            log = Path(spec.folder, f"{pids[pid]}.log").read_text(errors="replace")
-            sys.exit(f"{pids[pid]} ended with status {os.waitstatus_to_exitcode(status)}:\n{log[-4000:]}")
 
 
 def _mount_own_folders(folder: Path) -> None:

@@ -47,9 +47,9 @@ class NodeSpec:
         """Return the path of a program."""
         return f"{self.programs}/{name}"
 
-    def import_command(self, archive: str) -> list[str]:
-        """Return the command line that imports the archive of an image."""
-        return [self.program("ctr"), "--address", self.socket, "--namespace", "k8s.io", "images", "import", archive]
+    def images_command(self, *arguments: str) -> list[str]:
+        """Return the command line of `ctr images` with these arguments."""
+        return [self.program("ctr"), "--address", self.socket, "--namespace", "k8s.io", "images", *arguments]
 
     def write(self) -> Path:
         """Write the JSON file."""
