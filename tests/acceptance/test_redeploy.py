@@ -162,7 +162,7 @@ class TestRollback:
                 assert answer.status_code == 422, answer.text
                 assert "SIGKILL" in answer.json()["detail"]
                 assert "Revision 2 is saved" in answer.json()["detail"]
-            assert installation.workers_of(deployment) == before
+            until(lambda: installation.workers_of(deployment) == before, what="the end of the new workers")
             assert state(client, deployment) == ("RolledBack", 1, 2)
             assert numbers(reader, fed.count) == list(range(fed.count))
             assert len(reader.records) == fed.count

@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import secrets
 import subprocess
 import sys
@@ -154,9 +153,12 @@ class Release:
 
     def leader(self) -> tuple[int, str]:
         """Return the fencing token and the Pod of the controller that was the last to become the leader."""
-        names = [pod["metadata"]["name"] for pod in self.pods("controller")]
-        tokens = {name: re.findall(r"this controller leads.*?(\d+)", self.kubectl("logs", name)) for name in names}
-        return max((int(found[-1]), name) for name, found in tokens.items() if found)
+        found = []
+        for pod in self.pods("controller"):
+            name = pod["metadata"]["name"]
+            lines = [line for line in self.kubectl("logs", name).splitlines() if "this controller leads" in line]
+            found += [(int(json.loads(line)["fencing_token"]), name) for line in lines]
+        return max(found)
 
     def worker_objects(self) -> list[str]:
         """Return the names of all Pods and Secrets of workers."""

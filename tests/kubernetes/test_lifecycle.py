@@ -1,6 +1,5 @@
 """The acceptance tests of deployments, on the installation by the chart."""
 
-from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ import pytest
 from tests.acceptance.conformance.conftest import alice, http
 from tests.acceptance.conformance.test_states import TestLife
 from tests.acceptance.installation import Deployed, Installation
-from tests.acceptance.living import test_pause_and_rewind
+from tests.acceptance.living import test_pause_and_rewind as pauses
 from tests.acceptance.living.test_pause_and_rewind import (
     test_a_paused_pipeline_is_torn_down,
     test_records_that_retention_removed_are_named,
@@ -52,25 +51,26 @@ class ChartInstallation(Installation):
         return {**self._release.servers.kafka.plain_settings}
 
     def processes(self, text: str) -> list[int]:
-        return [process.pid for process in _processes(text)]
+        return _processes(text)
 
     def workers_of(self, deployed: Deployed) -> list[int]:
-        prefix = f"{deployed.sink['username'].removeprefix('dep-')}-"
-        found = [
-            each for each in _processes("worker_main --spec") if each.environ().get("HOSTNAME", "").startswith(prefix)
-        ]
-        return [process.pid for process in found]
+        return _processes("worker_main --spec", f"{deployed.sink['username'].removeprefix('dep-')}-")
 
 
-def _processes(text: str) -> Iterable[psutil.Process]:
-    """Return the running processes whose command line contains `text`."""
-    return [each for each in psutil.process_iter(["cmdline"]) if text in " ".join(each.info["cmdline"] or [])]
+def _processes(text: str, pod: str = "") -> list[int]:
+    """Return the processes whose command line contains `text`, in Pods whose names begin with `pod`."""
+    return [
+        each.pid
+        for each in psutil.process_iter(["cmdline", "environ"])
+        if text in " ".join(each.info["cmdline"] or [])
+        and (each.info["environ"] or {}).get("HOSTNAME", "").startswith(pod)
+    ]
 
 
 @pytest.fixture(scope="session")
-def installation(release: Release, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
+def installation(release: Release, tmp_path_factory: pytest.TempPathFactory) -> Installation:
     return ChartInstallation(release, tmp_path_factory.mktemp("lifecycle"))
 
 
 def test_a_pause_loses_and_repeats_nothing(installation: Installation, client: httpx2.Client) -> None:
-    test_pause_and_rewind.test_nothing_is_lost_or_repeated(installation, client, "at_least_once")
+    pauses.test_nothing_is_lost_or_repeated(installation, client, "at_least_once")

@@ -51,11 +51,11 @@ def main(spec: NodeSpec) -> None:
     signal.signal(signal.SIGUSR1, lambda *_: programs.update(kubelet=_start_kubelet(spec)))
     while True:
         pid, status = os.wait()  # the first process also reaps orphans
-        name = next((name for name, process in programs.items() if process.pid == pid), None)
-        if name is None or (name == "kubelet" and os.WIFSIGNALED(status)):
+        ended = next((program for program, process in programs.items() if process.pid == pid), None)
+        if ended is None or (ended == "kubelet" and os.WIFSIGNALED(status)):
             continue
-        log = Path(spec.folder, f"{name}.log").read_text(errors="replace")
-        sys.exit(f"{name} ended with status {os.waitstatus_to_exitcode(status)}:\n{log[-4000:]}")
+        log = Path(spec.folder, f"{ended}.log").read_text(errors="replace")
+        sys.exit(f"{ended} ended with status {os.waitstatus_to_exitcode(status)}:\n{log[-4000:]}")
 
 
 def _start_kubelet(spec: NodeSpec) -> subprocess.Popen[bytes]:
