@@ -152,13 +152,17 @@ class Release:
         return sorted(each.pid for each in found if (each.info["environ"] or {}).get("HOSTNAME") == pod)
 
     def leader(self) -> tuple[int, str]:
-        """Return the fencing token and the Pod of the controller that was the last to become the leader."""
+        """Return the fencing token and the Pod of the controller that was the last to become the leader.
+
+        A controller whose container has been restarted does not count until it leads again.
+        """
         found = []
         for pod in self.pods("controller"):
             name = pod["metadata"]["name"]
-            lines = [line for line in self.kubectl("logs", name).splitlines() if "this controller leads" in line]
+            log = self.cluster.client.get(f"/api/v1/namespaces/{self.namespace}/pods/{name}/log").text
+            lines = [line for line in log.splitlines() if "this controller leads" in line]
             found += [(int(json.loads(line)["fencing_token"]), name) for line in lines]
-        return max(found)
+        return max(found, default=(0, ""))
 
     def worker_objects(self) -> list[str]:
         """Return the names of all Pods and Secrets of workers."""

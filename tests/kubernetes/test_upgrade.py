@@ -104,7 +104,8 @@ def test_an_upgrade_replaces_workers_without_a_loss(release: Release, new_tag: s
 
             until(is_upgraded, WITHIN_S, "the new image in all Pods")
             seen = len(reader.records)
-            until(lambda: (pauses.on_outputs(reader.poll()), len(reader.records))[1] > seen + rate, WITHIN_S)
+            while len(reader.records) < seen + rate:
+                pauses.on_outputs(reader.poll())
         upgrade.join()
         reader.read(feeder.count, WITHIN_S)
         until(lambda: not reader.poll(1.0), WITHIN_S, "the last outputs")
