@@ -72,7 +72,10 @@ def image(cluster: Cluster) -> str:
 def release(
     cluster: Cluster, servers: Servers, image: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Release]:
-    """Install Headwater with two APIs and two controllers. The streams of some entities of Base exist."""
+    """Install Headwater with two APIs and two controllers.
+
+    The streams of some entities of Base exist.
+    """
     namespace = "release"
     cluster.post("/api/v1/namespaces", {"metadata": {"name": namespace}})
     installed = Release(cluster, servers, namespace, image, tmp_path_factory.mktemp("release"))

@@ -66,7 +66,10 @@ class Release:
         until(self._is_ready, START_WITHIN_S, "the readiness of the release")
 
     def upgrade(self, changes: dict[str, Any]) -> None:
-        """Change values in addition to the ones of the installation, and wait until all Deployments have them."""
+        """Change values, and wait until all Deployments have them.
+
+        All other values are the ones of the installation.
+        """
         self._helm("upgrade", changes, "--wait", "--timeout=200s")
 
     def _helm(self, command: str, changes: dict[str, Any], *options: str) -> None:
@@ -152,7 +155,7 @@ class Release:
         return sorted(each.pid for each in found if (each.info["environ"] or {}).get("HOSTNAME") == pod)
 
     def leader(self) -> tuple[int, str]:
-        """Return the fencing token and the Pod of the controller that was the last to become the leader.
+        """Return the fencing token and the Pod of the leading controller.
 
         A controller whose container has been restarted does not count until it leads again.
         """

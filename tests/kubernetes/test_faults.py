@@ -1,4 +1,4 @@
-"""A pipeline copies a stream while its workers, a node, the API server or the controller fail.
+"""A pipeline copies a stream while parts of the cluster fail.
 
 No record is lost. Outputs are repeated only after a kill of a worker, with the same header. In the end nothing of the
 pipeline is left in the cluster.

@@ -33,7 +33,10 @@ __all__ = [
 
 
 class ChartInstallation(Installation):
-    """The release, as the acceptance tests use an installation. The tests see the processes of all Pods."""
+    """The release, as the acceptance tests use an installation.
+
+    The tests see the processes of all Pods.
+    """
 
     def __init__(self, release: Release, folder: Path) -> None:
         super().__init__(folder, port=0, variables=release.settings)
@@ -58,7 +61,10 @@ class ChartInstallation(Installation):
 
 
 def _processes(text: str, pod: str = "") -> list[int]:
-    """Return the processes whose command line contains `text`, in Pods whose names begin with `pod`."""
+    """Return the processes whose command line contains `text`.
+
+    The names of their Pods begin with `pod`.
+    """
     return [
         each.pid
         for each in psutil.process_iter(["cmdline", "environ"])

@@ -37,7 +37,7 @@ class Feeder:
             self.count = due
 
 
-class Caller:
+class ApiChecker:
     """Calls the API again and again, and keeps what went wrong."""
 
     def __init__(self, release: Release) -> None:
@@ -92,9 +92,9 @@ def new_tag(release: Release) -> str:
 def test_an_upgrade_replaces_workers_without_a_loss(release: Release, new_tag: str, rate: int) -> None:
     body = pipeline(ENTITY, CHAIN, transforms=[SCRIPT], parallelism=WORKERS)
     with release.client() as client, deployed(client, body) as flow, reading(flow.sink) as reader:
-        feeder, caller, pauses = Feeder(release, rate), Caller(release), Pauses()
+        feeder, checker, pauses = Feeder(release, rate), ApiChecker(release), Pauses()
         upgrade = threading.Thread(target=lambda: release.upgrade({"image": {"tag": new_tag}}))
-        with in_background(feeder), in_background(caller):
+        with in_background(feeder), in_background(checker):
             reader.read(rate, WITHIN_S)
             upgrade.start()
 
@@ -111,10 +111,10 @@ def test_an_upgrade_replaces_workers_without_a_loss(release: Release, new_tag: s
         until(lambda: not reader.poll(1.0), WITHIN_S, "the last outputs")
         print(f"{feeder.count} records at {rate}/s, longest pauses of output:")
         print(
-            {partition: round(pause, 2) for partition, pause in sorted(pauses.longest.items())}, caller.calls, "calls"
+            {partition: round(pause, 2) for partition, pause in sorted(pauses.longest.items())}, checker.calls, "calls"
         )
         assert sorted(record.json()["n"] for record in reader.records) == list(range(feeder.count))
-        assert caller.failures == []
+        assert checker.failures == []
     assert release.worker_objects() == []
 
 

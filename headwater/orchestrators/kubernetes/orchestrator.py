@@ -252,7 +252,10 @@ class KubernetesOrchestrator:
             self._loop = None
 
     async def _wait(self) -> None:
-        """Wait until something has changed. Every RECHECK_INTERVAL_S seconds, all worker sets count as changed."""
+        """Wait until something has changed.
+
+        Every RECHECK_INTERVAL_S seconds, all worker sets count as changed.
+        """
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(max(0.0, self._recheck_at - self._clock())):
                 await self._wake.wait()

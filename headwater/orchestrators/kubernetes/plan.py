@@ -183,7 +183,10 @@ class _Rollout:
         return [] if pod.is_deleting or self._is_usable(pod) else [DeletePod(pod)]
 
     def _may_begin_updates(self, current: Iterable[ObservedPod], pods: Sequence[ObservedPod]) -> bool:
-        """Return whether all Pods that were updated before are ready, and no other replacement is in progress."""
+        """Return whether further slots may be updated.
+
+        The updated Pods are ready, and no worker with another spec is being replaced.
+        """
         replaces_spec = any(pod.is_worker and pod.spec_hash != self._wanted.spec_hash for pod in pods)
         return not replaces_spec and all(pod.is_ready for pod in current)
 

@@ -14,7 +14,7 @@ FLOW = "/api/v1/flow"
 
 
 def check_that_kills_are_reported(client: httpx2.Client) -> None:
-    """Deploy a pipeline on an installation whose workers have too little memory, and look at its health."""
+    """Deploy a pipeline whose workers have too little memory, and look at its health."""
     path = f"{FLOW}/{client.post(FLOW, json=pipeline()).json()['id']}"
     deploying = threading.Thread(target=lambda: client.post(f"{path}/deploy"))
     deploying.start()

@@ -33,7 +33,10 @@ CERTIFICATE_VARIABLES = ("NODE_EXTRA_CA_CERTS", "PIP_CERT", "SSL_CERT_FILE")
 
 
 def build_headwater() -> Path:
-    """Build the image of Headwater, which has the name HEADWATER and the tag `1`, and return its OCI archive."""
+    """Build the image of Headwater, and return its OCI archive.
+
+    The image has the name HEADWATER and the tag `1`.
+    """
     return build_image(HEADWATER, ROOT / "deploy" / "Containerfile", _HEADWATER_SOURCES)
 
 

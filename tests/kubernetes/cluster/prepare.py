@@ -1,6 +1,6 @@
-"""Builds the programs and the image of the tests on Kubernetes ahead of them, while other work has priority.
+"""Builds the programs and the image of the tests on Kubernetes ahead of them.
 
-`setsid python -m tests.kubernetes.cluster.prepare` does so in a session of its own, whose priority it lowers.
+Other work has priority: `setsid python -m tests.kubernetes.cluster.prepare` does so in a session of its own, whose priority it lowers.
 """
 
 import sys

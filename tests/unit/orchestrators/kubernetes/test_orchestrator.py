@@ -41,7 +41,10 @@ class Listing:
 
 
 class Api:
-    """An API that has one Pod, reports no changes, creates nothing, and keeps the names of deleted Pods."""
+    """An API that has one Pod, and remembers the names of deleted Pods.
+
+    It reports no changes and creates nothing.
+    """
 
     def __init__(self) -> None:
         self.deleted: list[str] = []
