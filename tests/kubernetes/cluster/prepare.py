@@ -1,6 +1,7 @@
 """Builds the programs and the image of the tests on Kubernetes ahead of them.
 
-Other work has priority: `setsid python -m tests.kubernetes.cluster.prepare` does so in a session of its own, whose priority it lowers.
+Other work has priority: `setsid python -m tests.kubernetes.cluster.prepare` runs in a session of its own, whose
+priority it lowers.
 """
 
 import sys
