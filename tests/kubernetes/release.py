@@ -159,7 +159,7 @@ class Release:
 
         A controller whose container has been restarted does not count until it leads again.
         """
-        found = []
+        found: list[tuple[int, str]] = []
         for pod in self.pods("controller"):
             name = pod["metadata"]["name"]
             log = self.cluster.client.get(f"/api/v1/namespaces/{self.namespace}/pods/{name}/log").text

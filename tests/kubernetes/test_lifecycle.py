@@ -31,6 +31,8 @@ __all__ = [
     "test_records_that_retention_removed_are_named",
 ]
 
+pytestmark = pytest.mark.slow  # five minutes in all
+
 
 class ChartInstallation(Installation):
     """The release, as the acceptance tests use an installation.

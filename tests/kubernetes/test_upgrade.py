@@ -88,7 +88,8 @@ def new_tag(release: Release) -> str:
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("rate", [500, pytest.param(5000, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("rate", [500, 5000])
 def test_an_upgrade_replaces_workers_without_a_loss(release: Release, new_tag: str, rate: int) -> None:
     body = pipeline(ENTITY, CHAIN, transforms=[SCRIPT], parallelism=WORKERS)
     with release.client() as client, deployed(client, body) as flow, reading(flow.sink) as reader:
