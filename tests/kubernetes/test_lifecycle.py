@@ -31,7 +31,7 @@ __all__ = [
     "test_records_that_retention_removed_are_named",
 ]
 
-pytestmark = pytest.mark.slow  # five minutes in all
+pytestmark = pytest.mark.slow
 
 
 class ChartInstallation(Installation):
