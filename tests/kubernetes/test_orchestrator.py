@@ -185,7 +185,7 @@ def test_a_deleted_pod_is_replaced(orchestrator: KubernetesOrchestrator, names: 
     orchestrator.ensure(worker_set())
     until(ready(orchestrator, "hash1"))
     (before,) = names.of("pods", ".metadata.uid")
-    names.delete_pod("d1-0-hash1")
+    names.delete_pod(*names.of("pods"))
     until(lambda: before not in names.of("pods", ".metadata.uid") and ready(orchestrator, "hash1")())
 
 
