@@ -62,7 +62,7 @@ class Worker:
 
 
 def _heartbeat(state: str) -> Heartbeat:
-    """Return a heartbeat as large as that of a worker that has processed records."""
+    """Return a heartbeat of the size that a worker sends after it has processed records."""
     bins = {number: 1_000_000 + number for number in BINS}
     return Heartbeat(
         state=state,

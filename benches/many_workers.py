@@ -72,7 +72,10 @@ class Stream:
         self.expected = 0
 
     def write_backlog(self, count: int) -> Callable[[], None]:
-        """Write records that no worker can read yet. Return a function that makes all of them readable."""
+        """Write records that no worker can read yet.
+
+        Returns a function that makes all of them readable.
+        """
         transaction = {"transactional.id": "backlog", "transaction.timeout.ms": TRANSACTION_TIMEOUT_MS}
         producer = Producer({**self._config, **transaction, "linger.ms": 50})
         producer.init_transactions()

@@ -94,7 +94,7 @@ def plan_teardown(pods: Sequence[ObservedPod], reports: Reports) -> list[StopWor
 
 @dataclass(frozen=True, slots=True)
 class RolloutPlan:
-    """What happens next to the Pods of a worker set that should run.
+    """The next changes to the Pods of a worker set that should run.
 
     Attributes:
         actions: The actions.

@@ -1,4 +1,7 @@
-"""A node whose Pods only seem to run. The addresses of all its Pods lead to this network namespace."""
+"""A node whose Pods only seem to run.
+
+The addresses of all its Pods lead to this network namespace.
+"""
 
 import subprocess
 from pathlib import Path
