@@ -21,6 +21,10 @@ class Asynchronous:
     """Base of the objects whose methods return coroutines."""
 
 
+SyncT = TypeVar("SyncT", bound=Synchronous)
+AsyncT = TypeVar("AsyncT", bound=Asynchronous)
+
+
 def run(coroutine: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine that never suspends, and return its result."""
     try:
@@ -93,6 +97,24 @@ class Operation(Generic[P, T]):
         return blocking
 
 
+class SelfOperation(Generic[P]):
+    """A method that changes its object and returns it."""
+
+    def __init__(self, function: Callable[Concatenate[Any, P], Coroutine[Any, Any, Any]]) -> None:
+        self._operation = Operation(function)
+        functools.update_wrapper(cast("Any", self), function)
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> Callable[..., Any]: ...
+    @overload
+    def __get__(self, instance: SyncT, owner: type) -> Callable[P, SyncT]: ...
+    @overload
+    def __get__(self, instance: AsyncT, owner: type) -> Callable[P, Coroutine[Any, Any, AsyncT]]: ...
+    def __get__(self, instance: Any, owner: type) -> Callable[..., Any]:
+        method: Callable[..., Any] = self._operation.__get__(instance, owner)
+        return method
+
+
 class Iteration(Generic[P, T]):
     """A method whose results are iterated over."""
 
@@ -122,6 +144,11 @@ class Iteration(Generic[P, T]):
 def operation(function: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]) -> Operation[P, T]:
     """Make a coroutine function a method of both classes."""
     return Operation(function)
+
+
+def self_operation(function: Callable[Concatenate[Any, P], Coroutine[Any, Any, Any]]) -> SelfOperation[P]:
+    """Make a coroutine function that returns its own object a method of both classes."""
+    return SelfOperation(function)
 
 
 def iteration(function: Callable[Concatenate[Any, P], AsyncGenerator[T, None]]) -> Iteration[P, T]:

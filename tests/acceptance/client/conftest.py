@@ -26,7 +26,7 @@ class InLoop:
         return self._wrapped(self._target[name])
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        result: Any = self._target(*args, **kwargs)
+        result = self._target(*args, **kwargs)
         if inspect.iscoroutine(result):
             result = self._runner.run(result)
         return self._wrapped(result)

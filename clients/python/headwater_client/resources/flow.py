@@ -15,7 +15,7 @@ from headwater_client.models.flow_config import FlowConfig, Transform
 from headwater_client.models.metrics import Metrics, MetricsSummary, TransformMetrics
 from headwater_client.models.records import Record, Records
 from headwater_client.models.revisions import Diff, Revision, RevisionPage
-from headwater_client.operations import Asynchronous, Synchronous, iteration, operation
+from headwater_client.operations import Asynchronous, Synchronous, iteration, operation, self_operation
 from headwater_client.problem import Fault, Problem
 from headwater_client.resources.base_resource import Resource
 from headwater_client.resources.dead_letters import AsyncDeadLetters, DeadLetters
@@ -62,7 +62,7 @@ class FlowOperations(Resource):
 
     # Configuration
 
-    @operation
+    @self_operation
     async def refresh(self, *, timeout: float | None = None) -> Self:
         """Read the configuration again.
 
@@ -72,7 +72,7 @@ class FlowOperations(Resource):
         self.config = await self._get(self._path(), FlowConfig, timeout)
         return self
 
-    @operation
+    @self_operation
     async def update(
         self,
         *,
@@ -102,7 +102,7 @@ class FlowOperations(Resource):
         document = {**_editable(self.config), **top, "pipeline_config": pipeline}
         return await self._replace(document, self.revision, timeout)
 
-    @operation
+    @self_operation
     async def replace(
         self, document: Document, *, if_revision: int | None = None, timeout: float | None = None
     ) -> Self:
