@@ -1,9 +1,9 @@
 """Routes of the dead letters of a deployment."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from http import HTTPStatus
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 from fastapi import Body, Query, Response
@@ -32,6 +32,8 @@ from headwater.services.redrives import LetterQuery
 
 router = guarded_router("/api/v1/flow/{config_id}/dead-letters", "Dead letters")
 redrive_router = guarded_router("/api/v1/flow/{config_id}", "Dead letters")
+
+T = TypeVar("T")
 
 DEFAULT_LETTERS = 100
 
@@ -115,6 +117,7 @@ async def list_letters(
 
     def read() -> bytes:
         deployment = services.deployments.get_deployed(api_key.owner, config_id)
+        services.dead_letters.require_component(deployment, transform, "/transform", parameter="transform")
         page = services.dead_letters.page(deployment, LetterFilter(error, transform), cursor, limit)
         return msgspec.json.encode(_page_body(page))
 
@@ -152,9 +155,9 @@ async def summarize(
     config_id: str, api_key: ApiKeyDep, services: ServicesDep, limiter: RecordReadLimiterDep
 ) -> DeadLetterSummaryBody:
     """Counts the letters by class of error, transform and line.
-    The letters are counted when they are written, each once, from the deploy until the teardown: letters that Kafka's
-    retention has removed stay in the counts. From 1,000 combinations on, further ones are counted together, with the
-    `error` `other` and an empty `transform_uid`.
+    The letters are counted when they are written, each once, from the deploy until the teardown: letters that were
+    redriven, and letters that Kafka's retention has removed, stay in the counts. From 1,000 combinations
+    on, further ones are counted together, with the `error` `other` and an empty `transform_uid`.
     """
 
     def count() -> Sequence[LetterSummary]:
@@ -266,14 +269,17 @@ async def redrive(
     redrive sends, are left out unless `ids` names them. The redrives of a pipeline run one after the other.
     """
     query = body.query()
+
+    def select(call: Callable[[str, str, LetterQuery], T]) -> T:
+        deployment = services.deployments.find(api_key.owner, config_id)
+        if deployment is not None:
+            services.dead_letters.require_component(deployment, query.transform_uid, "/transform_uid")
+        return call(api_key.owner, config_id, query)
+
     if body.dry_run:
-        count = await count_limiter.run(
-            api_key.owner, partial(services.redrives.count, api_key.owner, config_id, query)
-        )
+        count = await count_limiter.run(api_key.owner, partial(select, services.redrives.count))
         return JSONResponse(RedriveCount(requested=count).model_dump())
-    requested = await count_limiter.run(
-        api_key.owner, partial(services.redrives.request, api_key.owner, config_id, query)
-    )
+    requested = await count_limiter.run(api_key.owner, partial(select, services.redrives.request))
     accepted = RedriveAccepted(id=requested.id, requested=requested.requested)
     return JSONResponse(accepted.model_dump(), HTTPStatus.ACCEPTED)
 

@@ -28,12 +28,12 @@ from headwater.api.schemas import (
 )
 from headwater.errors import StoredDataUnreadable
 from headwater.model.deployment import (
-    Condition,
     Deployment,
     DesiredPhase,
     ObservedWorker,
     Phase,
     dead_letter_topic,
+    shown_condition,
     sink_topic,
     suggested_reader_group,
 )
@@ -200,7 +200,7 @@ def deployment_body(deployment: Deployment, kafka: KafkaEndpoint) -> DeploymentB
     if not deployment.has_readable_passwords:
         raise StoredDataUnreadable(deployment.unreadable_reason)
     status, config = _status(deployment), deployment.effective_revision.config
-    condition, reason = _condition(deployment)
+    condition = shown_condition(deployment.desired, deployment.condition)
     return DeploymentBody(
         message=STATUS_MESSAGES[status].format(deployment.config_id),
         status=status,
@@ -208,7 +208,7 @@ def deployment_body(deployment: Deployment, kafka: KafkaEndpoint) -> DeploymentB
         revision=deployment.observed_revision,
         desired_revision=deployment.desired_revision,
         condition=condition,
-        reason=reason,
+        reason=deployment.reason if condition is deployment.condition else "",
         workers=deployment.worker_count(deployment.effective_revision)
         if deployment.desired is DesiredPhase.RUNNING
         else 0,
@@ -229,17 +229,6 @@ def _status(
     if deployment.phase is Phase.RUNNING:
         return "deployed"
     return "failed" if deployment.phase is Phase.FAILED and deployment.is_reconciled else "deploying"
-
-
-def _condition(deployment: Deployment) -> tuple[Condition, str]:
-    """Return the condition of a deployment and its reason.
-
-    A pause ends a rollout whose workers were ready, although they had not run for long enough to be observed as stable.
-    """
-    was_ready = deployment.observed_revision == deployment.desired_revision
-    if deployment.desired is DesiredPhase.PAUSED and deployment.condition is Condition.ROLLING_OUT and was_ready:
-        return Condition.STABLE, ""
-    return deployment.condition, deployment.reason
 
 
 def _connection(deployment: Deployment, sink: Sink, kafka: KafkaEndpoint) -> SinkConnection | PricesConnection:

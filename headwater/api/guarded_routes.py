@@ -10,10 +10,13 @@ from fastapi.dependencies.utils import get_flat_params
 from fastapi.params import Query
 from fastapi.routing import APIRoute
 from fastapi.security import APIKeyHeader
+from starlette.requests import ClientDisconnect
 
+from headwater.api.faults import pointer
 from headwater.errors import Fault, Forbidden, InvalidInput, MalformedRequest
 from headwater.model.key import ApiKey
 from headwater.model.sink import NewSink, Sink, has_prices_sink
+from headwater.model.value_sets import MAX_REPORTED_FAULTS
 
 DEPLOY_SCOPE = "flow:deploy"
 PRICES_SCOPE = "prices:write"
@@ -133,12 +136,27 @@ async def _require_no_members(request: Request) -> None:
     An empty body and an empty object are accepted.
     """
     body = bytearray()
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > MAX_EMPTY_BODY_BYTES:
-            break
-    if bytes(body).strip() not in (b"", b"{}"):
-        raise InvalidInput("The request was refused.", [Fault("", "has no members in this request; send it empty")])
+    try:
+        async for chunk in request.stream():
+            body += chunk
+            if len(body) > MAX_EMPTY_BODY_BYTES:
+                break
+    except ClientDisconnect as error:
+        raise MalformedRequest("The connection ended before the whole body had arrived. Send it again.") from error
+    if not body.strip():
+        return
+    try:
+        sent = pydantic_core.from_json(bytes(body))
+    except ValueError:
+        sent = None
+    if sent == {}:
+        return
+    names = list(sent)[:MAX_REPORTED_FAULTS] if isinstance(sent, dict) else []
+    detail = "is not a member of this request, which has none; send an empty body"
+    faults = [Fault(pointer([name]), detail) for name in names]
+    raise InvalidInput(
+        "The request was refused.", faults or [Fault("", "has no members in this request; send it empty")]
+    )
 
 
 class JsonRequest(Request):

@@ -16,7 +16,7 @@ from headwater.api.openapi import problem_responses
 from headwater.api.pagination import require_valid_cursor
 from headwater.api.query_parameters import NULL_TO_NONE, STRICT_INTEGER
 from headwater.api.schemas import Timestamp
-from headwater.model.deployment import Condition
+from headwater.model.deployment import Condition, shown_condition
 from headwater.model.fields import Text
 from headwater.model.flow import MAX_NAME_CHARS
 from headwater.model.pagination import CURSOR_PATTERN, parse_cursor
@@ -72,13 +72,14 @@ class OverviewItem(BaseModel):
 
         The stored values are valid already, so they are not validated again.
         """
+        deployment = summary.deployment
         return cls.model_construct(
             id=summary.id,
             name=summary.name,
             external_id=summary.external_id,
             tags=list(summary.tags),
             state=state,
-            condition=None if summary.deployment is None else summary.deployment.condition,
+            condition=None if deployment is None else shown_condition(deployment.desired, deployment.condition),
             revision=summary.revision,
             messages_received=None if metrics is None else metrics.received,
             messages_sent=None if metrics is None else metrics.sent,

@@ -90,9 +90,9 @@ async def rewind(
     watcher: WatcherDep,
 ) -> RewoundPipeline:
     """Ends the workers, moves their positions in the source, and starts them again.
-    A paused pipeline stays paused. An offset before the first record of its partition is moved to it, and one after the
-    end is moved to the end: `positions` has the offsets that were set. A time in the future is refused. Records that
-    are read again have the same header `headwater-src` in their outputs.
+    A paused pipeline stays paused. An offset before the first record of its partition is moved to it: `positions` has
+    the offsets that were set. An offset after the end and a time in the future are refused. Records that are read again
+    have the same header `headwater-src` in their outputs.
     """
     target = parse_rewind_target(body.to)
     requested = await to_thread.run_sync(services.deployments.rewind, api_key.owner, config_id, target)

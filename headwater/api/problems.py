@@ -115,6 +115,10 @@ METHOD_NOT_ALLOWED = ProblemType(
     "This path does not support this method; the Allow header lists the methods that it supports.",
 )
 NO_SUCH_PATH = "There is no resource at this path. GET /openapi.json lists all paths."
+TRAILING_SLASH = (
+    "There is no resource at this path, which ends with a slash. Send the path without the slash at its end; "
+    "GET /openapi.json lists all paths."
+)
 RETRY_AFTER_S = 2
 STATIC_FILE_METHODS = "GET, HEAD"
 MAX_NAME_CHARS_IN_DETAIL = 60
@@ -199,12 +203,13 @@ def _fault_count(count: int) -> str:
     return f" There are {faults}; see errors."
 
 
-def _http_problem(error: HTTPException) -> ProblemResponse:
+def _http_problem(error: HTTPException, path: str) -> ProblemResponse:
     # When reading the body raises an exception, FastAPI raises an HTTPException from it.
     if isinstance(error.__cause__, HeadwaterError):
         return problem_response_of(error.__cause__)
     if error.status_code == HTTPStatus.NOT_FOUND:
-        return problem_response_of(errors.NotFound(NO_SUCH_PATH))
+        has_trailing_slash = path != "/" and path.endswith("/")
+        return problem_response_of(errors.NotFound(TRAILING_SLASH if has_trailing_slash else NO_SUCH_PATH))
     if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
         return ProblemResponse(METHOD_NOT_ALLOWED, METHOD_NOT_ALLOWED.public_detail, {"Allow": _allowed_methods(error)})
     return problem_response_of(
@@ -248,7 +253,7 @@ def install(app: FastAPI) -> None:
 
     @app.exception_handler(HTTPException)
     async def http(request: Request, error: HTTPException) -> Response:
-        return _http_problem(error).response(request)
+        return _http_problem(error, request.scope["path"]).response(request)
 
     @app.exception_handler(RequestValidationError)
     async def validation(request: Request, error: RequestValidationError) -> Response:

@@ -204,7 +204,7 @@ async def roll_back(
     if_match: IfMatchDep,
 ) -> RestoredDeployment | FlowConfig:
     """Saves an earlier revision as the newest one.
-    The newest revision itself is not saved again, only deployed.
+    The newest revision itself is not saved again, only deployed; the response is 409 when it runs already.
     When the configuration is deployed, the saved revision is deployed too, and the response is the same as for POST
     …/deploy. Otherwise the response is the saved configuration. The checks and quotas of a save apply; a prices sink
     also needs the scope `prices:write`.
@@ -214,6 +214,7 @@ async def roll_back(
     """
     revision = await to_thread.run_sync(services.revisions.get, api_key.owner, config_id, body.revision)
     require_prices_scope(api_key, revision.pipeline_config.sinks)
+    await to_thread.run_sync(services.deployments.require_not_running, api_key.owner, config_id, body.revision)
     restore = partial(services.flows.restore, api_key.owner, config_id, revision, if_match)
     saved = await compile_limiter.run(api_key.owner, restore)
     deployment = await redeploy(services, watcher, saved.flow)

@@ -165,7 +165,7 @@ class TrialBody(BaseModel):
         default=None, description="Present when the request has `sample`.", exclude_if=is_none
     )
     summary: TrialSummaryBody | None = Field(
-        default=None, description="Present when there are records.", exclude_if=is_none
+        default=None, description="All counts are 0 when no record was read.", exclude_if=is_none
     )
     comparison: ComparisonBody | None = Field(
         default=None, description="Present when the request has `against`.", exclude_if=is_none

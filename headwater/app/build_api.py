@@ -152,7 +152,7 @@ def _services(endpoints: Endpoints, database: Database, client: Client) -> Servi
         new_password=lambda: secrets.token_urlsafe(PASSWORD_BYTES),
         redact=redactor(names_to_redact(endpoints, bindings)),
         manages_users=endpoints.manages_kafka_users,
-        source_partitions=partial(_source_partitions, bindings, admins),
+        source_ends=partial(_source_ends, bindings, admins),
     )
     return Services(
         keys=keys,
@@ -234,20 +234,20 @@ def _services(endpoints: Endpoints, database: Database, client: Client) -> Servi
     )
 
 
-def _source_partitions(
+def _source_ends(
     bindings: Bindings, clusters: Mapping[KafkaAccess | None, ClusterAdmin], source: Source
-) -> int | None:
-    """Return how many partitions a source has; None for a source on Pub/Sub.
+) -> Mapping[int, int] | None:
+    """Return the next offset of each partition of a source; None for a source on Pub/Sub.
 
     Raises BrokerUnavailable, also when the topic does not exist.
     """
     binding = bindings.find(source.chain, source.entity, zerolag=source.is_zerolag)
     if not isinstance(binding, KafkaTopic):
         return None
-    partitions = clusters[binding.access].partition_count(binding.topic)
-    if partitions is None:
+    ends = clusters[binding.access].topic_offsets(binding.topic, "latest")
+    if ends is None:
         raise BrokerUnavailable(f"The source topic {binding.topic} is not on the broker.")
-    return partitions
+    return ends.offsets
 
 
 def _rate_limits(endpoints: Endpoints) -> RateLimits | None:

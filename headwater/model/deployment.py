@@ -45,6 +45,15 @@ class Condition(StrEnum):
     FAILED = "Failed"
 
 
+def shown_condition(desired: DesiredPhase, condition: Condition) -> Condition:
+    """Return the condition that responses show.
+
+    A pause ends a rollout that is in progress: as long as the pipeline is paused, nothing changes.
+    """
+    is_ended = desired is DesiredPhase.PAUSED and condition is Condition.ROLLING_OUT
+    return Condition.STABLE if is_ended else condition
+
+
 class ObservedWorkerStatus(StrEnum):
     """The status of a worker, in the words that Kubernetes uses for pods."""
 

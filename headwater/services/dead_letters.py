@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from itertools import islice
 
 from headwater.brokers.topic_history import LogRecord, TopicHistory
+from headwater.errors import Fault, InvalidInput
 from headwater.model.dead_letter import (
     ATTEMPTS_HEADER,
     COLUMN_HEADER,
@@ -38,6 +39,12 @@ MAX_PAGE_BYTES = 8 << 20
 """A page ends before its records exceed this size. It has at least one letter."""
 TIMEOUT_S = 10.0
 """After this time, a request reads no further letters from Kafka, and fails."""
+
+
+_UNKNOWN_COMPONENT = (
+    "is the uid of no transform and the name of no sink of this pipeline; GET /api/v1/flow/{config_id} has them, and "
+    "GET …/dead-letters/summary has those of earlier revisions"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +147,30 @@ class DeadLetters:
             for kind, total in by_kind.items()
         ]
         return sorted(summaries, key=lambda summary: summary.last, reverse=True)
+
+    def require_component(self, deployment: Deployment, name: str | None, pointer: str, parameter: str = "") -> None:
+        """Raise InvalidInput when no letter can have this uid of a transform or name of a sink.
+
+        Letters have those of the deployed revisions, and those of earlier revisions, which are known from the counts.
+
+        Args:
+            deployment: The deployment.
+            name: The uid or the name; None is accepted.
+            pointer: Where the request has it.
+            parameter: The query parameter that has it; empty for a member of a body.
+        """
+        if name is None or deployment.unreadable_reason:
+            return
+        configs = [revision.config for revision in deployment.revisions]
+        known = {transform.uid for config in configs for transform in config.transforms}
+        known.update(sink.name for config in configs for sink in config.sinks)
+        if name in known:
+            return
+        totals = self._metrics.letter_totals(deployment.id)
+        kinds = {kind for total in totals if (kind := parse_letter_total_name(total)) is not None}
+        if OTHER_LETTERS in kinds or name in {kind.transform_uid for kind in kinds}:
+            return
+        raise InvalidInput("The request was refused.", [Fault(pointer, _UNKNOWN_COMPONENT)], parameter)
 
     def _examples(self, topic: str, kinds: set[LetterKind]) -> dict[LetterKind, LetterId]:
         """Return the newest letter of each kind among the newest letters of the topic."""

@@ -58,8 +58,8 @@ class Deployments:
 
     Args:
         new_password: Returns a new random password.
-        source_partitions: Returns how many partitions a source has; None for a source without offsets. It may block and
-            raises BrokerUnavailable.
+        source_ends: Returns the next offset of each partition of a source; None for a source without offsets. It may
+            block and raises BrokerUnavailable.
         redact: Removes names of the operator's systems from reasons and log lines.
         manages_users: Whether Headwater creates the users of Kafka.
     """
@@ -72,11 +72,11 @@ class Deployments:
         now: Clock,
         new_id: NewId,
         new_password: Callable[[], str],
-        source_partitions: Callable[[Source], int | None],
+        source_ends: Callable[[Source], Mapping[int, int] | None],
         redact: Redact = str,
         manages_users: bool = True,
     ) -> None:
-        self._source_partitions = source_partitions
+        self._source_ends = source_ends
         self._redact = redact
         self._manages_users = manages_users
         self._flows = flows
@@ -130,9 +130,9 @@ class Deployments:
     def rewind(self, owner: str, config_id: str, to: RewindTarget) -> Deployment:
         """Request that the positions of a deployment are moved.
 
-        An offset before the first record of its partition is moved to it, and one after the end is moved to the end.
-        Raises NotFound, StoredDataUnreadable, Conflict when the configuration is not deployed, BrokerUnavailable, and
-        InvalidInput when `to` is a time in the future or has partitions that the source does not have.
+        An offset before the first record of its partition is moved to it. Raises NotFound, StoredDataUnreadable,
+        Conflict when the configuration is not deployed, BrokerUnavailable, and InvalidInput when `to` is a time in the
+        future, or has a partition that the source does not have or an offset after its end.
         """
         if isinstance(to, str):
             self._require_no_future_time(to)
@@ -140,7 +140,7 @@ class Deployments:
             deployment = self.find(owner, config_id)
             if deployment is None:
                 raise rollout.not_deployed_conflict()
-            self._require_partitions(deployment, to)
+            self._require_offsets(deployment, to)
         return self._store.request_rewind(owner, config_id, to)
 
     def mark_rewind_answered(self, requested: Deployment) -> None:
@@ -152,13 +152,36 @@ class Deployments:
             detail = 'is in the future; send "latest" to continue with the records that arrive from now on'
             raise InvalidInput("The request was refused.", [Fault("/to", detail)])
 
-    def _require_partitions(self, deployment: Deployment, to: dict[int, int]) -> None:
-        partitions = self._source_partitions(deployment.effective_revision.config.source)
-        if partitions is None:
+    def _require_offsets(self, deployment: Deployment, to: dict[int, int]) -> None:
+        ends = self._source_ends(deployment.effective_revision.config.source)
+        if ends is None:
             detail = "has offsets, but this stream has none; send earliest, latest or an RFC 3339 time"
             raise InvalidInput("The request was refused.", [Fault("/to", detail)])
-        if (error := unknown_partitions_error(to, partitions)) is not None:
+        if (error := unknown_partitions_error(to, len(ends))) is not None:
             raise error
+        detail = "is after the end of its partition; send at most {}, the offset of its next record"
+        faults = [
+            Fault(f"/to/{partition}", detail.format(ends[partition]))
+            for partition, offset in sorted(to.items())
+            if offset > ends[partition]
+        ]
+        if faults:
+            raise InvalidInput("The request was refused.", faults)
+
+    def require_not_running(self, owner: str, config_id: str, revision: int) -> None:
+        """Raise Conflict when the pipeline runs a revision that is the newest one: a rollback to it changes nothing.
+
+        Raises NotFound.
+        """
+        flow, deployment = self._flows.get(owner, config_id), self._store.active(config_id)
+        if flow.revision != revision or deployment is None:
+            return
+        is_running = deployment.desired is DesiredPhase.RUNNING and deployment.phase is Phase.RUNNING
+        if is_running and deployment.desired_revision == deployment.observed_revision == revision:
+            raise Conflict(
+                f"The pipeline runs revision {revision} already, which is the newest one. Choose an earlier revision "
+                "from GET …/revisions."
+            )
 
     def rotate(self, owner: str, config_id: str) -> Deployment:
         """Request a new password for the readers.

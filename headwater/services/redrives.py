@@ -248,7 +248,9 @@ class _ChunkSize:
 def _require_all_kinds(query: LetterQuery) -> None:
     """Raise InvalidInput when a query names a class of error or a transform."""
     named = {"/error": query.error, "/transform_uid": query.transform_uid}
-    detail = "is that of no dead letter of this pipeline; GET …/dead-letters/summary lists errors and transforms"
+    is_pair = None not in named.values()
+    letter = "dead letter that has both" if is_pair else "dead letter"
+    detail = f"is of no {letter}; GET …/dead-letters/summary lists the errors of each transform"
     faults = [Fault(pointer, detail) for pointer, name in named.items() if name is not None]
     if faults:
         raise InvalidInput("No letter was redriven.", faults)

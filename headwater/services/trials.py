@@ -5,7 +5,7 @@ A trial checks a configuration as create or PUT does, and runs its transforms on
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -121,8 +121,7 @@ class Trials:
             sample = Sample(_TOPIC, self._sent_records(values))
         else:
             sample = self._samples.read(checked.config.source, sent.sample)
-        warnings = [*checked.warnings, *_unknown_id_warnings(sent, stored)]
-        trial = Trial(warnings, sample, None if sent.detail == "summary" else [])
+        trial = Trial(checked.warnings, sample, None if sent.detail == "summary" else [])
         if not sample.records:
             summary = _empty_summary(checked.config).result()
             return replace(trial, summary=summary, comparison=ResultComparison().result() if before else None)
@@ -138,20 +137,16 @@ class Trials:
             return trial_run.run()
 
     def _stored(self, owner: str, sent: NewTrial) -> Flow | None:
-        """Return the configuration whose id the request has.
-
-        Returns None when the id is unknown and not needed.
-
-        Raises NotFound when the request needs the configuration.
-        """
-        try:
-            if not isinstance(sent.id, str) or not _CONFIG_ID.fullmatch(sent.id):
-                raise NotFound("There is no configuration with this id.")
-            return self._stores.flows.get(owner, sent.id)
-        except NotFound:
-            if sent.against is not None:
-                raise
+        """Return the configuration whose id the request has; None without an id. Raises NotFound."""
+        if sent.id is None:
             return None
+        if isinstance(sent.id, str) and _CONFIG_ID.fullmatch(sent.id):
+            with suppress(NotFound):
+                return self._stores.flows.get(owner, sent.id)
+        raise NotFound(
+            "None of your configurations has the `id` of the body. Correct it, or leave it out to check a new "
+            "configuration."
+        )
 
     def _compared_config(self, sent: NewTrial, stored: Flow | None) -> PipelineConfig | None:
         """Return the pipeline to compare with; None when there is none."""
@@ -360,12 +355,6 @@ def _require_consistent(sent: NewTrial, values: Sequence[bytes]) -> None:
         faults.append(Fault("/against", "needs the `id` of the configuration to compare with in the body"))
     if faults:
         raise InvalidInput("The configuration was not validated.", faults)
-
-
-def _unknown_id_warnings(sent: NewTrial, stored: Flow | None) -> list[Fault]:
-    if sent.id is None or stored is not None:
-        return []
-    return [Fault("/id", "is the id of none of your configurations, so all filters have the `set_values` of the body")]
 
 
 def _new_filters(config_id: str, checked: CheckedPipeline, stored: Flow | None) -> dict[SetId, Sequence[str]]:

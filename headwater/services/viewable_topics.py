@@ -61,6 +61,10 @@ class ViewableTopic:
         return NotFound(f"{self.selector} has no topic yet. Wait until GET …/deploy shows the status deployed.")
 
 
+MAX_SELECTOR_CHARS_IN_DETAIL = 100
+"""Longer selectors are cut to this length in an error."""
+
+
 class ViewableTopics:
     """Finds the topics whose records the API shows to a user.
 
@@ -116,8 +120,16 @@ class ViewableTopics:
     def selected(self, owner: str, selector: str) -> ViewableTopic:
         """Return the topic of `<configuration id>/<sink>` or `<chain>/<entity>[.zerolag]`.
 
-        Raises the errors of `output` and `stream`, and InvalidInput for another form.
+        Raises the errors of `output` and `stream`, and InvalidInput for another form. A NotFound names the selector,
+        since a request may have several.
         """
+        try:
+            return self._find_selected(owner, selector)
+        except NotFound as error:
+            shown = selector[:MAX_SELECTOR_CHARS_IN_DETAIL]
+            raise NotFound(f'The query parameter "of" has "{shown}". {error.detail}') from error
+
+    def _find_selected(self, owner: str, selector: str) -> ViewableTopic:
         first, slash, second = selector.partition("/")
         if not slash or not first or not second:
             detail = (

@@ -215,7 +215,13 @@ class Controller:
             rewind = rewind.model_copy(update={"state": "done", "moves": self.moves, "error": self.rewind_error})
         if deployment.desired == "paused":
             return Observation(
-                deployment.id, Phase.PAUSED, deployment.observed_revision, generation, Condition.STABLE, rewind=rewind
+                deployment.id,
+                Phase.PAUSED,
+                deployment.observed_revision,
+                generation,
+                deployment.condition,
+                deployment.reason,
+                rewind=rewind,
             )
         if self.reasons:
             reason = self.reasons.pop(0)
@@ -337,7 +343,7 @@ class Installation:
             now=self.clock,
             new_id=new_id,
             new_password=lambda: f"secret{next(numbers)}",
-            source_partitions=lambda source: 4 if source.chain != "solana" else None,
+            source_ends=lambda source: dict.fromkeys(range(4), 10) if source.chain != "solana" else None,
         )
         filters = Filters(flows, self.controller, audited)
         datasets = Datasets(store=self.database.datasets, names=self.names, sets=audited, now=self.clock, new_id=new_id)

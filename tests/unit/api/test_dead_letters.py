@@ -42,7 +42,8 @@ class Scene:
     def __init__(self, headwater: Installation, user: User) -> None:
         self.headwater = headwater
         self.user = user
-        self.id = str(user.create()["id"])
+        sinks = [{"type": "kafka", "name": name} for name in ("script", "other")]
+        self.id = str(user.create(sinks=sinks)["id"])
         user.post(f"{FLOW}/{self.id}/deploy")
         self.topic = dead_letter_topic(self.id)
         self.history = headwater.history
@@ -145,6 +146,15 @@ class TestList:
         assert scene.ids(transform="script") == ["0/1", "0/0"]
         assert scene.ids(error="RangeError", transform="script") == ["0/0"]
         assert scene.ids(error="Error") == []
+
+    def test_an_unknown_transform(self, scene: Scene) -> None:
+        response = scene.user.get(f"{FLOW}/{scene.id}/dead-letters", params={"transform": "no-such-uid"})
+        assert [*scene.user.faults(response)] == ["/transform"]
+        assert 'query parameter "transform"' in response.json()["detail"]
+        body = {"transform_uid": "no-such-uid"}
+        assert [*scene.user.faults(scene.user.post(f"{FLOW}/{scene.id}/dead-letters/redrive", body))] == [
+            "/transform_uid"
+        ]
 
     def test_a_page_may_end_early(self, scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(dead_letters, "MAX_SCANNED", 3)
@@ -455,7 +465,8 @@ class TestRedrive:
             ({"ids": ["0/0", "0/1", "5/0"]}, {"/ids/1", "/ids/2"}),
             ({"all": True, "dry": True}, {"/dry"}),
             ({"error": "no-such-error"}, {"/error"}),
-            ({"error": "x", "transform_uid": "no-such-uid", "dry_run": True}, {"/error", "/transform_uid"}),
+            ({"error": "x", "transform_uid": "script", "dry_run": True}, {"/error", "/transform_uid"}),
+            ({"transform_uid": "no-such-uid"}, {"/transform_uid"}),
         ],
     )
     def test_invalid_requests(self, scene: Scene, body: dict[str, Any], places: set[str]) -> None:

@@ -419,7 +419,7 @@ class TestStats:
             now=headwater.clock,
             new_id=new_id,
             new_password=lambda: "secret",
-            source_partitions=lambda _: 4,
+            source_ends=lambda _: dict.fromkeys(range(4), 10),
             redact=redactor(["kafka.internal:9093"]),
         )
         away = "Kafka at kafka.internal:9093 does not answer."

@@ -187,6 +187,8 @@ class TestAddress:
     def test_head_of_a_missing_resource(self, alice: User) -> None:
         assert alice.request("HEAD", f"{FLOW}/x").status_code == 404
         assert alice.request("HEAD", "/nothing").status_code == 404
+        assert "slash" not in alice.problem(alice.get("/nothing"), 404, "not-found")["detail"]
+        assert "without the slash" in alice.problem(alice.get(f"{FLOW}/x/"), 404, "not-found")["detail"]
 
     def test_nul_in_an_id(self, alice: User) -> None:
         alice.problem(alice.get(f"{FLOW}/a%00b"), 404, "not-found")

@@ -39,8 +39,22 @@ class TestPause:
     def test_a_body_with_members(self, alice: User, deployed: str, call: str) -> None:
         """The members would have no effect, which the client should learn."""
         for body in ({"force": True}, {"x": "y" * 100_000}, [1]):
-            assert [*alice.faults(alice.post(f"{deployed}/{call}", body))] == [""]
+            pointers = ["/force"] if "force" in body else [""]
+            assert [*alice.faults(alice.post(f"{deployed}/{call}", body))] == pointers
         assert alice.post(f"{deployed}/{call}", {}).status_code in (200, 409)
+
+    def test_a_pause_during_a_rollout(self) -> None:
+        with installation(deploy_timeout_s=1) as headwater:
+            alice = headwater.user("alice")
+            url = f"{FLOW}/{alice.create()['id']}"
+            headwater.controller.asleep = True
+            alice.problem(alice.post(f"{url}/deploy"), 503, "deploy-pending")
+            headwater.controller.asleep = False
+            assert alice.post(f"{url}/pause").status_code == 200
+            seen = alice.get(f"{url}/deploy").json()
+            assert (seen["condition"], seen["reason"], seen["workers"]) == ("Stable", "", 0)
+            [item] = alice.get(f"{FLOW}/overview").json()["items"]
+            assert (item["state"], item["condition"]) == ("paused", "Stable")
 
     def test_what_is_not_deployed(self, alice: User, config_id: str) -> None:
         for call in ("pause", "resume"):
@@ -157,6 +171,7 @@ class TestRewind:
             ([], ["/to"]),
             ({}, ["/to"]),
             ({"4": 1, "0": 1, "5": 1}, ["/to/4", "/to/5"]),
+            ({"0": 10, "1": 11}, ["/to/1"]),
             ({"0": -1, "1": "1", "2": 1.5, "3": True}, ["/to/0", "/to/1", "/to/2", "/to/3"]),
             ({"0": 2**63}, ["/to/0"]),
             ({"a/b": 1, "01": 1, "-1": 1, "99999999999": 1}, ["/to/a~1b", "/to/01", "/to/-1", "/to/99999999999"]),

@@ -212,6 +212,13 @@ class TestRollback:
         assert (response.status_code, response.json()["revision"]) == (200, newest)
         assert history.newest["revision"] == newest
 
+    def test_the_newest_revision_runs_already(self, history: History) -> None:
+        history.deploy()
+        newest = history.newest["revision"]
+        response = history.user.post(f"{history.path}/rollback", {"revision": newest})
+        assert f"revision {newest}" in history.user.problem(response, 409, "conflict")["detail"]
+        assert history.newest["revision"] == newest
+
     def test_deploys_when_deployed(self, history: History) -> None:
         history.deploy()
         response = history.roll_back()

@@ -147,7 +147,7 @@ class TestGivenCredentials:
             now=headwater.clock,
             new_id=new_id,
             new_password=lambda: "secret",
-            source_partitions=lambda _: 4,
+            source_ends=lambda _: dict.fromkeys(range(4), 10),
             manages_users=False,
         )
         with headwater.serving(deployments=deployments):

@@ -277,12 +277,11 @@ class TestLiveValues:
         answer = validate(alice, got | {"records": [{"to_address": "x"}]})
         assert (answer["warnings"], answer["records"][0]["outcome"]) == ([], "sent")
 
-    def test_an_unknown_id_is_ignored_with_a_warning(self, headwater: Installation, alice: User) -> None:
+    def test_an_unknown_id(self, headwater: Installation, alice: User) -> None:
         other = headwater.user("bob").create(transforms=[FILTER])
         for unknown in (other["id"], "0" * 26, "\0", 7):
-            answer = validate(alice, flow_body(transforms=[FILTER]) | {"id": unknown, "records": [{"to_address": "x"}]})
-            assert answer["records"][0]["outcome"] == "sent"
-            assert [warning["pointer"] for warning in answer["warnings"]] == ["/id"]
+            response = alice.post(VALIDATE, flow_body(transforms=[FILTER]) | {"id": unknown})
+            assert "`id`" in alice.problem(response, 404, "not-found")["detail"]
 
     def test_live_values_need_the_scope_to_read_them(self, headwater: Installation, alice: User) -> None:
         created = alice.create(transforms=[FILTER])

@@ -2,7 +2,7 @@
 
 import pytest
 
-from headwater.errors import InvalidInput
+from headwater.errors import InvalidInput, NotFound
 from headwater.model.access import KafkaAccess
 from headwater.model.binding import Bindings, KafkaTopic
 from headwater.model.deployment import Deployment
@@ -40,3 +40,9 @@ def test_other_forms_are_refused(topics: ViewableTopics, selector: str) -> None:
     with pytest.raises(InvalidInput) as raised:
         topics.selected("alice", selector)
     assert raised.value.parameter == "of"
+
+
+def test_an_unknown_entity_is_named_with_its_selector(topics: ViewableTopics) -> None:
+    """A request may have several selectors."""
+    with pytest.raises(NotFound, match='"of" has "base/blob"'):
+        topics.selected("alice", "base/blob")
