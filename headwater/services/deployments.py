@@ -169,9 +169,9 @@ class Deployments:
             raise InvalidInput("The request was refused.", faults)
 
     def require_not_running(self, owner: str, config_id: str, revision: int) -> None:
-        """Raise Conflict when the pipeline runs a revision that is the newest one: a rollback to it changes nothing.
+        """Raise Conflict when a revision is the newest one and runs already.
 
-        Raises NotFound.
+        A rollback to it changes nothing. Raises NotFound.
         """
         flow, deployment = self._flows.get(owner, config_id), self._store.active(config_id)
         if flow.revision != revision or deployment is None:

@@ -59,7 +59,10 @@ def before_call(context: HookContext, case: Case[Any], kwargs: dict[str, Any]) -
 
 
 def _tame_query(case: Case[Any]) -> None:
-    """Let no request wait for an applied version, or name a transform that must exist. Keep invalid parameters."""
+    """Remove what makes valid parameters wait or fail.
+
+    No request waits for an applied version, or names a transform, which must exist. Keep invalid parameters.
+    """
     if case.query and case.meta is not None and not case.meta.is_negative_at(ParameterLocation.QUERY):
         case.query.update({"wait": 0} if "wait" in case.query else {})
         case.query.pop("transform", None)

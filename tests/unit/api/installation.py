@@ -343,7 +343,7 @@ class Installation:
             now=self.clock,
             new_id=new_id,
             new_password=lambda: f"secret{next(numbers)}",
-            source_ends=lambda source: dict.fromkeys(range(4), 10) if source.chain != "solana" else None,
+            source_ends=lambda source: dict.fromkeys(range(4), 10_000) if source.chain != "solana" else None,
         )
         filters = Filters(flows, self.controller, audited)
         datasets = Datasets(store=self.database.datasets, names=self.names, sets=audited, now=self.clock, new_id=new_id)
