@@ -151,7 +151,8 @@ class DeadLetters:
     def require_component(self, deployment: Deployment, name: str | None, pointer: str, parameter: str = "") -> None:
         """Raise InvalidInput when no letter can have this uid of a transform or name of a sink.
 
-        Letters have those of the deployed revisions, and those of earlier revisions, which are known from the counts.
+        The pipelines of the deployed revisions have the possible names, and the counts of letters have the names of
+        earlier revisions.
 
         Args:
             deployment: The deployment.

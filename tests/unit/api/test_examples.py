@@ -100,7 +100,7 @@ class World:
         self._deployments.write_logs({deployment: [a_line()] for deployment in deployments})
         for deployment in deployments:
             minute = int(self._clock.monotonic()) // 60 * 60
-            kind = LetterKind("TypeError", "t", 1)
+            kind = LetterKind("TypeError", examples.SCRIPT_UID, 1)
             counted = {0: PartitionCounts(1, {"messages_received": 1}, {}, {letter_total_name(kind): 1})}
             self._metrics.write(
                 deployment, "group", "a", MetricsDelta(minute, counted, {"total_latency": Histogram({1: 1})})
