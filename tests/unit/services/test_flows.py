@@ -26,8 +26,8 @@ SENT = NewFlow.model_validate(
         "pipeline_config": {
             "source": {"chain": "base", "entity": "log"},
             "transforms": [
-                {"type": "redis_set_filter", "filter_expr": "root = this.a", "set_values": ["a", "b"]},
-                {"type": "redis_set_filter", "filter_expr": "root = this.b", "set_values": ["c"]},
+                {"type": "redis_set_filter", "filter_expr": "root = this.from_address", "set_values": ["a", "b"]},
+                {"type": "redis_set_filter", "filter_expr": "root = this.to_address", "set_values": ["c"]},
             ],
             "sinks": [{"type": "kafka", "name": "out"}],
         },
