@@ -230,8 +230,9 @@ class Run:
 
     def _is_deployed(self) -> bool:
         response = self._client.post(f"/api/v1/flow/{self._deployment.id}/deploy")
-        assert response.status_code in (200, 202), response.text
-        return bool(response.status_code == 200)
+        is_pending = response.status_code == 503 and response.json()["type"].endswith(":deploy-pending")
+        assert response.status_code == 200 or is_pending, response.text
+        return not is_pending
 
     def process_backlog(self, count: int) -> Usage:
         """Let the workers process a backlog."""
