@@ -9,6 +9,8 @@
 
 #include "librdkafka.h"
 
+int rd_kafka_consumer_close(rd_kafka_t *);  // workers close in the background, so their header does not declare it
+
 enum { CONSUMER = 1, CHUNK = 512, WAIT_MS = 1000, PARTITION_EOF = -191 };
 
 static void fail(const char *reason) {
