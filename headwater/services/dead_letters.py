@@ -43,7 +43,7 @@ TIMEOUT_S = 10.0
 
 _UNKNOWN_COMPONENT = (
     "is the uid of no transform and the name of no sink of this pipeline; GET /api/v1/flow/{config_id} has them, and "
-    "GET …/dead-letters/summary has those of earlier revisions"
+    "GET …/dead-letters/summary lists the transforms and sinks of earlier revisions"
 )
 
 
