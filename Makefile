@@ -4,6 +4,8 @@ PYTHON ?= python3
 BIN := .venv/bin
 PY_FILES := headwater clients tests benches deploy setup.py
 IN_GROUPS := --dist loadscope --no-loadscope-reorder
+# Without bytecode files, each of the many processes of a test run would compile every module that it imports.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help setup up demo fmt check test test-unit coverage test-all test-kubernetes bench chaos soak run docs dashboards conformance
 
