@@ -4,12 +4,15 @@ A worker sends heartbeats over a socket pair, and is restarted with back-off whe
 slots. It waits on the sockets and the pidfds of the workers, so it notices deaths and heartbeats at once, without
 polling. Workers die with this process (children.py); the next start creates them again.
 
+At most MAX_STARTING workers start at once; only restarts are not limited.
+
 A change starts a successor beside each worker. When all successors of a set are prepared, the workers receive SIGTERM.
 When a worker has ended, its successor receives JOIN and takes over the static group membership, so no partition is
 reassigned. Workers that have no successor end last, and leave the consumer group.
 """
 
 import contextlib
+import os
 import selectors
 import shutil
 import signal
@@ -47,6 +50,12 @@ STOP_GRACE_S = 10.0
 """How long a worker may take to end after SIGTERM. Then it is killed."""
 MEMORY_CHECK_INTERVAL_S = 1.0
 MAX_LOG_BYTES = 4 << 20
+MAX_STARTING = 2 * len(os.sched_getaffinity(0))
+"""How many workers may start at once.
+
+A start takes about a second of CPU time. If all workers of a large pipeline started at once, the running ones could
+send nothing to Kafka for longer than their session may last.
+"""
 CGROUP_REMOVAL_TIMEOUT_S = 2.0
 """How long `close` waits for the workers' control groups to become empty. The next start removes remaining ones."""
 
@@ -94,6 +103,7 @@ class ProcessOrchestrator:
         self._memory_limit = memory_limit
         self._own_cgroup_oom_kills = OomKillDetector(clock, own_cgroup_counter())
         self._next_memory_check = 0.0
+        self._free_starts = MAX_STARTING
         self._leads_until = float("-inf")
         self._run_dir = run_dir
         self._command = command
@@ -293,6 +303,7 @@ class ProcessOrchestrator:
         for key, _ in self._selector.select(TICK_S):
             self._handle_ready_descriptor(key)
         with self._lock:
+            self._free_starts = MAX_STARTING - sum(slot.starting for _, slot in self._all_slots())
             for slot_id in [
                 SlotId(worker_set_id, number) for worker_set_id, slots in self._slots.items() for number in slots
             ]:
@@ -433,6 +444,9 @@ class ProcessOrchestrator:
             return
         if role.is_fenced and now >= self._leads_until:
             return
+        if self._free_starts <= 0 and not role.deaths:
+            return
+        self._free_starts -= 1
         try:
             role.process = self._start(slot_id, slot, role.wanted_spec_hash)
         except OSError as error:  # the system has no process or descriptor left

@@ -130,6 +130,11 @@ class Slot:
         return process is not None and self.successor.runs_wanted_spec and process.is_prepared
 
     @property
+    def starting(self) -> int:
+        """How many of its processes are starting."""
+        return sum(role.process is not None and role.process.is_starting for role in self.roles)
+
+    @property
     def is_empty(self) -> bool:
         """Whether no process runs in this slot, and none should."""
         return all(role.wanted_spec_hash is None and role.process is None for role in self.roles)

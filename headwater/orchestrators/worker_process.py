@@ -16,6 +16,8 @@ from headwater.model.worker_protocol import JOIN, LEAVE, Heartbeat
 from headwater.orchestrators.cgroups import WorkerCgroup
 from headwater.orchestrators.memory_usage import OomKillDetector
 
+STARTING_S = 10.0
+"""After this time a process is not regarded as starting any more: it waits for something else than the CPU."""
 MAX_HEARTBEAT_BYTES = 1 << 20
 """A longer heartbeat is discarded."""
 
@@ -63,10 +65,12 @@ class WorkerProcess:
     start_time: datetime = field(default_factory=lambda: datetime.now(UTC))
     _leaves_group: bool = False
     _partial_line: bytes = b""
+    _started_at: float = field(init=False)
 
     def __post_init__(self) -> None:
         self.pidfd = os.pidfd_open(self.child.pid)
-        self.progress = ProgressClock(self.clock())
+        self._started_at = self.clock()
+        self.progress = ProgressClock(self._started_at)
 
     @property
     def isolation(self) -> IsolationStatus | None:
@@ -78,6 +82,12 @@ class WorkerProcess:
         """Whether the process is prepared, so that it could join the consumer group at once."""
         has_reported_prepared = self.heartbeat is not None and self.heartbeat.state == "prepared"
         return has_reported_prepared and self.stop_deadline is None and not self.is_quiet
+
+    @property
+    def is_starting(self) -> bool:
+        """Whether the process has not reported yet that it is prepared, for STARTING_S seconds at most."""
+        has_started = self.heartbeat is not None and self.heartbeat.state != "starting"
+        return not has_started and self.stop_deadline is None and self.clock() < self._started_at + STARTING_S
 
     @property
     def is_quiet(self) -> bool:

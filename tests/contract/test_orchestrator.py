@@ -24,8 +24,10 @@ from headwater.model.value_sets import SetVersion
 from headwater.model.worker_spec import WorkerSet, WorkerSpec
 from headwater.orchestrators.base import Orchestrator
 from headwater.orchestrators.cgroups import WorkerCgroups
-from headwater.orchestrators.process import ProcessOrchestrator
+from headwater.orchestrators.process import MAX_STARTING, ProcessOrchestrator
+from headwater.orchestrators.worker_process import STARTING_S
 from tests.support.memory.orchestrator import MemoryOrchestrator
+from tests.support.processes import descendants
 from tests.support.waiting import until
 
 MEMORY_LIMIT = 128 << 20
@@ -275,6 +277,24 @@ class TestProcesses:
         until(lambda: self.worker(processes).set_versions is not None)
         processes.ensure(worker_set(revision=2))
         until(lambda: self.worker(processes).set_versions == {"fs:c1.t": SetVersion(2, "a1")})
+
+    def test_a_few_workers_start_at_once(self, processes: ProcessOrchestrator, tmp_path: Path, clock: Clock) -> None:
+        def started() -> int:
+            return sum(f"{tmp_path}" in process.command for process in descendants(os.getpid()))
+
+        processes.ensure(worker_set())
+        until(ready(processes, "hash1"))
+        processes.ensure(worker_set(revision=777, slots=MAX_STARTING + 1))
+        until(lambda: started() == 1 + MAX_STARTING)
+        os.kill(self.pid(tmp_path), signal.SIGKILL)
+        until(ready(processes, "hash1"))  # a restart waits for no start
+        assert started() == 1 + MAX_STARTING
+        clock.added_s += STARTING_S
+        until(lambda: started() == 2 + MAX_STARTING)
+
+    def test_more_workers_than_may_start_at_once_become_ready(self, processes: ProcessOrchestrator) -> None:
+        processes.ensure(worker_set(slots=3 * MAX_STARTING))
+        until(ready(processes, "hash1", 3 * MAX_STARTING))
 
     def test_a_worker_that_keeps_dying_is_in_a_crash_loop(self, processes: ProcessOrchestrator) -> None:
         processes.ensure(worker_set(revision=666))
