@@ -10,6 +10,8 @@ from headwater.model.transforms.redis_set_filter import RedisSetFilterTransform
 from headwater.model.transforms.v8 import V8Transform
 
 CONTRACT = "0x9f47c0de13b5a8264e7fd09c31b6a5e80d24f7c1"
+FILTER_DIGEST = "28526f407697bb9f3efc0b36ed243abe"
+"""The digest of a filter that has the value CONTRACT alone."""
 WALLET = "0x5c1a7f03d2b84e6990aa41c7d3f0b6e2918c4d57"
 CONFIG_ID = "01ke0a2x8rv5c3m7qd9t4jw6hz"
 DATASET_ID = "01ke0a4gt1n6b8y2kf5s7pm3xc"
@@ -367,6 +369,7 @@ BY_SCHEMA: dict[str, Any] = {
     "ValuesAdded": {"added": 1, "version": 2},
     "ValuesRemoved": {"removed": 1, "version": 3},
     "FilterCount": {"count": 1, "version": 2},
+    "FilterSummary": {"count": 1, "version": 2, "digest": FILTER_DIGEST},
     "FilterPage": {"values": [CONTRACT], "cursor": None, "total_count": 1},
     "FilterMembership": {"value": CONTRACT, "is_member": True},
     "DatasetBody": DATASET,

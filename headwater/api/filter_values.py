@@ -16,7 +16,14 @@ from headwater.api.dependencies import ApiKeyDep, AppliedWatcherDep, ServicesDep
 from headwater.api.guarded_routes import guarded_router, required_scopes
 from headwater.api.openapi import body_problem_responses, problem_responses
 from headwater.api.query_parameters import NULL_TO_NONE, STRICT_INTEGER
-from headwater.api.schemas import FilterCount, FilterMembership, FilterPage, ValuesAdded, ValuesRemoved
+from headwater.api.schemas import (
+    FilterCount,
+    FilterMembership,
+    FilterPage,
+    FilterSummary,
+    ValuesAdded,
+    ValuesRemoved,
+)
 from headwater.api.uploads import run_upload
 from headwater.api.values_body import read_values, stream_values, streamed_values_route, value_query
 from headwater.model.value_sets import DEFAULT_PAGE, MAX_CURSOR, MAX_PAGE
@@ -172,7 +179,9 @@ async def applied(
     responses=problem_responses(404, 409),
     openapi_extra=required_scopes("flow:read"),
 )
-def count(config_id: str, transform_uid: str, api_key: ApiKeyDep, services: ServicesDep) -> FilterCount:
-    """Returns the current number of values in the filter."""
-    counted = services.filters.count(api_key.owner, config_id, transform_uid)
-    return FilterCount(count=counted.values, version=counted.version)
+def count(config_id: str, transform_uid: str, api_key: ApiKeyDep, services: ServicesDep) -> FilterSummary:
+    """Returns the current number of values in the filter, and their digest.
+    Filters with equal values have equal digests, whatever the order of the writes was.
+    """
+    summary = services.filters.summary(api_key.owner, config_id, transform_uid)
+    return FilterSummary(count=summary.values, version=summary.version, digest=summary.digest)

@@ -439,6 +439,16 @@ class FilterCount(BaseModel):
     version: int = Field(description="The set's version.")
 
 
+class FilterSummary(FilterCount):
+    """The number of values in a filter, and their digest."""
+
+    digest: str | None = Field(
+        description="Equal for equal sets of values, whatever the order of the writes was: the sum of the 128-bit XXH3 "
+        "of each value in UTF-8, modulo 2^128, in hex. Null in the rare case that the set changes too often to "
+        "compute it."
+    )
+
+
 class FilterPage(BaseModel):
     """One page of a filter's values."""
 

@@ -36,6 +36,7 @@ class AuditedSets:
         self._audit = audit
         self.contains_many = sets.contains_many
         self.count = sets.count
+        self.summary = sets.summary
         self.drop = sets.drop
         self.sweep = sets.sweep
 

@@ -11,7 +11,7 @@ from headwater.services.set_values import Values, normalise_one, normalised_part
 from headwater.services.transform_identities import find_by_uid, transform_not_found
 from headwater.stores.protocols.configurations import FlowStore
 from headwater.stores.protocols.deployments import DeploymentStore
-from headwater.stores.protocols.sets import SetCount, SetStore, SetWriteResult, ValuePage
+from headwater.stores.protocols.sets import SetStore, SetSummary, SetWriteResult, ValuePage
 
 
 class Filters:
@@ -77,9 +77,9 @@ class Filters:
         set_id = self.set_id(owner, config_id, uid)
         return self._sets.contains_many(set_id, [normalise_one(value)])[0]
 
-    def count(self, owner: str, config_id: str, uid: str) -> SetCount:
-        """Return the number of values and the version of the set."""
-        return self._sets.count(self.set_id(owner, config_id, uid))
+    def summary(self, owner: str, config_id: str, uid: str) -> SetSummary:
+        """Return the number of values, the version and the digest of the set."""
+        return self._sets.summary(self.set_id(owner, config_id, uid))
 
     def _drop_if_deleted(self, owner: str, config_id: str, uid: str) -> None:
         """Drop the set when the configuration was deleted during a write.

@@ -78,6 +78,7 @@ class QuotaEnforcingSets:
         self._sets = stores.sets
         self.contains_many = self._sets.contains_many
         self.count = self._sets.count
+        self.summary = self._sets.summary
         self.counts = self._sets.counts
         self.sweep = self._sets.sweep
 

@@ -88,7 +88,8 @@ class TestReplace:
 
     def test_an_interrupted_put_changes_nothing(self, installation: Installation, client: httpx2.Client) -> None:
         with filter_values(client) as path:
-            before = put(client, path, ["a"])
+            put(client, path, ["a"])
+            before = client.get(f"{path}/count").json()
             for method in ("PUT", "POST"):
                 with socket.create_connection(("127.0.0.1", installation.port)) as connection:
                     head = f"{method} {path} HTTP/1.1\r\nHost: x\r\nX-API-Key: {installation.key}\r\n"

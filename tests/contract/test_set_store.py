@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
 from headwater.stores.protocols.sets import SetStore
-from headwater.stores.redis.sets import value_encoding
+from headwater.stores.redis.sets import set_digest, value_encoding
 from tests.examples import examples
 from tests.support.sets import OTHER, TARGET, VALUES, everything, listing, numbers
 
@@ -210,6 +210,17 @@ class TestDrop:
         assert everything(store, TARGET) == ["b"]
 
 
+class TestDigest:
+    def test_does_not_depend_on_how_the_values_were_written(self, store: SetStore) -> None:
+        assert store.summary(TARGET).digest == store.summary(OTHER).digest == set_digest.of_values([])
+        store.replace(TARGET, [*numbers(0, 30_000), *numbers(10_000, 11_000)])
+        store.add(OTHER, numbers(20_000, 31_000))
+        store.add(OTHER, numbers(0, 20_500))
+        assert store.summary(TARGET).digest != store.summary(OTHER).digest
+        store.remove(OTHER, numbers(30_000, 40_000))
+        assert store.summary(TARGET).digest == store.summary(OTHER).digest == set_digest.of_values(numbers(0, 30_000))
+
+
 class Machine(RuleBasedStateMachine):
     """Any sequence of calls has the same results as with a Python set."""
 
@@ -260,6 +271,7 @@ class Machine(RuleBasedStateMachine):
         asked = sorted(self.model)[:20] + numbers(0, 10) + VALUES
         assert self.store.contains_many(TARGET, asked) == [value in self.model for value in asked]
         assert self.store.count(TARGET) == (len(self.model), self.version)
+        assert self.store.summary(TARGET) == (len(self.model), self.version, set_digest.of_values(self.model))
 
     def check(self, version: int, count: int, raised: bool) -> None:
         assert count == len(self.model)

@@ -15,8 +15,8 @@ from headwater.errors import RedisUnavailable, UploadAborted
 from headwater.stores.protocols.sets import SetWriteResult
 from headwater.stores.redis.client import Client, Script, connect
 from headwater.stores.redis.connection import Argument, EncodedCommands
-from headwater.stores.redis.sets import layout, set_store
-from headwater.stores.redis.sets.layout import SetKeys
+from headwater.stores.redis.sets import layout, set_digest, set_store
+from headwater.stores.redis.sets.layout import BucketKind, SetKeys
 from headwater.stores.redis.sets.replacement import ABANDONED_AFTER_S, VALUES_PER_FILL
 from headwater.stores.redis.sets.set_store import VALUES_PER_WRITE, RedisSetStore
 from tests.support.sets import TARGET, everything, listing, numbers
@@ -73,6 +73,26 @@ class TestRedis:
         there.add(TARGET, ["e"])
         assert everything(here, TARGET) == ["e"]
         assert here.remove(TARGET, ["e"]).changed == 1
+        client.close()
+
+    @pytest.mark.parametrize("kind", ["set", "hash"])
+    def test_the_digest_of_a_set_without_one_is_computed_and_then_kept_up_to_date(
+        self, valkey_url: str, kind: BucketKind
+    ) -> None:
+        client = connect(valkey_url)
+        store = RedisSetStore(client, kind)
+        store.add(TARGET, [*numbers(0, 3_000), "text"])
+        metadata = "{fs:" + TARGET.id + "}:m"
+        with redis.Redis.from_url(valkey_url) as raw:
+            raw.hdel(metadata, "digest")
+            store.remove(TARGET, ["text"])
+            assert not raw.hexists(metadata, "digest")
+            assert store.summary(TARGET).digest == set_digest.of_values(numbers(0, 3_000))
+            raw.hincrby(metadata, "ver", 1)  # as by a process that does not know the digest
+            assert store.summary(TARGET).digest == set_digest.of_values(numbers(0, 3_000))
+            store.add(TARGET, ["more"])
+            assert raw.hget(metadata, "digest").startswith(b"%d " % store.count(TARGET).version)
+        assert store.summary(TARGET).digest == set_digest.of_values([*numbers(0, 3_000), "more"])
         client.close()
 
     def test_the_log_has_the_writes(self, valkey_url: str) -> None:

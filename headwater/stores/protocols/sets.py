@@ -48,6 +48,18 @@ class SetCount(NamedTuple):
     version: int
 
 
+class SetSummary(NamedTuple):
+    """The number of values in a set, the version of the set, and its digest.
+
+    Equal sets have equal digests, whatever was written to them before. The digest is None when it is not known and the
+    set changes too often to compute it.
+    """
+
+    values: int
+    version: int
+    digest: str | None
+
+
 class SetLookup(Protocol):
     """The part of SetStore that workers use.
 
@@ -90,6 +102,9 @@ class SetStore(SetLookup, Protocol):
 
     def count(self, set_id: SetId) -> SetCount:
         """Return the number of values and the version."""
+
+    def summary(self, set_id: SetId) -> SetSummary:
+        """Return the number of values, the version and the digest."""
 
     def drop(self, set_id: SetId) -> None:
         """Remove the set with all its keys.

@@ -12,8 +12,8 @@ from datetime import datetime
 
 from headwater.model.quota import Reservation
 from headwater.model.value_sets import SetHistory, SetId, SetVersion
-from headwater.stores.protocols.sets import SetCount, SetWriteResult, ValuePage
-from headwater.stores.redis.sets import value_encoding
+from headwater.stores.protocols.sets import SetCount, SetSummary, SetWriteResult, ValuePage
+from headwater.stores.redis.sets import set_digest, value_encoding
 
 
 @dataclass(slots=True)
@@ -104,6 +104,12 @@ class MemorySetStore:
         with self._lock:
             found = self._sets[set_id]
             return SetCount(len(found.values), found.version)
+
+    def summary(self, set_id: SetId) -> SetSummary:
+        """See SetStore."""
+        with self._lock:
+            found = self._sets[set_id]
+            return SetSummary(len(found.values), found.version, set_digest.of_values(found.values))
 
     def counts(self, set_ids: Sequence[SetId]) -> Sequence[int]:
         """See SetCounts."""

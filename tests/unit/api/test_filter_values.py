@@ -8,6 +8,7 @@ import pytest
 
 from headwater.errors import RedisUnavailable
 from headwater.model.value_sets import MAX_VALUES_PER_REQUEST, filter_set_id
+from headwater.stores.redis.sets.set_digest import EMPTY, of_values
 from tests.unit.api.installation import FLOW, Installation, Unread, User
 
 
@@ -154,7 +155,7 @@ class TestReplace:
     def test_an_empty_replacement_clears_the_set(self, alice: User, path: str) -> None:
         alice.post(path, {"values": ["a", "b"]})
         assert alice.put(path, {"values": []}).json() == {"count": 0, "version": 2}
-        assert alice.get(f"{path}/count").json() == {"count": 0, "version": 2}
+        assert alice.get(f"{path}/count").json() == {"count": 0, "version": 2, "digest": EMPTY}
 
     def test_a_put_may_have_more_values_than_a_post(self, alice: User, path: str) -> None:
         values = [f"0x{i:040x}" for i in range(MAX_VALUES_PER_REQUEST + 1)]
@@ -298,6 +299,6 @@ class TestCheck:
 
 class TestCount:
     def test_counts(self, alice: User, path: str) -> None:
-        assert alice.get(f"{path}/count").json() == {"count": 0, "version": 0}
+        assert alice.get(f"{path}/count").json() == {"count": 0, "version": 0, "digest": EMPTY}
         alice.post(path, {"values": ["a", "b"]})
-        assert alice.get(f"{path}/count").json() == {"count": 2, "version": 1}
+        assert alice.get(f"{path}/count").json() == {"count": 2, "version": 1, "digest": of_values(["b", "a"])}

@@ -18,6 +18,7 @@ next      the highest generation number so far
 bits      log2 of the number of buckets
 count     the number of values
 ver       the version, which each change raises by 1
+digest    the version, a space, and the sum of which the digest is made; see set_digest.py
 stamp     a random text for each version, because a server that lost its last writes assigns the same versions again
 hash_key  the seed of the hash function that distributes the values over the buckets
 enc       the version of the encoding of values
@@ -34,6 +35,7 @@ again, nor a server that lost writes, uses the buckets of an old generation.
 import secrets
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Literal
 
 import numpy as np
@@ -41,6 +43,7 @@ import numpy.typing as npt
 
 from headwater.model.value_sets import SetId
 from headwater.native import Uint64Array
+from headwater.stores.redis.chunks import chunks
 from headwater.stores.redis.client import Client, Script
 from headwater.stores.redis.connection import Argument
 from headwater.stores.redis.sets import encoded_values, value_encoding
@@ -55,6 +58,8 @@ SETS_TO_SWEEP = "{headwater}:replaced"
 
 BucketKind = Literal["set", "hash"]
 
+BUCKETS_PER_PART = 1_000
+"""How many buckets `read_buckets` reads at once: 40,000 values of a set of 10 million."""
 _WINDOW_BYTES = 1024  # so that a short page unpacks only a small part of the bitmap
 _CREATE = Script.load("create_set")
 
@@ -145,6 +150,17 @@ class SetGeneration:
     def list_command(self) -> str:
         """The command that reads all values of a bucket."""
         return "HKEYS" if self.kind == "hash" else "SMEMBERS"
+
+    def read_buckets(self, client: Client, numbers: Iterable[int]) -> Iterator[list[str]]:
+        """Yield the values of buckets in parts of some thousand values.
+
+        Args:
+            client: The client of the server.
+            numbers: The numbers of the buckets.
+        """
+        for part in chunks(numbers, BUCKETS_PER_PART):
+            lists = client.pipeline([(self.list_command, key) for key in self.bucket_keys(part)])
+            yield encoded_values.decode(list(chain.from_iterable(lists)))
 
     def nonempty(self, bitmap: bytes, first: int) -> Iterator[int]:
         """Yield the numbers of the buckets from `first` on that are not empty.

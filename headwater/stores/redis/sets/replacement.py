@@ -21,7 +21,7 @@ from headwater.stores.protocols.sets import SetWriteResult
 from headwater.stores.redis.chunks import chunks
 from headwater.stores.redis.client import Client, Script
 from headwater.stores.redis.connection import Argument, EncodedCommands, encode_commands
-from headwater.stores.redis.sets import bucket_filling
+from headwater.stores.redis.sets import bucket_filling, set_digest
 from headwater.stores.redis.sets.encoded_values import EncodedValues, encode
 from headwater.stores.redis.sets.layout import SETS_TO_SWEEP, SetGeneration, SetKeys, new_stamp
 
@@ -66,7 +66,7 @@ class Replacement:
         sweep(self._client, self._keys, self._clock() - ABANDONED_AFTER_S)
         staged = self._begin()
         try:
-            return self._activate(staged, self._fill(staged, values))
+            return self._activate(staged, *self._fill(staged, values))
         except BaseException:
             with suppress(RedisUnavailable):  # the next replacement or sweep deletes the leftovers then
                 self._delete_staged(staged)
@@ -82,17 +82,34 @@ class Replacement:
             raise UploadAborted
         return replace(self._generation, number=gen)
 
-    def _fill(self, staged: SetGeneration, values: Iterable[str]) -> int:
-        """Write all values, and return the number of distinct ones."""
-        count = 0
-        rest = iter(values)
+    def _fill(self, staged: SetGeneration, values: Iterable[str]) -> tuple[int, int]:
+        """Write all values.
+
+        Return the number of distinct values, and the sum of their hashes for the digest.
+        """
+        count = given = total = 0
+
+        def counted() -> Iterator[list[str]]:
+            nonlocal given, total
+            for part in chunks(values, VALUES_PER_ENCODE):
+                given += len(part)
+                total += set_digest.hash_sum(part)
+                yield part
+
+        rest = counted()
         while batches := _encode_next(rest):
             if not self._client.run(_HEARTBEAT, [self._keys.staging], [staged.number, self._now()]):
                 raise UploadAborted
             replies = self._client.stream(staged.nonempty_bitmap, self._commands(staged, batches))
             _reply_of_bitmap, *new_values_by_part = replies
             count += sum(map(sum, new_values_by_part))
-        return count
+        if count < given:  # repeated values are in the sum several times
+            total = self._hash_sum_of_filled(staged)
+        return count, total
+
+    def _hash_sum_of_filled(self, staged: SetGeneration) -> int:
+        numbers = np.flatnonzero(self._bitmap).tolist()
+        return sum(set_digest.hash_sum(values) for values in staged.read_buckets(self._client, numbers))
 
     def _commands(self, staged: SetGeneration, batches: list[EncodedValues]) -> Iterator[EncodedCommands]:
         """Yield the command that writes the bitmap, then the commands that write the values."""
@@ -103,10 +120,12 @@ class Replacement:
         for batch, batch_hashes in zip(batches, hashes, strict=True):
             yield from bucket_filling.commands(staged, batch.encoded, batch_hashes)
 
-    def _activate(self, staged: SetGeneration, count: int) -> SetWriteResult:
+    def _activate(self, staged: SetGeneration, count: int, total: int) -> SetWriteResult:
         keys = self._keys
         reply = self._client.run(
-            _ACTIVATE, [keys.metadata, keys.staging, keys.log], [staged.number, count, new_stamp()]
+            _ACTIVATE,
+            [keys.metadata, keys.staging, keys.log],
+            [staged.number, count, new_stamp(), set_digest.pack(total)],
         )
         if reply is None:
             raise UploadAborted
@@ -195,10 +214,14 @@ def _delete_buckets(client: Client, keys: SetKeys, dead: SetGeneration, numbers:
     client.pipeline([("UNLINK", dead.nonempty_bitmap), ("HDEL", keys.staging, dead.number)])
 
 
-def _encode_next(rest: Iterator[str]) -> list[EncodedValues]:
-    """Encode the next VALUES_PER_FILL values. The result has one item per length."""
+def _encode_next(parts: Iterator[list[str]]) -> list[EncodedValues]:
+    """Encode the next VALUES_PER_FILL values. The result has one item per length.
+
+    Args:
+        parts: The values, in parts of VALUES_PER_ENCODE.
+    """
     arrays_by_length: defaultdict[int, list[Uint8Array]] = defaultdict(list)
-    for values in chunks(islice(rest, VALUES_PER_FILL), VALUES_PER_ENCODE):
+    for values in islice(parts, VALUES_PER_FILL // VALUES_PER_ENCODE):
         for batch in encode(values):
             arrays_by_length[batch.encoded.shape[1]].append(batch.encoded)
     return [EncodedValues.of(np.concatenate(arrays)) for arrays in arrays_by_length.values()]

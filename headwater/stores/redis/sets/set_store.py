@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 
 from headwater.model.value_sets import SetId
-from headwater.stores.protocols.sets import SetCount, SetWriteResult, ValuePage
+from headwater.stores.protocols.sets import SetCount, SetSummary, SetWriteResult, ValuePage
 from headwater.stores.redis.chunks import chunks
 from headwater.stores.redis.client import Client, Script
 from headwater.stores.redis.connection import Argument
-from headwater.stores.redis.sets import encoded_values
+from headwater.stores.redis.sets import encoded_values, set_digest
 from headwater.stores.redis.sets.layout import (
     LISTPACK_SETS_SINCE,
     BucketKind,
@@ -43,9 +43,12 @@ VALUES_PER_LOOKUP = 4_000
 BUCKETS_PER_READ = 4_000
 VALUES_PER_READ = 50_000
 _MAX_CACHED_GENERATIONS = 10_000
+MAX_DIGEST_ATTEMPTS = 3
+"""How often all values are read to compute a digest while the set changes."""
 
 _WRITE = Script.load("write_values")
 _CONTAINS = Script.load("contains_values")
+_STORE_DIGEST = Script.load("store_digest")
 _ADD, _REMOVE = "a", "r"
 
 
@@ -121,6 +124,27 @@ class RedisSetStore:
         """See SetStore."""
         count, version = self._client.call("HMGET", SetKeys.of(set_id).metadata, "count", "ver")
         return SetCount(int(count or 0), int(version or 0))
+
+    def summary(self, set_id: SetId) -> SetSummary:
+        """See SetStore. The digest of a set that an earlier version has written is computed once."""
+        keys = SetKeys.of(set_id)
+        for _ in range(MAX_DIGEST_ATTEMPTS):
+            count, ver, stored = self._client.call("HMGET", keys.metadata, "count", "ver", "digest")
+            if count is None:
+                return SetSummary(0, 0, set_digest.EMPTY)
+            known = set_digest.unpack(stored, int(ver))
+            if known is not None:
+                return SetSummary(int(count), int(ver), known)
+            self._store_digest(keys, int(ver))
+        return SetSummary(int(count), int(ver), None)
+
+    def _store_digest(self, keys: SetKeys, version: int) -> None:
+        """Compute the digest of a version, and store it unless the set changes meanwhile."""
+        generation = keys.read_generation(self._client)
+        if generation is not None:
+            numbers = generation.nonempty(self._client.call("GET", generation.nonempty_bitmap) or b"", 0)
+            total = sum(map(set_digest.hash_sum, generation.read_buckets(self._client, numbers)))
+            self._client.run(_STORE_DIGEST, [keys.metadata], [generation.number, version, set_digest.pack(total)])
 
     def counts(self, set_ids: Sequence[SetId]) -> Sequence[int]:
         """See SetCounts."""
@@ -270,6 +294,7 @@ def _write_arguments(
         generation.kind,
         new_stamp(),
         ordered.hashes.astype("<u8").tobytes(),
+        set_digest.packed_hashes(encoded_values.decode(ordered.encoded)),
     ]
     for number, (start, end) in zip(distinct_numbers, pairwise(edges), strict=True):
         args += [number, end - start, *ordered.encoded[start:end]]
