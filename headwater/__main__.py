@@ -1,6 +1,6 @@
 """`python -m headwater` and the `headwater` command."""
 
-from headwater.cli import app
+from headwater.cli.application import app
 
 
 def main() -> None:

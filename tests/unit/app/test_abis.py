@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from headwater.app.abis import import_abis, load_abis, shipped_names
 from headwater.app.data_directory import DataDirectory
-from headwater.cli import app
+from headwater.cli.application import app
 from headwater.errors import SetupError
 from headwater.ingest.evm.abi import event_of_text
 from headwater.settings import Settings

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from headwater.app.api_client import KEY_VARIABLE, ApiClient
 from headwater.app.recipe_tables import RecipeTable, TableSources, table_of
 from headwater.app.token_lists import add_tokens
-from headwater.cli import app
+from headwater.cli.application import app
 from headwater.errors import SetupError
 from headwater.settings import Settings
 

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from headwater.app.replay import Replay, TimeMode
-from headwater.cli import app
+from headwater.cli.application import app
 from headwater.errors import SetupError
 from headwater.record_files.record_file import STDIN
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from headwater.cli import app
+from headwater.cli.application import app
 
 
 @pytest.fixture

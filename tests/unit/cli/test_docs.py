@@ -10,7 +10,7 @@ import pytest
 from pydantic import BaseModel
 from typer.testing import CliRunner
 
-from headwater.cli import app
+from headwater.cli.application import app
 from headwater.cli.docs import REFERENCE, configuration
 from headwater.cli.docs.pages import PAGES
 from headwater.errors import InvalidExpression

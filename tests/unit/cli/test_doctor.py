@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from headwater.cli import app
+from headwater.cli.application import app
 from headwater.stores.sql.encryption import decode_secret_key
 from tests.support.sql import OWNER, a_deployment, a_flow, open_sqlite
 

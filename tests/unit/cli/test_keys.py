@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from headwater.cli import app
+from headwater.cli.application import app
 from headwater.model.key import KEY_CACHE_S, SCOPES, parse_key
 
 PAGE = Path(__file__).parents[3] / "docs/multi_tenancy.md"

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from headwater.cli import app
+from headwater.cli.application import app
 from headwater.settings import Settings
 
 RUN = CliRunner()

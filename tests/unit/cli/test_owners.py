@@ -6,7 +6,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from headwater.app.database import installation_quotas
-from headwater.cli import app
+from headwater.cli.application import app
 from headwater.model.quota import QUOTA_NAMES
 from headwater.settings import Settings
 

@@ -7,7 +7,7 @@ import pytest
 import structlog
 from typer.testing import CliRunner, Result
 
-from headwater.cli import app
+from headwater.cli.application import app
 
 
 @pytest.fixture(autouse=True)

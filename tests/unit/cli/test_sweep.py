@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from headwater.cli import app
+from headwater.cli.application import app
 from headwater.cli.sweep import _print_table
 from headwater.controller.resource_names import ResourceNames
 from tests.support.ports import free_port
