@@ -1,0 +1,9 @@
+"""The command `headwater`, on the client alone.
+
+`main` runs it. The server's distribution adds its commands by an entry point of the group `headwater.commands`
+(plugins.py). Modules with commands import rich and the client when a command runs, so that `headwater --help` is fast.
+"""
+
+from headwater_client.cli.main import main
+
+__all__ = ["main"]

@@ -1,0 +1,214 @@
+"""Commands for pipelines as files."""
+
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from headwater_client.cli import figures
+from headwater_client.cli.command import Run, command
+from headwater_client.cli.exit_codes import FAILED, INTERRUPTED, SERVICE_AWAY, WOULD_CHANGE, CommandError, exit_code_of
+from headwater_client.cli.flows import YesOption
+from headwater_client.cli.output import COLORS
+
+if TYPE_CHECKING:
+    from headwater_client import Headwater
+    from headwater_client.files.apply import Outcome
+    from headwater_client.files.desired import Folder
+    from headwater_client.files.plan import Plan
+
+FolderArgument = Annotated[
+    Path | None, typer.Argument(help="The folder; by default this one, or `pipelines` in it.", file_okay=False)
+]
+EnvOption = Annotated[str, typer.Option("--env", "-e", help="An environment of headwater.yaml.")]
+PruneOption = Annotated[
+    bool, typer.Option("--prune", help="Delete pipelines of this project that are not in the folder.")
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add this module's commands."""
+    command(app)(plan)
+    command(app)(apply)
+    command(app)(export)
+    command(app)(schema)
+
+
+def plan(
+    run: Run,
+    folder: FolderArgument = None,
+    env: EnvOption = "",
+    prune: PruneOption = False,
+    exit_code: Annotated[bool, typer.Option("--exit-code", help="Exit 2 when something would change.")] = False,
+) -> None:
+    """Show what `apply` would change."""
+    files, hw = _open(run, folder, env)
+    made = _read_plan(hw, files)
+    if run.out.as_json:
+        run.out.json(_document(made, hw.url))
+    else:
+        _print_plan(run, made, hw.url, prune=prune)
+    if exit_code and not made.is_empty(prune=prune):
+        raise typer.Exit(WOULD_CHANGE)
+
+
+def apply(
+    run: Run,
+    folder: FolderArgument = None,
+    env: EnvOption = "",
+    prune: PruneOption = False,
+    yes: YesOption = False,
+) -> None:
+    """Make the server have what the folder describes.
+
+    An interrupted run is completed by another one.
+    """
+    from headwater_client.files.apply import Applier
+    from headwater_client.files.text import summary
+
+    files, hw = _open(run, folder, env)
+    made = _read_plan(hw, files)
+    _confirm(run, made, hw.url, prune=prune, yes=yes)
+    outcomes: list[Outcome] = []
+    try:
+        for outcome in Applier(hw, files, prune=prune).apply(made):
+            outcomes.append(outcome)
+            if not run.out.as_json:
+                _print_outcome(run, outcome)
+    except KeyboardInterrupt:
+        run.out.note(
+            f"Interrupted: {len(outcomes)} pipelines are done. Continue with: headwater {' '.join(sys.argv[1:])}"
+        )
+        sys.stderr.flush()
+        os._exit(INTERRUPTED)  # the requests in progress end with the process
+    failed = [outcome for outcome in outcomes if outcome.error is not None]
+    if run.out.as_json:
+        run.out.json([_outcome_document(outcome) for outcome in outcomes])
+    elif not outcomes:
+        print(summary(made, prune=prune))
+    if failed:
+        raise CommandError(
+            f"{len(failed)} of {len(outcomes)} pipelines could not be changed.",
+            SERVICE_AWAY if all(exit_code_of(each.error) == SERVICE_AWAY for each in failed if each.error) else FAILED,
+            "Correct what is said above, and run the command again: it completes what is missing.",
+        )
+
+
+def export(
+    run: Run,
+    folder: Annotated[Path, typer.Argument(help="The folder to write into.", file_okay=False)] = Path("pipelines"),
+    flows: Annotated[
+        list[str] | None, typer.Option("--flow", help="A pipeline to write (repeatable); by default the project's.")
+    ] = None,
+    project: Annotated[str, typer.Option(help="The project; by default that of headwater.yaml.")] = "",
+    adopt: Annotated[
+        bool, typer.Option("--adopt", help="Bind pipelines that belong to no project to the files, on the server.")
+    ] = False,
+    values: Annotated[bool, typer.Option("--values/--no-values", help="Write the values of filters too.")] = True,
+    force: Annotated[bool, typer.Option("--force", help="Replace files that exist.")] = False,
+) -> None:
+    """Write pipelines of the server into files."""
+    from headwater_client.files.export import Exporter, project_of
+
+    name = project or project_of(folder)
+    if not name:
+        raise CommandError("Name the project with --project.", 64)
+    exporter = Exporter(run.hw, folder, name, with_values=values, force=force)
+    found = [run.flow(flow) for flow in flows] if flows else exporter.flows_of_project()
+    written = [exporter.write(flow, adopt=adopt) for flow in found]
+    if run.out.as_json:
+        run.out.json([{"file": str(each.file), "bound": each.is_bound} for each in written])
+        return
+    for each in written:
+        print(f"✓ {each.file}")
+    if not written:
+        run.out.note(f"The project {name} has no pipelines. Name pipelines with --flow.")
+    if any(not each.is_bound for each in written):
+        run.out.note("Some pipelines belong to no project: `apply` would create them anew. Add --adopt to bind them.")
+
+
+class File(StrEnum):
+    """The kinds of files that have a JSON Schema."""
+
+    PIPELINE = "pipeline"
+    PROJECT = "project"
+
+
+def schema(
+    run: Run,  # noqa: ARG001 - all commands get it
+    file: Annotated[File, typer.Argument(help="The kind of file.")] = File.PIPELINE,
+) -> None:
+    """Print the JSON Schema of a file, for editors."""
+    import json
+
+    from headwater_client.files.schema import Pipeline, Project, json_schema
+
+    print(json.dumps(json_schema({"pipeline": Pipeline, "project": Project}[file]), indent=2))
+
+
+def _open(run: Run, folder: Path | None, env: str) -> "tuple[Folder, Headwater]":
+    from headwater_client.files.folder import find_folder, read_folder
+
+    files = read_folder(find_folder(folder), env)
+    return files, run.connect(files.url)
+
+
+def _read_plan(hw: "Headwater", files: "Folder") -> "Plan":
+    from headwater_client.files.read_live import read_plan
+
+    return read_plan(hw, files)
+
+
+def _print_plan(run: Run, made: "Plan", url: str, *, prune: bool) -> None:
+    from headwater_client.files.text import plan_lines
+
+    for sign, line in plan_lines(made, url, prune=prune):
+        run.out.line(line, COLORS[sign])
+
+
+def _confirm(run: Run, made: "Plan", url: str, *, prune: bool, yes: bool) -> None:
+    """Show the plan and ask before something is removed with its data."""
+    removed = [f"{each.key} with all of its data" for each in made.gone if prune]
+    removed += [f"{what} of {each.key}" for each in made.to_change for what in each.destroys]
+    if removed and not yes:
+        if not run.out.as_json:
+            _print_plan(run, made, url, prune=prune)
+        run.confirm(f"Remove {'; '.join(removed)}?", yes=False)
+
+
+def _print_outcome(run: Run, outcome: "Outcome") -> None:
+    if outcome.error is None:
+        run.out.line(f"✓ {outcome.key}   {outcome.text} ({figures.duration(outcome.seconds)})", "green")
+    else:
+        run.out.note(f"✗ {outcome.key}   {outcome.error}")
+
+
+def _outcome_document(outcome: "Outcome") -> dict[str, Any]:
+    error = None if outcome.error is None else str(outcome.error)
+    return {"pipeline": outcome.key, "done": outcome.text, "error": error, "seconds": round(outcome.seconds, 3)}
+
+
+def _document(made: "Plan", url: str) -> dict[str, Any]:
+    return {"project": made.project, "url": url, "pipelines": list(_pipeline_documents(made.pipelines))}
+
+
+def _pipeline_documents(plans: Sequence[Any]) -> Iterator[dict[str, Any]]:
+    for each in plans:
+        action = "create" if each.is_create else "gone" if each.is_gone else "none" if each.is_empty else "change"
+        yield {
+            "pipeline": each.key,
+            "action": action,
+            "redeploys": each.redeploys,
+            "steps": list(each.steps),
+            "changes": [
+                {"where": change.where, "sign": change.sign, "detail": change.detail} for change in each.changes
+            ],
+            "values": [
+                {"transform": write.transform, "count": write.count, "added": write.added, "removed": write.removed}
+                for write in each.values
+            ],
+        }

@@ -1,0 +1,227 @@
+"""Pipelines as files, and the command line, as a user types them."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.acceptance.installation import ROOT, Installation
+from tests.support.ports import free_port
+from tests.support.waiting import until
+
+COMMAND = Path(sys.executable).with_name("headwater")
+EXAMPLE = ROOT / "examples" / "wallets"
+TOKEN = "0x833589fcd6edb6e08f4c7c32d4f71b54bda02913"
+WHALE = "0x20fe51a9229eef2cf8ad9e89d91cab9312cf3b7a"
+SCRIPTED = """
+source: {chain: base, entity: erc20_token_transfer}
+transforms:
+  - name: only
+    v8: {script: "function process(t) { return t; }"}
+sinks: [{type: kafka, name: out}]
+"""
+
+
+class Shell:
+    """Runs commands in a folder, with an installation in the environment."""
+
+    def __init__(self, installation: Installation, folder: Path) -> None:
+        self.folder = folder
+        self.environment = {
+            **os.environ,
+            "HEADWATER_URL": installation.url,
+            "HEADWATER_KEY": installation.key,
+            "XDG_CACHE_HOME": str(folder.parent / "cache"),
+            "XDG_CONFIG_HOME": str(folder.parent / "config"),
+        }
+
+    def run(self, *arguments: str, code: int = 0, **variables: str) -> str:
+        """Run a command, check its exit status, and return its output and its errors."""
+        ended = subprocess.run(
+            [COMMAND, *arguments],
+            cwd=self.folder,
+            env={**self.environment, **variables},
+            capture_output=True,
+            text=True,
+            timeout=120,
+            stdin=subprocess.DEVNULL,
+        )
+        assert ended.returncode == code, ended.stdout + ended.stderr
+        return ended.stdout + ended.stderr
+
+    def json(self, *arguments: str) -> Any:
+        return json.loads(self.run(*arguments, "--json"))
+
+    def start(self, *arguments: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [COMMAND, *arguments], cwd=self.folder, env=self.environment, stdout=subprocess.PIPE, text=True
+        )
+
+    def write(self, name: str, text: str) -> None:
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+    def project(self, name: str, *pipelines: str) -> None:
+        """Make the folder a project of pipelines with one script each."""
+        for file in self.folder.glob("*.yaml"):
+            file.unlink()
+        self.write("headwater.yaml", f"project: {name}\n")
+        for pipeline in pipelines:
+            self.write(f"{pipeline}.yaml", SCRIPTED)
+
+
+@pytest.fixture
+def shell(installation: Installation, tmp_path: Path) -> Iterator[Shell]:
+    shell = Shell(installation, tmp_path / "pipelines")
+    shell.folder.mkdir()
+    yield shell
+    for flow in shell.json("flows", "list"):
+        shell.run("flows", "delete", flow["id"], "--yes")
+
+
+class TestExample:
+    def test_as_printed(self, shell: Shell, installation: Installation) -> None:
+        shutil.copytree(EXAMPLE, shell.folder, dirs_exist_ok=True)
+        page = (ROOT / "docs" / "pipelines_as_files.md").read_text()
+        printed = page.split("$ headwater plan examples/wallets\n")[1].split("\n$ headwater apply")[0]
+        planned = shell.run("plan", "--exit-code", code=2)
+        assert planned.strip().replace(installation.url, "http://127.0.0.1:8080") == printed.strip()
+        assert "✓ usdc-whales   created, deployed" in shell.run("apply")
+        assert "Nothing to do: all 1 pipelines are as the files say." in shell.run("plan", "--exit-code")
+
+        transfer = {"token_address": TOKEN, "from_address": WHALE, "raw_amount_str": "12500000"}
+        with shell.start("flows", "tail", "usdc whales", "--limit", "1") as tail:
+            until(lambda: _fed(installation, transfer, tail), 60, "the end of the tail")
+            assert tail.stdout is not None
+            assert json.loads(tail.stdout.read())["usdc"] == 12.5
+        listed = shell.run("flows", "list")
+        assert "● runs" in listed
+        assert "base.erc20_token_transfer" in listed
+
+        assert shell.json("filters", "add", "usdc whales", "whales", "0xAB")["added"] == 1
+        assert shell.run("filters", "check", "wallets/usdc-whales", "whales", "0xab").strip() == "in the filter"
+        script = (EXAMPLE / "scripts" / "usdc.ts").read_text()
+        shell.write("scripts/usdc.ts", script.replace("usdc:", "usd:"))
+        planned = shell.run("plan")
+        for text in (
+            "~ usdc-whales                          redeploys, no pause",
+            "  ~ transforms.enrich  scripts/usdc.ts",
+            "      4 +   return { ...t, usd: Number(BigInt(t.raw_amount_str)) / 1e6 };",
+            "  ~ transforms.whales  values  +0 −1 of 4 (replace)",
+        ):
+            assert text in planned
+        assert "✓ usdc-whales   saved, values written, revision 2 runs" in shell.run("apply")
+        assert shell.run("filters", "count", "usdc whales", "whales").strip() == "3"
+        assert "Nothing to do" in shell.run("plan", "--exit-code")
+
+    def test_export_and_apply(self, shell: Shell) -> None:
+        shutil.copytree(EXAMPLE, shell.folder, dirs_exist_ok=True)
+        shell.run("apply")
+        copy = str(shell.folder.parent / "copy")
+        shell.run("export", copy, "--project", "wallets")
+        assert "Nothing to do" in shell.run("plan", copy, "--exit-code")
+
+
+def _fed(installation: Installation, record: dict[str, Any], tail: "subprocess.Popen[str]") -> bool:
+    """Write the record once more, and return whether the tail has ended.
+
+    A tail shows only what follows its start.
+    """
+    installation.feed("base", "erc20_token_transfer", [record])
+    try:
+        return tail.wait(1) == 0
+    except subprocess.TimeoutExpired:
+        return False
+
+
+class TestApply:
+    def test_killed_at_any_moment_and_run_again(self, shell: Shell) -> None:
+        shell.project("killed", "a", "b", "c", "d")
+        for lines in range(2):
+            with shell.start("apply") as started:
+                assert started.stdout is not None
+                for _ in range(lines):
+                    started.stdout.readline()
+                started.send_signal(signal.SIGKILL)
+        shell.run("apply")
+        assert "Nothing to do: all 4 pipelines are as the files say." in shell.run("plan", "--exit-code", "--prune")
+        assert sorted(flow["external_id"] for flow in shell.json("flows", "list")) == [
+            f"killed/{key}" for key in "abcd"
+        ]
+
+    def test_prune_removes_pipelines_of_this_project_alone(self, shell: Shell) -> None:
+        shell.project("other", "x")
+        shell.run("apply")
+        shell.project("mine", "a", "b")
+        shell.run("apply")
+        before = {flow["external_id"]: flow["revision"] for flow in shell.json("flows", "list")}
+        (shell.folder / "b.yaml").unlink()
+        assert "0 to remove (1 with --prune)." in shell.run("plan")
+        assert "Add --yes." in shell.run("apply", "--prune", code=64)
+        assert "✓ b   removed" in shell.run("apply", "--prune", "--yes")
+        after = {flow["external_id"]: flow["revision"] for flow in shell.json("flows", "list")}
+        assert after == {key: revision for key, revision in before.items() if key != "mine/b"}
+
+    def test_a_wrong_script_says_where(self, shell: Shell) -> None:
+        shell.project("wrong", "a", "b")
+        shell.write("b.yaml", SCRIPTED.replace("return t;", "return t"))
+        shell.write("a.yaml", SCRIPTED.replace("{ return t; }", "{ return"))
+        ended = shell.run("apply", code=1)
+        assert "✗ a" in ended
+        assert "/pipeline_config/transforms/0/script" in ended
+        assert "✓ b   created, deployed" in ended
+
+
+class TestExitStatus:
+    def test_of_errors(self, shell: Shell) -> None:
+        assert "`headwater flows list` shows your pipelines." in shell.run("flows", "get", "nothing", code=3)
+        assert json.loads(shell.run("flows", "get", "nothing", "--json", code=3))["status"] == 404
+        assert "Set HEADWATER_KEY" in shell.run("flows", "list", "--key", "hw_live_x", code=4)
+        nowhere = f"http://127.0.0.1:{free_port()}"
+        assert "headwater up" in shell.run("status", "--url", nowhere, code=5)
+        assert "No such command" in shell.run("flows", "nothing", code=64)
+        assert "There is no headwater.yaml" in shell.run("plan", code=64)
+        assert "There is no API key" in shell.run("flows", "list", code=64, HEADWATER_KEY="")
+
+    def test_two_pipelines_with_one_name_are_listed(self, shell: Shell) -> None:
+        shell.project("twins", "a", "b")
+        for pipeline in "ab":
+            shell.write(f"{pipeline}.yaml", f"name: twin\ndeploy: false\n{SCRIPTED}")
+        shell.run("apply")
+        ids = [flow["id"] for flow in shell.json("flows", "list")]
+        refused = shell.run("flows", "get", "twin", code=64)
+        assert all(config_id in refused for config_id in ids)
+        assert shell.json("flows", "get", "twins/a")["name"] == "twin"
+
+    def test_a_closed_pipe_ends_a_command(self, shell: Shell) -> None:
+        piped = f"set -o pipefail; {COMMAND} streams list --json | head -c 10 > /dev/null"
+        ended = subprocess.run(["bash", "-c", piped], env=shell.environment, capture_output=True, text=True, timeout=60)
+        assert (ended.returncode, ended.stderr) == (0, "")
+
+
+def test_status(shell: Shell) -> None:
+    state = shell.json("status")
+    assert state["ready"]
+    assert state["key"]["owner"] == "local"
+    assert "is ready" in shell.run("status")
+
+
+def test_values_of_files(shell: Shell) -> None:
+    shell.write("values.csv", "name,wallet\nann,0xAB\nbob,0xCD\n")
+    shell.run("datasets", "create", "watched")
+    try:
+        assert "✓ 2 of 2 values were new" in shell.run(
+            "datasets", "import", "watched", "values.csv", "--column", "wallet"
+        )
+        assert sorted(shell.run("datasets", "export", "watched").split()) == ["0xab", "0xcd"]
+        assert "not in the dataset" in shell.run("datasets", "check", "watched", "0xef", code=3)
+    finally:
+        shell.run("datasets", "delete", "watched", "--yes")
