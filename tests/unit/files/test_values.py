@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from hypothesis import given
@@ -28,11 +29,11 @@ def test_an_unchanged_file_is_read_once(tmp_path: Path, monkeypatch: pytest.Monk
     values = DesiredValues("replace", "values.txt", path=file)
     summary = values.summary()
     assert summary == summarise(["a", "b"])
-    reads: list[object] = []
-    monkeypatch.setattr(values_module, "summarise", lambda texts: reads.append(texts) or summarise(texts))
+    reader = Mock(side_effect=summarise)
+    monkeypatch.setattr(values_module, "summarise", reader)
     monkeypatch.setattr(values_module, "_summaries", {})  # as in another process
     assert values.summary() == summary
-    assert not reads
+    reader.assert_not_called()
     file.write_text("c\n")
     assert values.summary() == summarise(["c"])
-    assert reads
+    reader.assert_called_once()

@@ -147,7 +147,7 @@ def schema(
 
     from headwater_client.files.schema import Pipeline, Project, json_schema
 
-    print(json.dumps(json_schema({"pipeline": Pipeline, "project": Project}[file]), indent=2))
+    print(json.dumps(json_schema(Project if file is File.PROJECT else Pipeline), indent=2))
 
 
 def _open(run: Run, folder: Path | None, env: str) -> "tuple[Folder, Headwater]":

@@ -14,6 +14,7 @@ from headwater_client.cli.output import Cell, Column
 if TYPE_CHECKING:
     from headwater_client.models.account import OverviewItem
     from headwater_client.models.deployment import Deployment
+    from headwater_client.models.records import Skipped
 
 app = group("Pipelines: what they are, and what they do.")
 
@@ -306,8 +307,8 @@ def tail(
         if run.out.is_terminal:
             run.out.note(f"Waiting for records of {found.name}; Ctrl-C ends this.")
 
-    def skipped(count: int) -> None:
-        run.out.note(f"{count:,} records are not shown, because they are more than 200 a second.")
+    def skipped(records: "Skipped") -> None:
+        run.out.note(f"{records.count:,} records are not shown, because they are more than 200 a second.")
 
     print_records(run, found.tail(sink, on_open=opened, on_skipped=skipped), limit, whole=whole)
 

@@ -3,7 +3,7 @@
 import os
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import typer
 from typer.core import TyperGroup
@@ -58,7 +58,7 @@ def run(arguments: Sequence[str]) -> int:
     try:
         code = app(arguments, prog_name="headwater", standalone_mode=False)
     except TyperException as error:
-        error.show()
+        cast("Any", error).show()  # all that are raised have it, but typer does not declare it
         return USAGE
     except typer.Abort:
         return 1

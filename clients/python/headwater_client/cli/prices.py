@@ -27,7 +27,7 @@ def get(
             Column("TOKEN"),
             *(Column(title, True) for title in ("USD", "1 H", "24 H", "LOW 24 H", "HIGH 24 H", "AGE")),
         ]
-        rows = [
+        rows: list[list[str | Cell]] = [
             [
                 item.mint,
                 f"{item.latest_price:.6g}",

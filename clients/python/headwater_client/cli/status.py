@@ -1,6 +1,7 @@
 """The command that shows the state of the server."""
 
 from collections import Counter
+from typing import Any
 
 import typer
 
@@ -23,7 +24,7 @@ def status(run: Run) -> None:
         dependencies = run.hw.readiness().dependencies
     except Unavailable as error:
         ready, dependencies = False, {"server": error.problem.detail}
-    document = {"url": run.hw.url, "ready": ready, "dependencies": dependencies}
+    document: dict[str, Any] = {"url": run.hw.url, "ready": ready, "dependencies": dependencies}
     if ready:
         key = run.hw.me()
         states = Counter(item.state for item in run.hw.flows.overview(page_size=200))
@@ -36,7 +37,7 @@ def status(run: Run) -> None:
         if ready:
             rows.append(["API key", f"{key.key_id} of {key.owner}: {', '.join(key.scopes)}"])
             rows.append(["pipelines", ", ".join(f"{count} {state}" for state, count in states.items()) or "none"])
-            limits = [each for each in document["limits"] if each.allowed is not None]  # type: ignore[union-attr]
+            limits = [each for each in document["limits"] if each.allowed is not None]
             rows += [[each.name.replace("_", " "), f"{each.used:,} of {each.allowed:,}"] for each in limits]
         run.out.table([Column("WHAT"), Column("STATE")], rows)
     if not ready:

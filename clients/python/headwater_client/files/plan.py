@@ -209,13 +209,13 @@ def _changes(desired: DesiredPipeline, live: LivePipeline) -> Iterator[Change]:
     if live.unreadable:
         yield Change("~", "configuration", f"replaced, because the server can't read it: {live.unreadable}")
         return
-    for where, before, after in (
+    for where, old, new in (
         ("name", live.name, desired.name),
         ("description", live.description, desired.description),
         ("tags", list(live.tags), list(desired.tags)),
     ):
-        if before != after:
-            yield Change("~", where, _arrow(before, after))
+        if old != new:
+            yield Change("~", where, _arrow(old, new))
     before, after = _canonical(desired, live.config), _canonical(desired, desired.config)
     yield from _source_changes(before["source"], after["source"])
     yield from _transform_changes(before["transforms"], after["transforms"], desired, live)
