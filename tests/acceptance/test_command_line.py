@@ -102,9 +102,8 @@ class TestExample:
             until(lambda: _fed(installation, transfer, tail), 60, "the end of the tail")
             assert tail.stdout is not None
             assert json.loads(tail.stdout.read())["usdc"] == 12.5
-        listed = shell.run("flows", "list")
-        assert "● runs" in listed
-        assert "base.erc20_token_transfer" in listed
+        until(lambda: "● runs" in shell.run("flows", "list"), 60, "the end of the rollout")
+        assert "base.erc20_token_transfer" in shell.run("flows", "list")
 
         assert shell.json("filters", "add", "usdc whales", "whales", "0xAB")["added"] == 1
         assert shell.run("filters", "check", "wallets/usdc-whales", "whales", "0xab").strip() == "in the filter"

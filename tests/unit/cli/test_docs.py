@@ -139,6 +139,10 @@ def anchors(page: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
+JSON_SCHEMA_DIALECT = "https://json-schema.org/draft/2020-12/schema"
+"""The name of a language, which only looks like an address."""
+
+
 class TestAll:
     @pytest.mark.parametrize("path", [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))], ids=lambda path: path.name)
     def test_links_lead_somewhere(self, path: Path) -> None:
@@ -150,7 +154,7 @@ class TestAll:
 
     @pytest.mark.parametrize("path", sorted(COMMITTED.iterdir()), ids=lambda path: path.name)
     def test_pages_have_no_local_paths_and_no_external_addresses(self, path: Path) -> None:
-        text = path.read_text("utf-8")
+        text = path.read_text("utf-8").replace(JSON_SCHEMA_DIALECT, "")
         assert "://" not in text
         assert not re.search(r"/(home|root|tmp|usr|var)/", text)
 

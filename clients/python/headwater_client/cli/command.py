@@ -95,7 +95,10 @@ class Run:
 
 
 def ignore_closed_pipe() -> None:
-    """Let standard output lead nowhere, because Python writes the rest of its buffer when it ends."""
+    """Let standard output lead nowhere.
+
+    Python writes the rest of its buffer when it ends.
+    """
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
