@@ -42,6 +42,7 @@ SCHEMAS: dict[str, type[msgspec.Struct]] = {
     "Fault": problem.Fault,
     "FilterCount": value_sets.FilterCount,
     "FilterMembership": value_sets.FilterMembership,
+    "FilterSummary": value_sets.FilterSummary,
     "FilterPage": value_sets.FilterPage,
     "FlowConfig": flow_config.FlowConfig,
     "Gap": deployment.Gap,

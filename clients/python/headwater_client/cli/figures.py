@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from itertools import pairwise
 from typing import Final
 
 BARS: Final = "▁▂▃▄▅▆▇█"
@@ -45,10 +46,11 @@ def sparkline(per_minute: Sequence[int] | None) -> str:
     """
     if not per_minute:
         return ""
-    size = max(1, len(per_minute) // SPARK_BARS)
-    sums = [sum(per_minute[start : start + size]) for start in range(0, len(per_minute), size)][:SPARK_BARS]
-    highest = max(sums)
-    return "".join(BARS[round(value / highest * (len(BARS) - 1)) if highest else 0] for value in sums)
+    number = min(SPARK_BARS, len(per_minute))
+    bounds = [index * len(per_minute) // number for index in range(number + 1)]
+    means = [sum(per_minute[start:end]) / (end - start) for start, end in pairwise(bounds)]
+    highest = max(means)
+    return "".join(BARS[round(mean / highest * (len(BARS) - 1)) if highest else 0] for mean in means)
 
 
 def duration(seconds: float) -> str:

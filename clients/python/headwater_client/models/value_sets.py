@@ -25,11 +25,19 @@ class FilterCount(Model, frozen=True, kw_only=True):
 
     Attributes:
         version: The version of the set.
-        digest: Equal for equal sets; None when the server does not compute it.
     """
 
     count: int
     version: int = 0
+
+
+class FilterSummary(FilterCount, frozen=True, kw_only=True):
+    """The number of values in a filter, and their digest.
+
+    Attributes:
+        digest: Equal for equal sets; None when the server does not compute it.
+    """
+
     digest: str | None = None
 
 

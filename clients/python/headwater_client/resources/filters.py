@@ -5,7 +5,7 @@ from typing import Generic, TypeVar
 
 from headwater_client.call import Call, path
 from headwater_client.models.flow_config import FlowConfig, Transform
-from headwater_client.models.value_sets import FilterCount, FilterMembership, FilterPage
+from headwater_client.models.value_sets import FilterCount, FilterMembership, FilterPage, FilterSummary
 from headwater_client.operations import Asynchronous, Synchronous, operation
 from headwater_client.resources.value_set import ValueSet
 from headwater_client.session import Session
@@ -55,13 +55,13 @@ class FilterOperations(ValueSet):
         return (await self._get(f"{self._path}/check", FilterMembership, timeout, value=value)).is_member
 
     @operation
-    async def count(self, *, timeout: float | None = None) -> FilterCount:
-        """Return the number of values, and the version of the set.
+    async def count(self, *, timeout: float | None = None) -> FilterSummary:
+        """Return the number of values, the version of the set, and a digest of the values.
 
         >>> token.count().count
         1
         """
-        return await self._get(f"{self._path}/count", FilterCount, timeout)
+        return await self._get(f"{self._path}/count", FilterSummary, timeout)
 
     @operation
     async def page(
