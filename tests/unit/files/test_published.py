@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from headwater_client.files.cases import CaseFile
 from headwater_client.files.folder import read_folder
 from headwater_client.files.schema import FileModel, Pipeline, Project, json_schema
 
@@ -12,7 +13,7 @@ ROOT = Path(__file__).parents[3]
 EXAMPLE = ROOT / "examples" / "wallets"
 
 
-@pytest.mark.parametrize(("name", "model"), [("pipeline", Pipeline), ("project", Project)])
+@pytest.mark.parametrize(("name", "model"), [("pipeline", Pipeline), ("project", Project), ("cases", CaseFile)])
 def test_the_schemas(name: str, model: type[FileModel]) -> None:
     published = json.loads((ROOT / "docs" / "reference" / f"{name}.schema.json").read_text())
     assert published == json_schema(model), f"run `headwater schema {name} > docs/reference/{name}.schema.json`"

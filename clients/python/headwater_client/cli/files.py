@@ -13,7 +13,7 @@ from headwater_client.cli import figures
 from headwater_client.cli.command import Run, command
 from headwater_client.cli.exit_codes import FAILED, INTERRUPTED, SERVICE_AWAY, WOULD_CHANGE, CommandError, exit_code_of
 from headwater_client.cli.flows import YesOption
-from headwater_client.cli.output import COLORS
+from headwater_client.cli.output import COLORS, Column
 
 if TYPE_CHECKING:
     from headwater_client import Headwater
@@ -36,6 +36,7 @@ def register(app: typer.Typer) -> None:
     command(app)(apply)
     command(app)(export)
     command(app)(schema)
+    command(app)(new)
 
 
 def plan(
@@ -136,6 +137,7 @@ class File(StrEnum):
 
     PIPELINE = "pipeline"
     PROJECT = "project"
+    CASES = "cases"
 
 
 def schema(
@@ -145,9 +147,37 @@ def schema(
     """Print the JSON Schema of a file, for editors."""
     import json
 
+    from headwater_client.files.cases import CaseFile
     from headwater_client.files.schema import Pipeline, Project, json_schema
 
-    print(json.dumps(json_schema(Project if file is File.PROJECT else Pipeline), indent=2))
+    models = {File.PIPELINE: Pipeline, File.PROJECT: Project, File.CASES: CaseFile}
+    print(json.dumps(json_schema(models[file]), indent=2))
+
+
+def new(
+    run: Run,
+    template: Annotated[str | None, typer.Argument(help="A template; all are listed when it is omitted.")] = None,
+    folder: Annotated[
+        Path | None, typer.Argument(help="The folder to write into; by default one with the template's name.")
+    ] = None,
+) -> None:
+    """Begin a pipeline from a template."""
+    from headwater_client.files.templates import begin, templates
+
+    if template is None:
+        if run.out.as_json:
+            run.out.json(templates())
+        else:
+            run.out.table([Column("TEMPLATE"), Column("DESCRIPTION")], [[*each] for each in templates().items()])
+        return
+    place = folder or Path(template)
+    written = begin(template, place)
+    if run.out.as_json:
+        run.out.json([str(path) for path in written])
+        return
+    for path in written:
+        print(f"✓ {path}")
+    run.out.note(f"Next: `headwater test {place}`, `headwater plan {place}`, then `headwater apply {place}`.")
 
 
 def _open(run: Run, folder: Path | None, env: str) -> "tuple[Folder, Headwater]":

@@ -55,8 +55,13 @@ def main() -> None:
 
 def run(arguments: Sequence[str]) -> int:
     """Run a command of this distribution, and return its exit status."""
+    return run_application(app, arguments, "headwater")
+
+
+def run_application(application: typer.Typer, arguments: Sequence[str], name: str) -> int:
+    """Run an application of commands, and return its exit status."""
     try:
-        code = app(arguments, prog_name="headwater", standalone_mode=False)
+        code = application(arguments, prog_name=name, standalone_mode=False)
     except TyperException as error:
         cast("Any", error).show()  # all that are raised have it, but typer does not declare it
         return USAGE

@@ -27,6 +27,8 @@ from headwater_client.files.yaml_file import load, substitute
 
 PROJECT_FILE: Final = "headwater.yaml"
 ENDINGS: Final = frozenset({".yaml", ".yml"})
+CASE_ENDINGS: Final = (".test.yaml", ".test.yml")
+"""The ends of the names of files with cases, which are no pipelines."""
 
 M = TypeVar("M", bound=FileModel)
 
@@ -87,7 +89,9 @@ def _pipeline_files(path: Path) -> Iterator[Path]:
     """Yield the files of pipelines. Each must have a valid name of its own."""
     keys = set()
     for file in sorted(path.iterdir()):
-        if file.suffix.lower() not in ENDINGS or file.name == PROJECT_FILE or not file.is_file():
+        if file.suffix.lower() not in ENDINGS or file.name.endswith(CASE_ENDINGS) or file.name == PROJECT_FILE:
+            continue
+        if not file.is_file():
             continue
         if not re.match(NAME_PATTERN, file.stem):
             raise FolderError(f"{file.name}: rename the file; letters, digits and . _ - are allowed, at most 100.")

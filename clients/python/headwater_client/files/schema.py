@@ -150,7 +150,9 @@ def json_schema(model: type[FileModel]) -> dict[str, Any]:
     >>> json_schema(Project)["title"]
     'Headwater project'
     """
-    title = {"Project": "Headwater project", "Pipeline": "Headwater pipeline"}[model.__name__]
+    title = {"Project": "Headwater project", "Pipeline": "Headwater pipeline", "CaseFile": "Headwater cases"}[
+        model.__name__
+    ]
     schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": title} | msgspec.json.schema(model)
     for name in ("Pipeline", "Source"):  # `defaults` of headwater.yaml may have their required members
         required = schema["$defs"].get(name, {}).get("required", [])

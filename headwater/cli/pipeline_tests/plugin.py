@@ -1,0 +1,28 @@
+"""Adds the command to `headwater`.
+
+The module imports nothing else of the package, so that the help of all commands is printed fast.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+NAME: Final = "test"
+
+
+class TestCommand:
+    """The plugin of the entry point group `headwater.commands`."""
+
+    help_texts: Mapping[str, str] = {NAME: "Run the cases beside pipelines in the sandbox, without a server."}
+
+    def takes(self, arguments: Sequence[str]) -> bool:
+        """Return whether these arguments are for the command."""
+        return arguments[:1] == [NAME]
+
+    def run(self, arguments: Sequence[str]) -> None:
+        """Run the command, and end the process with its exit status."""
+        from headwater.cli.pipeline_tests.command import run
+
+        run(arguments[1:])
+
+
+PLUGIN: Final = TestCommand()
