@@ -59,9 +59,14 @@ class Shell:
     def json(self, *arguments: str) -> Any:
         return json.loads(self.run(*arguments, "--json"))
 
-    def start(self, *arguments: str) -> subprocess.Popen[str]:
+    def start(self, *arguments: str, errors: int | None = None) -> subprocess.Popen[str]:
         return subprocess.Popen(
-            [COMMAND, *arguments], cwd=self.folder, env=self.environment, stdout=subprocess.PIPE, text=True
+            [COMMAND, *arguments],
+            cwd=self.folder,
+            env=self.environment,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
         )
 
     def write(self, name: str, text: str) -> None:
@@ -211,6 +216,43 @@ def test_status(shell: Shell) -> None:
     assert state["ready"]
     assert state["key"]["owner"] == "local"
     assert "is ready" in shell.run("status")
+
+
+class TestTemplates:
+    def test_they_are_tested_planned_and_applied_as_they_are(self, shell: Shell) -> None:
+        listed = shell.json("new")
+        assert sorted(listed) == ["decoded-events", "large-transfers", "price-feed", "watch-wallets"]
+        for template in listed:
+            assert f"✓ {template}.yaml" in shell.run("new", template, ".")
+        assert "0 to change, 4 to create, 0 to remove." in shell.run("plan")
+        assert "passed (" in shell.run("test")
+        applied = shell.run("apply")
+        assert all(f"✓ {template}   created, deployed" in applied for template in listed)
+        assert "Nothing to do: all 4 pipelines are as the files say." in shell.run("plan", "--exit-code")
+
+
+def test_an_interrupted_import_goes_on(shell: Shell) -> None:
+    total = 1_000_000
+    shell.project("imports", "a")
+    shell.write(
+        "a.yaml",
+        SCRIPTED.replace("transforms:", "transforms:\n  - name: ids\n    redis_set_filter: {expr: root = this.id}"),
+    )
+    shell.run("apply")
+    shell.write("values.csv", "id,note\n" + "".join(f"{number:08x},x\n" for number in range(total)))
+    arguments = ("filters", "import", "imports/a", "ids", "values.csv", "--column", "id")
+    with shell.start(*arguments, errors=subprocess.PIPE) as started:
+        until(lambda: shell.json("filters", "count", "imports/a", "ids")["count"] > 0, 60, "the first part")
+        started.send_signal(signal.SIGINT)
+        assert started.stderr is not None
+        advice = started.stderr.read()
+    if started.returncode == 0:
+        return  # it was faster than the signal
+    assert started.returncode == 130
+    skip = advice.rpartition("--skip ")[2].rstrip("`.\n")
+    ended = shell.run(*arguments, "--skip", skip)
+    assert f" of {total - int(skip):,} values were new" in ended
+    assert shell.json("filters", "count", "imports/a", "ids")["count"] == total
 
 
 def test_values_of_files(shell: Shell) -> None:

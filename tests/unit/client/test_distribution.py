@@ -2,10 +2,15 @@
 
 import ast
 import re
+import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
+
+import pytest
+
+import headwater_client
 
 FOLDER = Path(__file__).parents[3] / "clients" / "python"
 PROJECT = tomllib.loads((FOLDER / "pyproject.toml").read_text("utf-8"))["project"]
@@ -34,3 +39,15 @@ def test_the_dependencies_are_what_is_imported() -> None:
 
 def test_type_checkers_use_the_annotations() -> None:
     assert (FOLDER / "headwater_client" / "py.typed").exists()
+
+
+def test_the_help_is_printed_without_the_http_client() -> None:
+    program = "import sys; from headwater_client.cli.main import run; run(['--help']); print('httpx2' in sys.modules)"
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert ended.stdout.splitlines()[-1] == "False", ended.stderr
+
+
+def test_all_names_can_be_imported() -> None:
+    assert all(getattr(headwater_client, name) is not None for name in headwater_client.__all__)
+    with pytest.raises(AttributeError, match="module 'headwater_client' has no attribute 'nothing'"):
+        headwater_client.__getattr__("nothing")
