@@ -149,7 +149,7 @@ def test_exact_cases_have_no_other_members(folder: Path, run: Run) -> None:
 
 
 def test_datasets_of_a_case(folder: Path, run: Run) -> None:
-    (folder / "scripts/usdc.ts").write_text("function process(t) { return flow.contains('known', t.id) ? t : null; }")
+    (folder / "scripts/usdc.ts").write_text("function process(t) { return flow.contains('known', [t.id])[0] ? t : null; }")
     (folder / "tests/usdc-whales.test.yaml").write_text(
         "pipeline: usdc-whales\nvalues: {token: [x], whales: [y]}\ncases:\n  - name: known\n"
         '    datasets: {known: ["0xA"]}\n'
@@ -162,12 +162,12 @@ def test_datasets_of_a_case(folder: Path, run: Run) -> None:
 
 
 def test_a_script_that_does_not_load_fails_its_cases(folder: Path, run: Run) -> None:
-    change(folder, "scripts/usdc.ts", "seen += 1;", "seen += ;")
+    (folder / "scripts/usdc.ts").write_text("function process(t) {\n  return t +;\n}\n")
     code, text = run()
     assert code == 1
     assert "usdc-whales  ✗ 4 cases did not run" in text
     assert "transforms.enrich (scripts/usdc.ts): The script can't be loaded: SyntaxError" in text
-    assert "line 5" in text
+    assert "in line 2, column 13" in text
 
 
 def test_an_endless_loop_fails_its_case_alone(folder: Path, run: Run) -> None:

@@ -148,9 +148,9 @@ def schema(
     import json
 
     from headwater_client.files.cases import CaseFile
-    from headwater_client.files.schema import Pipeline, Project, json_schema
+    from headwater_client.files.schema import FileModel, Pipeline, Project, json_schema
 
-    models = {File.PIPELINE: Pipeline, File.PROJECT: Project, File.CASES: CaseFile}
+    models: dict[File, type[FileModel]] = {File.PIPELINE: Pipeline, File.PROJECT: Project, File.CASES: CaseFile}
     print(json.dumps(json_schema(models[file]), indent=2))
 
 
