@@ -149,7 +149,7 @@ def test_exact_cases_have_no_other_members(folder: Path, run: Run) -> None:
 
 
 def test_datasets_of_a_case(folder: Path, run: Run) -> None:
-    (folder / "scripts/usdc.ts").write_text("function process(t) { return flow.contains('known', [t.id])[0] ? t : null; }")
+    (folder / "scripts/usdc.ts").write_text("function process(t) { return flow.contains('known', [t.id]) ? t : null; }")
     (folder / "tests/usdc-whales.test.yaml").write_text(
         "pipeline: usdc-whales\nvalues: {token: [x], whales: [y]}\ncases:\n  - name: known\n"
         '    datasets: {known: ["0xA"]}\n'
