@@ -41,8 +41,8 @@ from headwater.model.worker_spec import WorkerSet
 
 READY_WITHIN_S = 50.0
 """How long the worker of a new revision may take to become ready. Then the rollout fails."""
-READY_PER_WORKER_S = 1.0
-"""How much longer this may take for each further worker: they may all start on one machine."""
+READY_PER_WORKER_S = 3.0
+"""How much longer this may take for each further worker: they may all start on one machine, a few at once."""
 STABLE_AFTER_S = 30.0
 """How long a revision is on probation after its workers are ready."""
 ON_PROBATION_REASON = (

@@ -85,7 +85,7 @@ class WorkerProcess:
 
     @property
     def is_starting(self) -> bool:
-        """Whether the process has not reported yet that it is prepared, for STARTING_S seconds at most."""
+        """Whether the process is still being prepared. This is assumed for STARTING_S seconds at most."""
         has_started = self.heartbeat is not None and self.heartbeat.state != "starting"
         return not has_started and self.stop_deadline is None and self.clock() < self._started_at + STARTING_S
 
