@@ -85,7 +85,10 @@ class WorkerProcess:
 
     @property
     def is_starting(self) -> bool:
-        """Whether the process is still being prepared. This is assumed for STARTING_S seconds at most."""
+        """Whether the process is being prepared.
+
+        After STARTING_S it is not regarded as starting any more.
+        """
         has_started = self.heartbeat is not None and self.heartbeat.state != "starting"
         return not has_started and self.stop_deadline is None and self.clock() < self._started_at + STARTING_S
 
