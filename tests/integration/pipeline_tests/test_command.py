@@ -1,6 +1,8 @@
 """`headwater test` runs cases in the real sandbox, and says why a case fails."""
 
 import json
+import signal
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -208,6 +210,24 @@ def test_wrong_files_of_cases(folder: Path, run: Run, text: str, message: str) -
     assert code == 64
     assert "tests/usdc-whales.test.yaml" in printed
     assert message in printed
+
+
+def test_watching_runs_cases_again_after_a_change(folder: Path) -> None:
+    program = "import sys; from headwater.cli.pipeline_tests.plugin import PLUGIN; PLUGIN.run(['test', *sys.argv[1:]])"
+    report = folder / "cases.xml"
+    arguments = [sys.executable, "-u", "-c", program, str(folder), "--watch", "--junit", str(report)]
+    with subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as watching:
+        assert watching.stdout is not None
+        lines = iter(watching.stdout)
+        assert next(line for line in lines if " passed (" in line).startswith("4 of 4")
+        assert next(lines).startswith("Waiting for changes")
+        change(folder, "scripts/usdc.ts", "1e6", "1e3")
+        assert next(line for line in lines if " passed (" in line).startswith("3 of 4")
+        change(folder, "headwater.yaml", "project", "wrong")
+        assert next(lines).startswith("Waiting for changes")
+        assert "headwater.yaml" in next(lines)
+        watching.send_signal(signal.SIGINT)
+    assert watching.returncode == 0
 
 
 def test_without_cases(run: Run) -> None:
