@@ -22,4 +22,6 @@ def main() -> None:
     else:
         from headwater.cli.application import app
 
+        if arguments and not arguments[0].startswith("-"):
+            print("Commands for users are in the client: pip install 'headwater-client[cli]'", file=sys.stderr)
         app()
