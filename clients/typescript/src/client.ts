@@ -1,0 +1,69 @@
+/** The client, from which all resources are reached. */
+
+import { Datasets } from "./resources/datasets.ts";
+import { Flows } from "./resources/flows.ts";
+import { Prices } from "./resources/prices.ts";
+import { Streams } from "./resources/streams.ts";
+import { type CallOptions, type ClientOptions, path, Session } from "./session.ts";
+import { tail, type TailEvent, tailEvents, type TailOptions } from "./tail.ts";
+import type { ApiKey, Quota, Readiness, TailRecord } from "./types.ts";
+
+/** The client of one server. */
+export class Headwater {
+  /** The pipelines. */
+  readonly flows: Flows;
+  /** The datasets. */
+  readonly datasets: Datasets;
+  /** The streams that pipelines read. */
+  readonly streams: Streams;
+  /** Statistics of token prices. */
+  readonly prices: Prices;
+  readonly #session: Session;
+
+  constructor(options: ClientOptions) {
+    this.#session = new Session(options);
+    this.flows = new Flows(this.#session);
+    this.datasets = new Datasets(this.#session);
+    this.streams = new Streams(this.#session);
+    this.prices = new Prices(this.#session);
+  }
+
+  /** The address of the server. */
+  get url(): string {
+    return this.#session.url;
+  }
+
+  /** Returns the owner, the id, the scopes and the expiry of the API key. */
+  me(options?: CallOptions): Promise<ApiKey> {
+    return this.#session.send({ method: "GET", path: path("flow", "me") }, options);
+  }
+
+  /** Returns the usage and the limit of each quota. */
+  async limits(options?: CallOptions): Promise<Quota[]> {
+    const call = { method: "GET", path: path("flow", "limits") } as const;
+    return (await this.#session.send<{ limits: Quota[] }>(call, options)).limits;
+  }
+
+  /**
+   * Returns whether the server is ready, and the state of each service that it needs.
+   *
+   * Throws Unavailable when it is not ready; the problem's detail names the services.
+   */
+  readiness(options?: CallOptions): Promise<Readiness> {
+    return this.#session.send({ method: "GET", path: "/readyz", repeatable: false }, options);
+  }
+
+  /**
+   * Yields the new records of up to 10 topics; each has the member `of`.
+   *
+   * A topic is `<chain>/<entity>`, `<chain>/<entity>.zerolag`, `<config id>/<sink>` or `<config id>/dlq`.
+   */
+  tail(topics: string[], options: TailOptions = {}): AsyncGenerator<TailRecord, void> {
+    return tail(this.#session, path("flow", "tail"), { of: topics }, options);
+  }
+
+  /** Yields what happens in a tail of up to 10 topics: records in blocks, breaks and ends too. */
+  tailEvents(topics: string[], options: CallOptions = {}): AsyncGenerator<TailEvent, void> {
+    return tailEvents(this.#session, path("flow", "tail"), { of: topics }, options);
+  }
+}

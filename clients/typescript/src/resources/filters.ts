@@ -1,0 +1,38 @@
+/** The sets of `redis_set_filter` transforms. */
+
+import { type CallOptions, path, type Session } from "../session.ts";
+import type { FilterCount, FilterPage } from "../types.ts";
+import { type Values, valuesBlob } from "../upload.ts";
+import { ValueSet } from "./value_set.ts";
+
+/** The set of one filter. Changes take effect at once, without a deploy. */
+export class Filter extends ValueSet {
+  /** @param uid The uid of the transform. */
+  constructor(session: Session, configId: string, readonly uid: string) {
+    super(session, path("flow", configId, "transforms", uid, "filter-values"), "count");
+  }
+
+  /** Replaces all values at once with any number of values, in one request. */
+  async replace(values: Values, options?: CallOptions): Promise<FilterCount> {
+    const call = { method: "PUT", path: this.path, body: await valuesBlob(values) } as const;
+    return await this.session.send(call, options);
+  }
+
+  /** Returns whether a value is in the set. */
+  async check(value: string, options?: CallOptions): Promise<boolean> {
+    const call = { method: "GET", path: `${this.path}/check`, query: { value } } as const;
+    return (await this.session.send<{ is_member: boolean }>(call, options)).is_member;
+  }
+
+  /** Returns the number of values, and the version of the set. */
+  count(options?: CallOptions): Promise<FilterCount> {
+    return this.session.send({ method: "GET", path: `${this.path}/count` }, options);
+  }
+
+  /** Returns one page of values; `values()` yields all of them. */
+  page(
+    { cursor, count, ...options }: CallOptions & { cursor?: number | null; count?: number } = {},
+  ): Promise<FilterPage> {
+    return this.session.send({ method: "GET", path: this.path, query: { cursor, count } }, options);
+  }
+}

@@ -1,0 +1,127 @@
+/** All pipelines of the API key's owner. */
+
+import { Ambiguous, NotFound } from "../errors.ts";
+import { linkedPages, type ListOptions, pages } from "../pages.ts";
+import { type CallOptions, path, type Session } from "../session.ts";
+import type {
+  FlowConfig,
+  NewFlow,
+  OverviewItem,
+  OverviewPage,
+  StreamSample,
+  Trial,
+} from "../types.ts";
+import { Flow } from "./flow.ts";
+
+/** Which pipelines. */
+export interface OverviewQuery {
+  /** Only pipelines whose id, name or external id contains this text. */
+  q?: string | undefined;
+  /** Only pipelines with this tag. */
+  tag?: string | undefined;
+  /** Only `draft`, `deployed`, `paused`, `failing` or `unreadable` pipelines. */
+  state?: string | undefined;
+}
+
+/** What a trial runs on, and with what it compares. */
+export interface TrialOptions extends CallOptions {
+  /** The id of the stored configuration, whose filters' live values are used. */
+  id?: string;
+  records?: unknown[];
+  /** In place of `records`, records of the stream: `{last: 1000}`. */
+  sample?: StreamSample;
+  against?: "deployed" | number;
+  /** `summary` leaves the results of single records out. */
+  detail?: "records" | "summary";
+}
+
+const FLOW = path("flow");
+const OVERVIEW = path("flow", "overview");
+
+/** All pipelines of the API key's owner. */
+export class Flows {
+  readonly #session: Session;
+
+  constructor(session: Session) {
+    this.#session = session;
+  }
+
+  /** Creates a configuration. Nothing runs until it is deployed. */
+  async create(document: NewFlow, options?: CallOptions): Promise<Flow> {
+    const call = { method: "POST", path: FLOW, body: document } as const;
+    return this.#bind(await this.#session.send(call, options));
+  }
+
+  /** Returns the pipeline with this id. Throws NotFound. */
+  async get(id: string, options?: CallOptions): Promise<Flow> {
+    const call = { method: "GET", path: path("flow", id) } as const;
+    return this.#bind(await this.#session.send(call, options));
+  }
+
+  /** Returns the pipeline with this id, external id or name. Throws NotFound and Ambiguous. */
+  async find(reference: string, options?: CallOptions): Promise<Flow> {
+    try {
+      return await this.get(reference, options);
+    } catch (error) {
+      if (!(error instanceof NotFound)) throw error;
+      const external = await this.findExternal(reference, options);
+      if (external) return external;
+      const ids: string[] = [];
+      for await (const item of this.overview({ q: reference, ...options })) {
+        if (item.name === reference) ids.push(item.id);
+      }
+      if (ids.length > 1) throw new Ambiguous(reference, ids);
+      if (ids[0] === undefined) throw error;
+      return await this.get(ids[0], options);
+    }
+  }
+
+  /** Returns the pipeline with this external id; null when there is none. */
+  async findExternal(externalId: string, options?: CallOptions): Promise<Flow | null> {
+    const call = { method: "GET", path: FLOW, query: { external_id: externalId } } as const;
+    const [config] = await this.#session.send<FlowConfig[]>(call, options);
+    return config ? this.#bind(config) : null;
+  }
+
+  /** Yields the pipelines, newest first. `overview` yields their states and rates too. */
+  async *list({ pageSize = 100, ...options }: ListOptions = {}): AsyncGenerator<Flow, void> {
+    const configs = linkedPages<FlowConfig>(this.#session, FLOW, { limit: pageSize }, options);
+    for await (const config of configs) yield this.#bind(config);
+  }
+
+  /** Yields the pipelines with their states, rates and errors of the last hour. */
+  overview(
+    { q, tag, state, pageSize = 100, ...options }: ListOptions & OverviewQuery = {},
+  ): AsyncGenerator<OverviewItem, void> {
+    return pages(this.#session, OVERVIEW, { q, tag, state, limit: pageSize }, options);
+  }
+
+  /** Returns one page of the overview, with the time of its first minute. */
+  overviewPage(
+    { q, tag, state, limit, cursor, ...options }:
+      & CallOptions
+      & OverviewQuery
+      & { limit?: number; cursor?: string | null } = {},
+  ): Promise<OverviewPage> {
+    const query = { q, tag, state, limit, cursor };
+    return this.#session.send({ method: "GET", path: OVERVIEW, query }, options);
+  }
+
+  /** Runs a configuration on sample records, and returns what each transform does to them. */
+  validate(
+    document: NewFlow,
+    { signal, timeoutMs, ...trial }: TrialOptions = {},
+  ): Promise<Trial> {
+    const call = {
+      method: "POST",
+      path: path("flow", "validate"),
+      body: { ...document, ...trial },
+      repeatable: false,
+    } as const;
+    return this.#session.send(call, { signal, timeoutMs });
+  }
+
+  #bind(config: FlowConfig): Flow {
+    return new Flow(this.#session, config);
+  }
+}
