@@ -213,6 +213,14 @@ export interface components {
             total_count: number;
             values: string[];
         };
+        /** @description The number of values in a filter, and their digest. */
+        FilterSummary: {
+            count: number;
+            /** @description Equal for equal sets of values, whatever the order of the writes was: the sum of the 128-bit XXH3 of each value in UTF-8, modulo 2^128, in hex. Null in the rare case that the set changes too often to compute it. */
+            digest: string | null;
+            /** @description The set's version. */
+            version: number;
+        };
         /** @description A pipeline configuration. */
         FlowConfig: {
             /** @example 2026-01-02T03:04:05.678Z */
