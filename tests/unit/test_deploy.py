@@ -27,8 +27,8 @@ INGEST = {"name": "base", "config": {"type": "evm", "chain": "base", "rpc": "$BA
 
 
 def files() -> list[Path]:
-    """Return all files in deploy/."""
-    return sorted(path for path in DEPLOY.rglob("*") if path.is_file())
+    """Return all files in deploy/ but Python's bytecode files."""
+    return sorted(path for path in DEPLOY.rglob("*") if path.is_file() and path.suffix != ".pyc")
 
 
 def changed(path: str, value: Any) -> Any:
