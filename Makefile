@@ -2,12 +2,13 @@
 SHELL := /bin/bash
 PYTHON ?= python3
 BIN := .venv/bin
-PY_FILES := headwater clients tests benches deploy setup.py
+DIST ?= dist
+PY_FILES := headwater clients embedded tests benches deploy setup.py
 IN_GROUPS := --dist loadscope --no-loadscope-reorder
 # Without bytecode files, each of the many processes of a test run would compile every module that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup up demo fmt check test test-unit coverage test-all test-kubernetes bench chaos soak run docs dashboards conformance
+.PHONY: help setup up demo fmt check test test-unit coverage test-all test-kubernetes bench chaos soak run docs dashboards conformance dist
 
 help:  ## Show this help
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -74,6 +75,12 @@ docs: setup  ## Write the reference pages that are generated from the code
 
 dashboards: setup  ## Write the Grafana dashboards that are generated from the code
 	$(BIN)/python -m deploy.grafana.dashboards
+
+dist: setup  ## Build the wheels of the server, the client and the embedded Kafka, with pinned requirements (DIST=dist)
+	rm -rf $(DIST) $(addsuffix /build,. clients/python embedded)
+	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(BIN)/pip wheel --quiet --no-deps --no-build-isolation --wheel-dir $(DIST) \
+		. ./clients/python ./embedded
+	cat requirements/run.txt requirements/embedded.txt > $(DIST)/requirements.txt
 
 conformance: setup  ## Run the acceptance tests, and write which of them prove which line of the interface
 	$(BIN)/pytest -m "not slow or proves" --write-conformance tests/acceptance

@@ -60,10 +60,13 @@ class BuildNativeLibrary(build_ext):
 
 
 class PlatformWheel(bdist_wheel):
-    """Builds one wheel for all versions of Python on this platform."""
+    """Builds one wheel for all versions of Python on Linux with glibc.
+
+    The native library needs no version of glibc, so the tag has the oldest one that tags can name.
+    """
 
     def get_tag(self) -> tuple[str, str, str]:
-        return "py3", "none", super().get_tag()[2]
+        return "py3", "none", "manylinux_2_5_x86_64"
 
 
 setup(

@@ -1,3 +1,3 @@
 """Headwater filters streams of blockchain records into Kafka topics of its users."""
 
-__version__ = "0.1.0"
+__version__ = "1.0.0"

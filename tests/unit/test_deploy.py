@@ -3,7 +3,6 @@
 import copy
 import json
 import re
-import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ import pytest
 import yaml
 from pydantic import TypeAdapter
 
+import headwater
 from headwater.app.ingest_kinds import KINDS
 from headwater.model.kafka_security import SaslMechanism, SecurityProtocol
 from headwater.settings import SECRETS, Settings, environment_variable, file_environment_variable
@@ -167,9 +167,8 @@ def test_compose_gives_one_address_to_all_processes() -> None:
 
 
 def test_the_chart_has_the_version_of_the_package() -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     chart = yaml.safe_load((CHART / "Chart.yaml").read_text("utf-8"))
-    assert chart["appVersion"] == project["version"]
+    assert chart["appVersion"] == chart["version"] == headwater.__version__
 
 
 def test_files_are_ascii() -> None:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = ("headwater", "clients", "tests", "benches", "deploy")
+PACKAGES = ("headwater", "clients", "embedded", "tests", "benches", "deploy")
 MAX_SUMMARY_CHARS = 90
 MAX_LINE_CHARS = 100
 MAX_CELL_CHARS = 200

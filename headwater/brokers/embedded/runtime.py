@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from headwater.brokers.embedded.jars import fetch_jars, jars_dir
+from headwater.brokers.embedded.jars import find_jars, jars_dir
 from headwater.brokers.embedded.java import Java, find_java
 
 # Measured: the serial collector and the C1 compiler alone halve the start time and the memory, and cost no throughput
@@ -69,14 +69,14 @@ def find_runtime(cache_dir: Path, java: str) -> KafkaRuntime:
     Raises SetupError.
     """
     launcher = find_java(java)
-    jars = fetch_jars(cache_dir)
-    return KafkaRuntime(launcher, tuple(jars), _aot_cache_path(launcher, jars_dir(cache_dir)))
+    jars = find_jars(cache_dir)
+    return KafkaRuntime(launcher, tuple(jars), _aot_cache_path(launcher, jars[0].parent, jars_dir(cache_dir)))
 
 
-def _aot_cache_path(java: Java, jars: Path) -> Path:
-    """Return the path of the AOT cache.
+def _aot_cache_path(java: Java, jars: Path, cached_jars: Path) -> Path:
+    """Return the path of the AOT cache, which is beside the cache's folder of jars.
 
     Its name contains a hash of the Java, the jars and the JVM options, because a cache is valid only for exactly these.
     """
-    identity = repr((java, java.image_stamp(), jars, _JVM, _BROKER_HEAP))
-    return jars.with_name(f"{jars.name}-java{java.version}-{hashlib.sha256(identity.encode()).hexdigest()[:12]}.aot")
+    digest = hashlib.sha256(repr((java, java.image_stamp(), jars, _JVM, _BROKER_HEAP)).encode()).hexdigest()
+    return cached_jars.with_name(f"{cached_jars.name}-java{java.version}-{digest[:12]}.aot")

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from headwater.brokers.embedded import cache
 from tests.kubernetes.cluster.enclosure import outside
+from tests.support.debian import create_root, package_source
 from tests.support.kafka import CACHE_DIR
 
 ROOT = Path(__file__).parents[3]
@@ -56,7 +57,7 @@ def build_image(name: str, containerfile: Path, sources: Sequence[str]) -> Path:
     root = CACHE_DIR.expanduser() / "kubernetes-images"
     root.mkdir(parents=True, exist_ok=True)
     with _locked(root / "lock"):
-        mirror, release = _package_source()
+        _, release = package_source()
         base = _base_name(release)
         files = _files(sources)
         text = b"".join(b"%s\0%s\0" % (file.encode(), (ROOT / file).read_bytes()) for file in files)
@@ -64,7 +65,7 @@ def build_image(name: str, containerfile: Path, sources: Sequence[str]) -> Path:
         stem = name.replace("/", "-")
 
         def build(archive: Path) -> None:
-            _create_base(root, base, mirror, release)
+            _create_base(root, base)
             with tempfile.TemporaryDirectory(prefix="headwater-image-") as context:
                 for file in files:
                     target = Path(context, file)
@@ -104,25 +105,15 @@ def _base_name(release: str) -> str:
     return f"localhost/base:{key}"
 
 
-def _create_base(root: Path, image: str, mirror: str, release: str) -> None:
+def _create_base(root: Path, image: str) -> None:
     """Create the base image if it is missing."""
     if image in _buildah(root, "images", "--format={{.Name}}:{{.Tag}}").split():
         return
     with tempfile.TemporaryDirectory(prefix="headwater-base-") as system:
-        packages = ",".join(BASE_PACKAGES)
-        _run(["debootstrap", "--variant=minbase", f"--include={packages}", release, system, mirror])
-        for unneeded in ("var/cache/apt", "var/lib/apt/lists"):
-            shutil.rmtree(Path(system, unneeded), ignore_errors=True)
+        create_root(Path(system), BASE_PACKAGES)
         container = _buildah(root, "from", "scratch").strip()
         _buildah(root, "add", "--quiet", container, system, "/")
         _buildah(root, "commit", "--quiet", "--rm", container, image)
-
-
-def _package_source() -> tuple[str, str]:
-    """Return the address and the release of the packages that apt installs on this machine."""
-    targets = _run(["apt-get", "indextargets", "--format=$(REPO_URI) $(RELEASE)", "Created-By: Packages"])
-    address, release = targets.splitlines()[0].split()
-    return address, release
 
 
 def _files(sources: Sequence[str]) -> list[str]:

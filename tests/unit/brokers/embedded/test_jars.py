@@ -1,7 +1,8 @@
-"""The check of the jars that Maven downloaded."""
+"""The jars of Maven and of the package headwater-embedded, and their sums."""
 
 import hashlib
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -56,4 +57,27 @@ def test_a_download_that_takes_too_long_is_a_setup_error(tmp_path: Path, monkeyp
     monkeypatch.setenv("PATH", f"{maven.parent}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setattr(jars, "MAVEN_TIMEOUT_S", 0.2)
     with pytest.raises(SetupError, match=r"did not download Kafka within 0\.2 s: check the network"):
-        jars.fetch_jars(tmp_path / "cache")
+        jars.download_jars(tmp_path / "cache")
+
+
+@pytest.fixture
+def package(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Install a package with the jars, not under the real name. Return its folder of jars."""
+    package = tmp_path / "packages" / "some_jars"
+    shutil.copytree(folder, package / "jars")
+    (package / "__init__.py").touch()
+    shutil.copy(jars.SUMS, package / "jars")
+    monkeypatch.syspath_prepend(package.parent)
+    monkeypatch.setattr(jars, "_PACKAGE", "some_jars")
+    return package / "jars"
+
+
+def test_the_jars_of_the_package_come_before_a_download(package: Path, tmp_path: Path) -> None:
+    assert jars.find_jars(tmp_path / "cache") == [package / name for name in NAMES]
+    assert not (tmp_path / "cache").exists()
+
+
+def test_a_package_of_another_version_is_refused(package: Path, tmp_path: Path) -> None:
+    (package / jars.SUMS.name).write_text("other")
+    with pytest.raises(SetupError, match="headwater and headwater-embedded are of different versions"):
+        jars.find_jars(tmp_path / "cache")
