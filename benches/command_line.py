@@ -31,6 +31,15 @@ transforms:
     v8: {{file: scripts/p{number}.js}}
 sinks: [{{type: kafka, name: out}}]
 """
+CASES = """
+pipeline: p{number}
+cases:
+"""
+CASE = """
+  - name: {name}
+    records: [{{token_address: "0x1", id: {name}}}, {{token_address: "0x2"}}]
+    expect: {{out: [{{id: {name}, number: {number}}}]}}
+"""
 STARTS = 5
 
 
@@ -85,6 +94,16 @@ def write_folder(folder: Path, pipelines: int) -> None:
         (folder / "scripts" / f"p{number}.js").write_text(SCRIPT.format(number=number))
 
 
+def cases(shell: Shell, folder: Path, pipelines: int, count: int) -> None:
+    """Measure cases of some pipelines."""
+    (folder / "tests").mkdir()
+    for number in range(pipelines):
+        written = [CASE.format(number=number, name=name) for name in range(count // pipelines)]
+        (folder / "tests" / f"p{number}.test.yaml").write_text(CASES.format(number=number) + "".join(written))
+    used = shell.report(f"test of {count} cases of {pipelines} pipelines", "test")
+    assert f"{count} of {count} passed" in used.output, used.output
+
+
 def write_csv(path: Path, count: int) -> None:
     """Write random addresses with a second column."""
     with path.open("w") as file:
@@ -119,26 +138,30 @@ def imports(installation: Installation, shell: Shell, values: Path, count: int) 
     path = f"/api/v1/flow/{flow['id']}/transforms/{uid}/filter-values"
     with tempfile.TemporaryDirectory() as name:
         bodies = [Path(name) / f"{number}.json" for number in range(UPLOADS)]
-        for body in bodies:
-            write_body(body, MAX_VALUES_PER_REQUEST)
-        at_once(api, path, bodies)
-        used = shell.report(
-            f"import of {count:,} values",
-            "filters",
-            "import",
-            flow["id"],
-            "wallets",
-            str(values),
-            "--column",
-            "address",
-        )
+        parts_at_once(api, path, bodies)
+        arguments = ("filters", "import", flow["id"], "wallets", str(values), "--column", "address")
+        used = shell.report(f"import of {count:,} values", *arguments)
         typer.echo(f"  {count / used.wall_s:,.0f} values/s: {used.output.strip()}")
-        write_body(bodies[0], count)
-        took, _ = send(api, "PUT", path, bodies[0])
-        typer.echo(f"PUT of {count:,} values: {took:.1f} s, {count / took:,.0f} values/s")
+        parts_at_once(api, path, bodies)
+        one_put(api, path, bodies[0], count)
         replace = ("filters", "replace", flow["id"], "wallets", "--file", str(values), "--column", "address", "--yes")
         used = shell.report(f"replacement by {count:,} values", *replace)
         typer.echo(f"  {count / used.wall_s:,.0f} values/s")
+        one_put(api, path, bodies[0], count)
+
+
+def parts_at_once(api: Api, path: str, bodies: list[Path]) -> None:
+    """Measure parts with new values."""
+    for body in bodies:
+        write_body(body, MAX_VALUES_PER_REQUEST)
+    at_once(api, path, bodies)
+
+
+def one_put(api: Api, path: str, body: Path, count: int) -> None:
+    """Measure a replacement by new values in one request."""
+    write_body(body, count)
+    took, _ = send(api, "PUT", path, body)
+    typer.echo(f"PUT of {count:,} values: {took:.1f} s, {count / took:,.0f} values/s")
 
 
 def main(pipelines: int = 50, values: int = 10_000_000) -> None:
@@ -147,6 +170,7 @@ def main(pipelines: int = 50, values: int = 10_000_000) -> None:
         folder = Path(name) / "pipelines"
         write_folder(folder, pipelines)
         write_csv(folder / "values.csv", values)
+        cases(Shell(installation, folder), folder, 4, 20)
         shell = Shell(installation, folder)
         files(shell, folder, pipelines, folder / "values.csv", values)
         starts(shell)

@@ -1,15 +1,15 @@
 -- Adds or removes at most 250 values. Returns the number of changed values, the version and the count; nil when another
 -- generation is current.
 -- KEYS: metadata, bitmap of buckets that are not empty, log, bucket...
--- ARGV: generation, 'a' (add) or 'r' (remove), kind, stamp, the values' hashes, the values' hashes for the digest, then
---   per bucket: number, k, v1..vk
+-- ARGV: generation, 'a' (add) or 'r' (remove), kind, stamp, the values' hashes, the values' hashes for the digest, the
+--   sums of the 32-bit words of these hashes (the lowest word first), then per bucket: number, k, v1..vk
 local HASH_BYTES, WORD = 16, 4294967296
 local metadata = redis.call('HMGET', KEYS[1], 'gen', 'ver', 'count', 'digest')
 if metadata[1] ~= ARGV[1] then return nil end
 local add, in_hash, changed = ARGV[2] == 'a', ARGV[3] == 'hash', 0
-local number_index = 7 -- the index of the argument with the number of the next bucket
+local number_index = 11 -- the index of the argument with the number of the next bucket
 local value_number = 0
-local sums = {0, 0, 0, 0} -- of the 32-bit words of the hashes of the changed values, the lowest word first
+local sums = {tonumber(ARGV[7]), tonumber(ARGV[8]), tonumber(ARGV[9]), tonumber(ARGV[10])} -- of the changed values
 
 -- Returns 1 when the value was added or removed.
 local function write(key, value)
@@ -18,9 +18,10 @@ local function write(key, value)
   return redis.call('SADD', key, value)
 end
 
-local function add_to_sums(hash_number)
-  local a, b, c, d = struct.unpack('<I4I4I4I4', ARGV[6], HASH_BYTES * hash_number + 1)
-  sums[1], sums[2], sums[3], sums[4] = sums[1] + a, sums[2] + b, sums[3] + c, sums[4] + d
+-- Takes the hash of a value that has not changed out of the sums. Most writes change all of their values.
+local function subtract_from_sums(hash_number)
+  local d, c, b, a = struct.unpack('>I4I4I4I4', ARGV[6], HASH_BYTES * hash_number + 1)
+  sums[1], sums[2], sums[3], sums[4] = sums[1] - a, sums[2] - b, sums[3] - c, sums[4] - d
 end
 
 -- Returns the digest with the sums added or subtracted.
@@ -39,7 +40,8 @@ for i = 4, #KEYS do
   for j = first, last do
     if write(KEYS[i], ARGV[j]) == 1 then
       n = n + 1
-      add_to_sums(value_number)
+    else
+      subtract_from_sums(value_number)
     end
     value_number = value_number + 1
   end

@@ -6,6 +6,7 @@ reading the set, and a client computes it from a file.
 
 from collections.abc import Iterable, Sequence
 
+import numpy as np
 from xxhash import xxh3_128_digest, xxh3_128_intdigest
 
 DIGEST_BYTES = 16
@@ -18,8 +19,15 @@ def hash_sum(values: Iterable[str]) -> int:
 
 
 def packed_hashes(values: Iterable[str]) -> bytes:
-    """Return the hash of each value, joined, in little-endian order."""
-    return b"".join([xxh3_128_digest(value)[::-1] for value in _encoded(values)])
+    """Return the hash of each value, joined, in big-endian order."""
+    return b"".join(map(xxh3_128_digest, _encoded(values)))
+
+
+def word_sums(packed: bytes) -> list[int]:
+    """Return the sums of the 32-bit words of packed hashes, the lowest word first."""
+    words = np.frombuffer(packed, ">u4").reshape(-1, DIGEST_BYTES // 4)
+    sums: list[int] = words.sum(axis=0, dtype=np.uint64)[::-1].tolist()
+    return sums
 
 
 def digest(total: int) -> str:

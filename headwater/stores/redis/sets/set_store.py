@@ -288,13 +288,15 @@ def _write_arguments(
     numbers = generation.bucket_numbers(ordered.hashes)
     edges = np.flatnonzero(np.diff(numbers, prepend=-1, append=-1)).tolist()
     distinct_numbers: list[int] = numbers[edges[:-1]].tolist()
+    packed_hashes = set_digest.packed_hashes(encoded_values.decode(ordered.encoded))
     args: list[Argument] = [
         generation.number,
         operation,
         generation.kind,
         new_stamp(),
         ordered.hashes.astype("<u8").tobytes(),
-        set_digest.packed_hashes(encoded_values.decode(ordered.encoded)),
+        packed_hashes,
+        *set_digest.word_sums(packed_hashes),
     ]
     for number, (start, end) in zip(distinct_numbers, pairwise(edges), strict=True):
         args += [number, end - start, *ordered.encoded[start:end]]
