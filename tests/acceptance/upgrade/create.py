@@ -3,7 +3,8 @@
 `python -m tests.acceptance.upgrade.create COMMAND` writes `stopped.tar.xz` and `killed.tar.xz` beside this file.
 COMMAND is the `headwater` of the older version, in a virtual environment of its own. Both archives contain running
 pipelines that have records left to read; Headwater was stopped in order in one, and killed with all its processes in
-the other. The archives that are committed are from commit 45231c1.
+the other. The archives that are committed are from commit 45231c1. Kafka keeps the committed offsets in them for a
+year; after November 2027 they must be created again.
 
 `facts.json` in an archive says what its data directory must contain; its members are the attributes of Facts.
 """
