@@ -4,6 +4,7 @@ Its workers read nothing (tests/support/pod_worker.py).
 """
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -187,6 +188,26 @@ def test_a_deleted_pod_is_replaced(orchestrator: KubernetesOrchestrator, names: 
     (before,) = names.of("pods", ".metadata.uid")
     names.delete_pod(*names.of("pods"))
     until(lambda: before not in names.of("pods", ".metadata.uid") and ready(orchestrator, "hash1")())
+
+
+def test_replaced_certificates_replace_the_workers(
+    orchestrator: KubernetesOrchestrator, names: Names, tmp_path: Path
+) -> None:
+    certificates, plain = tmp_path / "ca.pem", worker_set(slots=2)
+    certificates.write_text("a certificate")
+    kafka = plain.spec.kafka.model_copy(update={"ca_file": str(certificates)})
+    wanted = replace(plain, spec=plain.spec.model_copy(update={"kafka": kafka}))
+    orchestrator.ensure(wanted)
+    until(ready(orchestrator, "hash1", 2))
+    pods, secrets = names.of("pods"), names.of("secrets")
+    orchestrator.ensure(wanted)
+    assert (names.of("pods"), names.of("secrets")) == (pods, secrets)
+    certificates.write_text("another certificate")
+    orchestrator.ensure(wanted)
+    until(lambda: len(names.of("pods")) == 2 and not set(names.of("pods")) & set(pods))
+    until(lambda: len(names.of("secrets")) == 1 and names.of("secrets") != secrets)
+    until(ready(orchestrator, "hash1", 2))
+    assert [each.restart_count for each in orchestrator.status("d1")] == [0, 0]
 
 
 def test_nothing_is_left(orchestrator: KubernetesOrchestrator, names: Names) -> None:

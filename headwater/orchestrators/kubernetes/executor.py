@@ -26,7 +26,7 @@ from headwater.orchestrators.kubernetes.plan import (
     PromotePod,
     StopWorker,
 )
-from headwater.orchestrators.kubernetes.settings import PodSettings
+from headwater.orchestrators.kubernetes.settings import PodTemplate
 from headwater.orchestrators.kubernetes.worker_client import WorkerClient, WorkerRequestError
 
 log = structlog.get_logger(__name__)
@@ -43,7 +43,7 @@ class Executor:
         client: The client of the Kubernetes API.
         workers: The client of workers.
         cluster: The known Pods and Secrets.
-        settings: How Pods are made.
+        port: The port of the workers' HTTP interface.
         on_done: Is called with the id of a worker set when one of its actions has ended.
     """
 
@@ -52,39 +52,39 @@ class Executor:
         client: AsyncClient,
         workers: WorkerClient,
         cluster: ClusterState,
-        settings: PodSettings,
+        port: int,
         on_done: Callable[[str], None],
     ) -> None:
         self._client = client
         self._workers = workers
         self._cluster = cluster
-        self._settings = settings
+        self._port = port
         self._on_done = on_done
-        self._template_hash = settings.template_hash
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._refusals: dict[str, str] = {}
 
-    def refusal(self, worker_set_id: str, slot: int, spec_hash: str) -> str:
+    def refusal(self, wanted: WorkerSet, template: PodTemplate, slot: int) -> str:
         """Return why a Pod could not be created; empty when there is no reason."""
-        return self._refusals.get(self._pod_name(worker_set_id, slot, spec_hash), "")
+        return self._refusals.get(_pod_name(wanted, template, slot), "")
 
     def token(self, pod: ObservedPod) -> str:
         """Return the token of a Pod's worker; empty while its Secret is not known."""
-        secret = self._cluster.secrets.get(manifests.secret_name(pod.worker_set_id, pod.spec_hash))
+        secret = self._cluster.secrets.get(pod.secret_name)
         return manifests.token(secret) if secret is not None else ""
 
-    def carry_out(self, wanted: WorkerSet, action: Action, plan: ReadingPlan) -> None:
+    def carry_out(self, wanted: WorkerSet, template: PodTemplate, action: Action, plan: ReadingPlan) -> None:
         """Start an action, unless another one of the same Pod has not ended.
 
         Args:
             wanted: The wanted worker set.
+            template: How the Pods of the worker set are made.
             action: The action.
             plan: How a worker that joins its group reads its partitions.
         """
         match action:
             case CreatePod():
-                name = self._pod_name(wanted.id, action.slot, wanted.spec_hash)
-                self._start(wanted.id, name, self._create_pod(wanted, action, name))
+                name = _pod_name(wanted, template, action.slot)
+                self._start(wanted.id, name, self._create_pod(wanted, template, action, name))
             case JoinGroup(pod):
                 self._start(wanted.id, pod.name, self._join(pod, plan))
             case PromotePod(pod):
@@ -129,12 +129,10 @@ class Executor:
             del self._tasks[key]
             self._on_done(worker_set_id)
 
-    async def _create_pod(self, wanted: WorkerSet, action: CreatePod, name: str) -> None:
-        secret = await self._ensure_secret(wanted)
+    async def _create_pod(self, wanted: WorkerSet, template: PodTemplate, action: CreatePod, name: str) -> None:
+        secret = await self._ensure_secret(wanted, template)
         role = labels.WORKER if action.is_worker else labels.SUCCESSOR
-        manifest = manifests.pod(
-            wanted, action.slot, secret, self._settings, role=role, restarts=action.earlier_restarts
-        )
+        manifest = manifests.pod(wanted, action.slot, secret, template, role=role, restarts=action.earlier_restarts)
         try:
             self._cluster.apply(await self._client.create(manifest))
         except ApiError as error:
@@ -142,13 +140,13 @@ class Executor:
                 raise
             log.debug("the Pod exists already", pod=name)
 
-    async def _ensure_secret(self, wanted: WorkerSet) -> Secret:
-        name = manifests.secret_name(wanted.id, wanted.spec_hash)
+    async def _ensure_secret(self, wanted: WorkerSet, template: PodTemplate) -> Secret:
+        name = manifests.secret_name(wanted, template)
         known = self._cluster.secrets.get(name)
         if known is not None:
             return known
         try:
-            secret = await self._client.create(manifests.secret(wanted, self._settings))
+            secret = await self._client.create(manifests.secret(wanted, template))
         except ApiError as error:
             if error.status.code != CONFLICT:
                 raise
@@ -181,11 +179,12 @@ class Executor:
             if error.status.code != NOT_FOUND:
                 raise
 
-    def _pod_name(self, worker_set_id: str, slot: int, spec_hash: str) -> str:
-        return manifests.pod_name(worker_set_id, slot, spec_hash, self._template_hash)
-
     def _address(self, pod: ObservedPod) -> str:
-        return f"{pod.ip}:{self._settings.port}"
+        return f"{pod.ip}:{self._port}"
+
+
+def _pod_name(wanted: WorkerSet, template: PodTemplate, slot: int) -> str:
+    return manifests.pod_name(wanted.id, slot, wanted.spec_hash, template.hash)
 
 
 def _describe(error: Exception) -> str:

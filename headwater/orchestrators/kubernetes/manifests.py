@@ -1,8 +1,10 @@
 """Builds the Secret and the Pods of a worker set."""
 
+import hashlib
 import json
 import secrets
 from base64 import b64decode, b64encode
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
 from urllib.parse import parse_qsl, urlencode
@@ -33,7 +35,7 @@ from headwater.errors import SetupError
 from headwater.model.redrive import deployment_of
 from headwater.model.worker_spec import WorkerSet, WorkerSpec
 from headwater.orchestrators.kubernetes import labels
-from headwater.orchestrators.kubernetes.settings import PodSettings
+from headwater.orchestrators.kubernetes.settings import PodSettings, PodTemplate
 
 SPEC_DIRECTORY = "/run/headwater/worker"
 STATE_DIRECTORY = "/run/headwater/state"
@@ -52,9 +54,9 @@ def object_name(worker_set_id: str) -> str:
     return worker_set_id.replace(".", "-")
 
 
-def secret_name(worker_set_id: str, spec_hash: str) -> str:
-    """Return the name of the Secret of a worker set and spec."""
-    return f"{object_name(worker_set_id)}-{spec_hash}"
+def secret_name(worker_set: WorkerSet, template: PodTemplate) -> str:
+    """Return the name of the Secret of a worker set, a spec and the content of its files."""
+    return "-".join(filter(None, (object_name(worker_set.id), worker_set.spec_hash, template.files_hash)))
 
 
 def pod_name(worker_set_id: str, slot: int, spec_hash: str, template_hash: str) -> str:
@@ -62,17 +64,17 @@ def pod_name(worker_set_id: str, slot: int, spec_hash: str, template_hash: str) 
     return f"{object_name(worker_set_id)}-{slot}-{spec_hash}-{template_hash}"
 
 
-def secret(worker_set: WorkerSet, settings: PodSettings) -> Secret:
+def secret(worker_set: WorkerSet, template: PodTemplate) -> Secret:
     """Return the Secret of a worker set.
 
     It has the spec, the files that the spec names, and a new token. Raises SetupError when a file can't be read.
     """
-    document, files = _with_mounted_files(worker_set.spec)
+    document, files = _with_mounted_files(worker_set.spec, _read)
     data = {f"spec-{worker_set.spec_hash}.json": json.dumps(document).encode(), TOKEN: secrets.token_hex(32).encode()}
     return Secret(
         metadata=ObjectMeta(
-            name=secret_name(worker_set.id, worker_set.spec_hash),
-            labels=_labels(worker_set, settings),
+            name=secret_name(worker_set, template),
+            labels=_labels(worker_set, template.settings),
         ),
         type="Opaque",
         immutable=True,
@@ -85,14 +87,24 @@ def token(secret: Secret) -> str:
     return b64decode((secret.data or {})[TOKEN]).decode()
 
 
-def _with_mounted_files(spec: WorkerSpec) -> tuple[dict[str, Any], dict[str, bytes]]:
+def files_hash(spec: WorkerSpec) -> str:
+    """Return the hash of the content of the files that a spec names; empty when it names none.
+
+    A file that can't be read counts as empty, because the creation of the Secret reports it.
+    """
+    _, files = _with_mounted_files(spec, _read_or_empty)
+    hashes = "".join(hashlib.sha256(content).hexdigest() for content in files.values())
+    return hashlib.sha256(hashes.encode()).hexdigest()[:8] if files else ""
+
+
+def _with_mounted_files(spec: WorkerSpec, read: Callable[[Path], bytes]) -> tuple[dict[str, Any], dict[str, bytes]]:
     """Return the spec with the paths that its files have in the Pod, and the files by name."""
     document: dict[str, Any] = json.loads(spec.model_dump_json())
     files: dict[str, bytes] = {}
 
     def mount(path: str) -> str:
         name = f"file-{len(files)}"
-        files[name] = _read(Path(path))
+        files[name] = read(Path(path))
         return f"{SPEC_DIRECTORY}/{name}"
 
     for access in (document["kafka"], document["source"]):
@@ -114,14 +126,21 @@ def _read(path: Path) -> bytes:
         raise SetupError(f"Workers need the file {path}, which can't be read ({error.strerror}). Mount it.") from error
 
 
-def pod(worker_set: WorkerSet, slot: int, owner: Secret, settings: PodSettings, *, role: str, restarts: int) -> Pod:
+def _read_or_empty(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""
+
+
+def pod(worker_set: WorkerSet, slot: int, owner: Secret, template: PodTemplate, *, role: str, restarts: int) -> Pod:
     """Return the Pod of a slot.
 
     Args:
         worker_set: The worker set.
         slot: The number of the slot.
         owner: The Secret of the worker set, as it was created. Its deletion deletes the Pod.
-        settings: How Pods are made.
+        template: How the Pods of the worker set are made.
         role: labels.WORKER or labels.SUCCESSOR.
         restarts: The restarts of the Pods that this Pod replaces.
     """
@@ -137,13 +156,13 @@ def pod(worker_set: WorkerSet, slot: int, owner: Secret, settings: PodSettings, 
     )
     return Pod(
         metadata=ObjectMeta(
-            name=pod_name(worker_set.id, slot, worker_set.spec_hash, settings.template_hash),
-            labels=_labels(worker_set, settings)
-            | {labels.SLOT: str(slot), labels.ROLE: role, labels.TEMPLATE: settings.template_hash},
+            name=pod_name(worker_set.id, slot, worker_set.spec_hash, template.hash),
+            labels=_labels(worker_set, template.settings)
+            | {labels.SLOT: str(slot), labels.ROLE: role, labels.TEMPLATE: template.hash},
             annotations={labels.RESTARTS: str(restarts)},
             ownerReferences=[owner_reference],
         ),
-        spec=_pod_spec(worker_set, slot, owner.metadata.name, settings),
+        spec=_pod_spec(worker_set, slot, owner.metadata.name, template.settings),
     )
 
 

@@ -42,7 +42,8 @@ class ObservedPod:
         worker_set_id: The worker set.
         slot: The number of the slot.
         spec_hash: The hash of the worker's spec.
-        template_hash: The hash of the settings with which the Pod was made.
+        template_hash: The hash of the template with which the Pod was made.
+        secret_name: The Secret that the Pod belongs to.
         is_worker: Whether the Pod is the slot's worker; otherwise it is the successor of one.
         ip: The address of the Pod; empty while it has none.
         is_deleting: Whether the deletion of the Pod was requested.
@@ -66,6 +67,7 @@ class ObservedPod:
     spec_hash: str
     template_hash: str
     is_worker: bool
+    secret_name: str = ""
     ip: str = ""
     is_deleting: bool = False
     delete_by: datetime | None = None
@@ -106,6 +108,7 @@ def observe(pod: Pod) -> ObservedPod:
         spec_hash=metadata.labels[labels.SPEC],
         template_hash=metadata.labels.get(labels.TEMPLATE, ""),
         is_worker=metadata.labels[labels.ROLE] == labels.WORKER,
+        secret_name=next((owner.name for owner in metadata.ownerReferences or []), ""),
         ip=(status.podIP if status else None) or "",
         is_deleting=metadata.deletionTimestamp is not None,
         delete_by=metadata.deletionTimestamp,

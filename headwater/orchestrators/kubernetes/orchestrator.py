@@ -22,13 +22,13 @@ from headwater.model.deployment import LogLine, ObservedWorker
 from headwater.model.worker_protocol import WorkerSnapshot
 from headwater.model.worker_report import WorkerReport
 from headwater.model.worker_spec import WorkerSet
-from headwater.orchestrators.kubernetes import labels
+from headwater.orchestrators.kubernetes import labels, manifests
 from headwater.orchestrators.kubernetes.cluster import ClusterState
 from headwater.orchestrators.kubernetes.executor import Executor
 from headwater.orchestrators.kubernetes.observed_pod import ObservedPod, observe
 from headwater.orchestrators.kubernetes.plan import CreatePod, DeletePod, WantedSet, plan_rollout, plan_teardown
 from headwater.orchestrators.kubernetes.report_reader import ReportReader
-from headwater.orchestrators.kubernetes.settings import PodSettings
+from headwater.orchestrators.kubernetes.settings import PodSettings, PodTemplate
 from headwater.orchestrators.kubernetes.slot_history import SlotHistory
 from headwater.orchestrators.kubernetes.worker_client import WorkerClient
 from headwater.orchestrators.kubernetes.worker_view import missing_worker, observed_worker
@@ -66,11 +66,11 @@ class KubernetesOrchestrator:
         self._leads_until = float("-inf")
         self._wanted: dict[str, WorkerSet] = {}
         self._wanted_since: dict[str, datetime] = {}
+        self._templates: dict[str, PodTemplate] = {}
         self._unwanted: set[str] = set()
         self._pods: dict[str, dict[str, ObservedPod]] = {}
-        self._spec_hashes: dict[str, dict[str, str]] = {}
+        self._secrets: dict[str, set[str]] = {}
         self._updating: dict[str, int] = {}
-        self._template_hash = settings.template_hash
         self._recheck_at = clock()
         self._histories: dict[SlotKey, SlotHistory] = {}
         self._dirty: set[str] = set()
@@ -87,11 +87,13 @@ class KubernetesOrchestrator:
     # For the controller
 
     def ensure(self, wanted: WorkerSet) -> None:
+        template = PodTemplate(self._settings, manifests.files_hash(wanted.spec))
         with self._lock:
             self._check_usable()
             if self._wanted.get(wanted.id) != wanted:
                 self._wanted_since[wanted.id] = datetime.now(UTC)
             self._wanted[wanted.id] = wanted
+            self._templates[wanted.id] = template
             self._unwanted.discard(wanted.id)
         self._plan_soon(wanted.id)
 
@@ -103,6 +105,7 @@ class KubernetesOrchestrator:
         with self._lock:
             self._check_usable()
             self._wanted.pop(worker_set_id, None)
+            self._templates.pop(worker_set_id, None)
             if worker_set_id not in self._existing_ids():
                 self._unwanted.discard(worker_set_id)
                 return True
@@ -193,7 +196,7 @@ class KubernetesOrchestrator:
 
     def _existing_ids(self) -> set[str]:
         """Return the ids of worker sets that have a Pod or a Secret."""
-        return self._pods.keys() | self._spec_hashes.keys()
+        return self._pods.keys() | self._secrets.keys()
 
     def _pods_of(self, worker_set_id: str) -> list[ObservedPod]:
         return list(self._pods.get(worker_set_id, {}).values())
@@ -206,7 +209,8 @@ class KubernetesOrchestrator:
         return observed_worker(pod, self._report(pod), history.uncounted_deaths.get(pod.uid, 0))
 
     def _missing(self, wanted: WorkerSet, slot: int) -> ObservedWorker:
-        refusal = self._executor.refusal(wanted.id, slot, wanted.spec_hash) if self._executor is not None else ""
+        template, executor = self._templates[wanted.id], self._executor
+        refusal = executor.refusal(wanted, template, slot) if executor is not None else ""
         return missing_worker(f"{wanted.id}-{slot}", wanted.spec_hash, refusal, self._wanted_since[wanted.id])
 
     def _history(self, worker_set_id: str, slot: int) -> SlotHistory:
@@ -232,7 +236,7 @@ class KubernetesOrchestrator:
         client, workers = self._connect(), WorkerClient()
         self._loop, self._wake = asyncio.get_running_loop(), asyncio.Event()
         self._cluster = ClusterState(client, self._settings.instance, self._on_change)
-        self._executor = Executor(client, workers, self._cluster, self._settings, self._plan_soon)
+        self._executor = Executor(client, workers, self._cluster, self._settings.port, self._plan_soon)
         self._reports = ReportReader(workers, self._executor.token, self._settings.port, self._on_report)
         watching = asyncio.create_task(self._cluster.follow())
         try:
@@ -291,14 +295,13 @@ class KubernetesOrchestrator:
 
     def _on_secret(self, worker_set_id: str, name: str) -> None:
         assert self._cluster is not None
-        spec_hashes = self._spec_hashes.setdefault(worker_set_id, {})
-        present = self._cluster.secrets.get(name)
-        if present is None:
-            spec_hashes.pop(name, None)
+        names = self._secrets.setdefault(worker_set_id, set())
+        if name in self._cluster.secrets:
+            names.add(name)
         else:
-            spec_hashes[name] = label_values(present)[labels.SPEC]
-        if not spec_hashes:
-            del self._spec_hashes[worker_set_id]
+            names.discard(name)
+        if not names:
+            del self._secrets[worker_set_id]
 
     def _on_report(self, pod: ObservedPod) -> None:
         report = self._report(pod)
@@ -331,7 +334,8 @@ class KubernetesOrchestrator:
         wanted = self._wanted.get(worker_set_id)
         self._updating.pop(worker_set_id, None)
         if wanted is not None:
-            wanted_set = WantedSet(wanted.id, wanted.slots, wanted.spec_hash, self._template_hash)
+            template = self._templates[wanted.id]
+            wanted_set = WantedSet(wanted.id, wanted.slots, wanted.spec_hash, template.hash)
             max_updates = max(0, MAX_UPDATES - sum(self._updating.values()))
             rollout = plan_rollout(wanted_set, pods, reports, max_updates=max_updates)
             if rollout.updating:
@@ -339,7 +343,7 @@ class KubernetesOrchestrator:
             for action in rollout.actions:
                 slot = action.slot if isinstance(action, CreatePod) else action.pod.slot
                 plan = self._history(wanted.id, slot).oom_history.plan(wanted.spec_hash)
-                self._executor.carry_out(wanted, action, plan)
+                self._executor.carry_out(wanted, template, action, plan)
         elif worker_set_id in self._unwanted:
             for ending in plan_teardown(pods, reports):
                 self._executor.end(ending)
@@ -353,10 +357,11 @@ class KubernetesOrchestrator:
         for pod in pods:
             if pod.delete_by is not None and (datetime.now(UTC) - pod.delete_by).total_seconds() > OVERDUE_AFTER_S:
                 self._executor.end(DeletePod(pod, at_once=True))
-        needed = {pod.spec_hash for pod in pods} | ({wanted.spec_hash} if wanted is not None else set())
-        for name, spec_hash in self._spec_hashes.get(worker_set_id, {}).items():
-            if spec_hash not in needed:
-                self._executor.delete_secret(worker_set_id, name)
+        needed = {pod.secret_name for pod in pods}
+        if wanted is not None:
+            needed.add(manifests.secret_name(wanted, self._templates[wanted.id]))
+        for name in self._secrets.get(worker_set_id, set()) - needed:
+            self._executor.delete_secret(worker_set_id, name)
 
 
 def _uid(pod: Pod) -> str:

@@ -4,9 +4,9 @@ The plan depends only on the wanted worker set, the Pods, and what their workers
 where another one stopped. A replacement creates a successor beside each worker. When all successors are prepared, each
 worker is asked to stop; when it has left Kafka, its successor joins the consumer group in its place.
 
-A Pod whose spec is wanted, but which was made with other settings, is outdated: it has another template, such as the
-image before an upgrade. It works on until its slot is updated, in the same way as in a replacement, but each slot by
-itself and few at a time.
+A Pod whose spec is wanted, but which was made with another template, is outdated: it has other settings, such as the
+image before an upgrade, or other files, such as CA certificates that were replaced. It works on until its slot is
+updated, in the same way as in a replacement, but each slot by itself and few at a time.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -24,7 +24,7 @@ class WantedSet:
         id: The id of the worker set.
         slots: The number of workers.
         spec_hash: The spec of each worker.
-        template_hash: The hash of the settings with which Pods are made.
+        template_hash: The hash of the template with which Pods are made.
     """
 
     id: str

@@ -1,10 +1,11 @@
-"""The settings of worker Pods."""
+"""The settings of worker Pods, and the template of a worker set's Pods."""
 
 import hashlib
 import json
 import sys
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, asdict, dataclass, field
+from functools import cached_property
 from typing import Any
 
 
@@ -47,7 +48,21 @@ class PodSettings:
     port: int = 8090
     command: tuple[str, ...] = (sys.executable, "-m", "headwater.app.worker_main")
 
-    @property
-    def template_hash(self) -> str:
-        """The hash of all settings. A Pod with another one is outdated, and is replaced."""
-        return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()[:8]
+
+@dataclass(frozen=True)
+class PodTemplate:
+    """How the Pods of a worker set are made.
+
+    Attributes:
+        settings: The settings of all worker Pods.
+        files_hash: The hash of the files that the spec of the worker set names (manifests.files_hash).
+    """
+
+    settings: PodSettings
+    files_hash: str = ""
+
+    @cached_property
+    def hash(self) -> str:
+        """The hash of the template. A Pod with another one is outdated, and is replaced."""
+        settings = json.dumps(asdict(self.settings), sort_keys=True)
+        return hashlib.sha256((settings + self.files_hash).encode()).hexdigest()[:8]

@@ -2,7 +2,9 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, cast
 
 import httpx2
@@ -43,11 +45,12 @@ class Listing:
 class Api:
     """An API that has one Pod, and remembers the names of deleted Pods.
 
-    It reports no changes and creates nothing.
+    It reports no changes and creates nothing, and remembers the names of what it was to create.
     """
 
     def __init__(self) -> None:
         self.deleted: list[str] = []
+        self.requested: set[str] = set()
 
     def list(self, kind: type, **_: Any) -> Listing:
         return Listing(deleted_pod()) if kind is Pod else Listing()
@@ -56,7 +59,8 @@ class Api:
         await asyncio.Event().wait()
         yield
 
-    async def create(self, _: Any) -> Any:
+    async def create(self, wanted: Any) -> Any:
+        self.requested.add(wanted.metadata.name)
         raise httpx2.ConnectError("no route to host")
 
     async def delete(self, _: type, name: str, **__: Any) -> None:
@@ -97,3 +101,15 @@ def test_worker_sets_without_changes_are_planned_again_while_others_change(
     pods.ensure(worker_set(deployment_id="d2"))  # its Pod can't be created, which is tried again and again
     pods.stop_workers("d1")
     until(lambda: "d1-0" in api.deleted, 10)
+
+
+def test_another_content_of_a_file_needs_another_secret(api: Api, pods: KubernetesOrchestrator, tmp_path: Path) -> None:
+    until(lambda: is_usable(pods))
+    certificates, plain = tmp_path / "ca.pem", worker_set()
+    kafka = plain.spec.kafka.model_copy(update={"ca_file": str(certificates)})
+    wanted = replace(plain, spec=plain.spec.model_copy(update={"kafka": kafka}))
+    for number, content in enumerate(("a certificate", "another certificate"), 1):
+        certificates.write_text(content)
+        pods.ensure(wanted)
+        until(lambda expected=number: len(api.requested) == expected, 10)  # type: ignore[misc]
+    assert all(name.startswith("d1-hash1-") for name in api.requested)

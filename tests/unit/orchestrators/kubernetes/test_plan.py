@@ -21,6 +21,7 @@ from headwater.orchestrators.kubernetes.plan import (
     plan_rollout,
     plan_teardown,
 )
+from headwater.orchestrators.kubernetes.settings import PodSettings, PodTemplate
 
 CREATED_AT = datetime(2026, 1, 1, tzinfo=UTC)
 MAX_UPDATES = 2
@@ -259,6 +260,16 @@ def test_a_lost_outdated_pod_is_replaced_by_a_worker_at_once() -> None:
         CreatePod(3, is_worker=True)
         in plan_rollout(wanted("a", 4, "t2"), list(cluster.pods.values()), cluster.reports, max_updates=0).actions
     )
+
+
+def test_replaced_files_update_each_worker_once() -> None:
+    old, new = (PodTemplate(PodSettings("headwater:1"), files_hash).hash for files_hash in ("old CA", "new CA"))
+    cluster = Cluster()
+    cluster.settle(wanted("a", 5, old))
+    cluster.settle(wanted("a", 5, new))
+    assert cluster.templates() == dict.fromkeys(range(5), new)
+    assert cluster.left == []
+    assert cluster.plan(wanted("a", 5, new)) == []
 
 
 wanted_sets = st.none() | st.builds(wanted, st.sampled_from("abc"), st.integers(1, 3), st.sampled_from(["t1", "t2"]))
