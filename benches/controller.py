@@ -31,6 +31,7 @@ from headwater.controller.redrives import Redrives
 from headwater.controller.source_positions import SourcePositions
 from headwater.controller.sources import Sources
 from headwater.controller.sweeper import Sweeper
+from headwater.controller.topic_comparison import TopicComparison
 from headwater.model.access import KafkaAccess
 from headwater.model.binding import Bindings
 from headwater.model.deployment import Condition, Deployment
@@ -119,6 +120,7 @@ def controller_of(database: Database, clock: Clock) -> Controller:
             clock=clock,
             now=lambda: NOW,
         ),
+        topic_comparison=TopicComparison(broker=broker, sources=sources),
         clock=clock,
         now=lambda: NOW,
     )

@@ -34,6 +34,7 @@ from headwater.controller.redrives import Redrives
 from headwater.controller.rollout_traces import RolloutTraces
 from headwater.controller.source_positions import SourcePositions
 from headwater.controller.sweeper import Sweeper
+from headwater.controller.topic_comparison import TopicComparison
 from headwater.prices.source import GROUP
 from headwater.sandbox import check_machine
 from headwater.services.ids import utc_now
@@ -154,6 +155,7 @@ def run(settings: Settings) -> None:
                 purger=purger,
                 redrives=redrives,
                 autoscaler=autoscaler,
+                topic_comparison=TopicComparison(broker=broker, sources=sources),
                 clock=time.monotonic,
                 now=utc_now,
             )

@@ -189,6 +189,13 @@ class ClusterAdmin(Protocol):
     def partition_count(self, topic: str) -> int | None:
         """Return the number of partitions of a topic, or None when the topic does not exist."""
 
+    def partition_counts(self, topics: Collection[str]) -> Mapping[str, int | None]:
+        """Return the numbers of partitions of distinct topics.
+
+        The number of a topic that does not exist is None. A topic that the cluster does not describe now is left out,
+        so nothing is returned in an outage.
+        """
+
     def commit_start_offsets(self, group: str, topic: str, start_at: str) -> dict[int, int]:
         """Commit start offsets for the partitions that `group` has no commit for.
 

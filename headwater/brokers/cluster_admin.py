@@ -39,6 +39,7 @@ from headwater.brokers.client_errors import missing_rights_message
 from headwater.brokers.offsets import LATEST
 from headwater.brokers.polled_admin_client import PolledAdminClient
 from headwater.brokers.topic_id import admin_metadata, commit_metadata, committed_topic_id, described_topic_id
+from headwater.brokers.topic_partitions import is_missing, request_descriptions
 from headwater.errors import BrokerUnavailable, BrokerUnsuitable
 from headwater.model.access import KafkaAccess
 
@@ -46,6 +47,8 @@ LAG_REQUEST_TIMEOUT_S = 2.0
 """Timeout of a request for the lag; shorter, because an API response waits for it."""
 PROPAGATION_TIMEOUT_S = 15.0
 """How long a change may take to reach all brokers after the KRaft controller of Kafka has accepted it."""
+DESCRIBED_AT_ONCE = 200
+"""How many topics a request describes at most, so that the conversion of a response holds the GIL only shortly."""
 SCRAM_ITERATIONS: Final = 8192
 
 NO_AUTHORIZER_MESSAGE: Final = (
@@ -164,6 +167,18 @@ class KafkaClusterAdmin:
         """See base.ClusterAdmin."""
         described = self._describe(topic)
         return None if described is None else len(described.partitions)
+
+    def partition_counts(self, topics: Collection[str]) -> Mapping[str, int | None]:
+        """See base.ClusterAdmin.
+
+        Sends one request for DESCRIBED_AT_ONCE topics.
+        """
+        names = list(topics)
+        batches = [names[first : first + DESCRIBED_AT_ONCE] for first in range(0, len(names), DESCRIBED_AT_ONCE)]
+        requests = [request_descriptions(self._admin, batch, REQUEST_TIMEOUT_S) for batch in batches]
+        described = [(topic, future) for request in requests for topic, future in request.items()]
+        counts = {topic: len(future.result().partitions) for topic, future in described if not future.exception()}
+        return counts | {topic: None for topic, future in described if is_missing(future.exception())}
 
     def _describe(self, topic: str) -> TopicDescription | None:
         with self._admin.translated_errors():

@@ -4,6 +4,7 @@ Each action is idempotent, so a reconciliation may be interrupted between any tw
 """
 
 from dataclasses import dataclass
+from enum import StrEnum
 
 from headwater.model.deployment import Observation, Revision
 from headwater.model.worker_spec import WorkerSet
@@ -80,14 +81,22 @@ class ChangeReaderPassword:
     """Set the stored password of the readers' user on the broker."""
 
 
+class TopicSync(StrEnum):
+    """The part of the topics that SyncTopics brings up to date."""
+
+    SETTINGS = "settings"
+    PARTITIONS_AND_SETTINGS = "partitions and settings"
+
+
 @dataclass(frozen=True, slots=True)
 class SyncTopics:
-    """Bring the topics of the running revision up to date: partitions and settings.
+    """Bring the topics of the running revision up to date.
 
-    Outputs get more partitions when the source has more.
+    With partitions, missing topics are created, and outputs get more partitions when the source has more.
     """
 
     target: Revision
+    scope: TopicSync
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,12 +15,14 @@ from typing import Protocol, TypeVar
 import structlog
 
 from headwater.backoff import Backoff
+from headwater.controller.actions import TopicSync
 from headwater.controller.autoscaler import Autoscaler, is_elastic
 from headwater.controller.leadership import Leadership
 from headwater.controller.purger import Purger
 from headwater.controller.reconciler import Reconciler
 from headwater.controller.redrives import Redrives
 from headwater.controller.sweeper import Sweeper
+from headwater.controller.topic_comparison import TopicComparison
 from headwater.controller.worker_readiness import with_not_ready_since
 from headwater.errors import LeaseLost, OrchestratorUnavailable, Unavailable
 from headwater.loop_health import LoopHealth, current_errors
@@ -58,6 +60,8 @@ REPORT_EVERY_S = 1.0
 REDRIVES_EVERY_S = 0.5
 SCALE_EVERY_S = 3.0
 """How often the number of workers is chosen for deployments whose configuration has bounds."""
+COMPARE_TOPICS_EVERY_S = 60.0
+"""How often the topics of all running deployments are compared with their sources."""
 SWEEP_EVERY_S = 30.0
 MAX_CONCURRENT_RECONCILES = 16
 MAX_OUTAGE_DELAY_S = 5.0
@@ -112,6 +116,7 @@ class Controller:
         purge_loop: The health of the removal of deleted configurations.
         redrive_loop: The health of the rounds of the redrives.
         scaling_loop: The health of the rounds of the autoscaler.
+        comparison_loop: The health of the comparisons of topics.
 
     Args:
         clock: Returns monotonic seconds.
@@ -129,6 +134,7 @@ class Controller:
         purger: Purger,
         redrives: Redrives,
         autoscaler: Autoscaler,
+        topic_comparison: TopicComparison,
         clock: Callable[[], float],
         now: Callable[[], datetime],
     ) -> None:
@@ -142,6 +148,7 @@ class Controller:
         self._purger = purger
         self._redrives = redrives
         self._autoscaler = autoscaler
+        self._topic_comparison = topic_comparison
         self._clock = clock
         self._now = now
         self._pool = ThreadPoolExecutor(MAX_CONCURRENT_RECONCILES, thread_name_prefix="reconcile")
@@ -158,10 +165,12 @@ class Controller:
         self.purge_loop = LoopHealth("removing deleted configurations")
         self.redrive_loop = LoopHealth("redriving dead letters")
         self.scaling_loop = LoopHealth("choosing numbers of workers")
+        self.comparison_loop = LoopHealth("comparing topics")
         self._sweeping: Future[None] | None = None
         self._purging: Future[None] | None = None
         self._redriving: Future[None] | None = None
         self._scaling: Future[Collection[str]] | None = None
+        self._comparing: Future[Mapping[str, TopicSync]] | None = None
 
     def run(self, stop: threading.Event) -> None:
         """Run until `stop` is set.
@@ -202,7 +211,14 @@ class Controller:
     @property
     def loops(self) -> tuple[LoopHealth, ...]:
         """The background loops of this controller."""
-        return self.reconcile_loop, self.sweep_loop, self.purge_loop, self.redrive_loop, self.scaling_loop
+        return (
+            self.reconcile_loop,
+            self.sweep_loop,
+            self.purge_loop,
+            self.redrive_loop,
+            self.scaling_loop,
+            self.comparison_loop,
+        )
 
     def deployments(self) -> list[Deployment]:
         """Return the deployments that this controller manages, as they were last read. Thread-safe."""
@@ -234,6 +250,9 @@ class Controller:
         self._finish_scaling()
         if self._scaling is None and self._take_due("scale", SCALE_EVERY_S):
             self._start_scaling()
+        self._finish_comparison()
+        if self._comparing is None and self._take_due("compare topics", COMPARE_TOPICS_EVERY_S):
+            self._comparing = self._submit(self._topic_comparison.run, self.deployments())
         if self._take_due("sweep", SWEEP_EVERY_S):
             self._sweep()
 
@@ -305,6 +324,24 @@ class Controller:
         """
         if elastic := [each.deployment for each in self._managed.values() if is_elastic(each.deployment)]:
             self._scaling = self._submit(self._autoscaler.run, elastic)
+
+    def _finish_comparison(self) -> None:
+        """Request the syncs that a comparison of topics has found necessary.
+
+        A deployment whose topics lack partitions is reconciled at once, and the others at their next check.
+        """
+        if self._comparing is None or not self._comparing.done():
+            return
+        ended, self._comparing = self._comparing, None
+        if (error := ended.exception()) is not None:
+            self.comparison_loop.on_error(error)
+            return
+        self.comparison_loop.on_success()
+        due = {id_: sync for id_, sync in ended.result().items() if id_ in self._managed}
+        self._reconciler.request_syncs(due)
+        for id_, sync in due.items():
+            if sync is TopicSync.PARTITIONS_AND_SETTINGS:
+                self._managed[id_].not_before = 0.0
 
     def _take_due(self, work: str, every_s: float) -> bool:
         """Return whether periodic work is due. If it is, schedule it again in `every_s` seconds."""

@@ -61,26 +61,26 @@ def resources(deployment: Deployment, revision: Revision, binding: Binding, part
     """
     reader, worker = reader_user(deployment.id), worker_user(deployment.id)
     topics = output_topics(deployment.config_id, revision.config)
-    shared = [TICKS_TOPIC_SPEC] if has_prices_sink(revision.config.sinks) else []
+    specs = topic_specs(deployment, revision, partitions)
     rules = [
         *_reader_rules(deployment, topics),
         *_source_rules(worker, binding),
         *redrive_rules(deployment),
-        *(AccessRule(worker, "topic", topic, ("WRITE",)) for topic in [*topics, *(spec.name for spec in shared)]),
+        *(AccessRule(worker, "topic", spec.name, ("WRITE",)) for spec in specs),
     ]
     if revision.config.delivery == "exactly_once":
         ids = transactional_id_prefix(deployment.config_id)
         rules.append(AccessRule(worker, "transactional_id", ids, ("WRITE",), prefixed=True))
     return DeploymentResources(
-        topics=(*_topic_specs(deployment, revision, partitions), *shared),
+        topics=specs,
         users=(User(reader, deployment.reader_password), User(worker, deployment.worker_password)),
         rules=tuple(rules),
         group_prefixes=(f"{reader}.", f"{worker}."),
     )
 
 
-def _topic_specs(deployment: Deployment, revision: Revision, partitions: int) -> list[TopicSpec]:
-    """Return the topics that the revision owns, with their creation settings.
+def topic_specs(deployment: Deployment, revision: Revision, partitions: int) -> tuple[TopicSpec, ...]:
+    """Return the topics that the revision writes to, with their creation settings.
 
     `partitions` is the number of partitions of the source.
     """
@@ -89,7 +89,9 @@ def _topic_specs(deployment: Deployment, revision: Revision, partitions: int) ->
         for sink in revision.config.sinks
         if isinstance(sink, TopicSink)
     ]
-    return [*sinks, TopicSpec(dead_letter_topic(deployment.config_id), partitions, OUTPUT_TOPIC_CONFIG)]
+    dead_letters = TopicSpec(dead_letter_topic(deployment.config_id), partitions, OUTPUT_TOPIC_CONFIG)
+    shared = [TICKS_TOPIC_SPEC] if has_prices_sink(revision.config.sinks) else []
+    return (*sinks, dead_letters, *shared)
 
 
 def _source_rules(worker: str, binding: Binding) -> list[AccessRule]:

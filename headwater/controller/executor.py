@@ -24,12 +24,14 @@ from headwater.controller.actions import (
     StopWorkers,
     StoreObservation,
     SyncTopics,
+    TopicSync,
 )
 from headwater.controller.deployment_resources import all_resources, reader_resources, resources, retired_topics
 from headwater.controller.flow_locks import FlowLocks
 from headwater.controller.rollout_traces import RolloutTraces
 from headwater.controller.source_positions import SourcePositions
 from headwater.controller.sources import Sources, deploy_failures_are_retriable
+from headwater.controller.topic_comparison import has_too_few_partitions
 from headwater.controller.topic_settings import needed_settings, without_compaction
 from headwater.errors import BrokerUnavailable, DeployFailed, RedisUnavailable
 from headwater.model.deployment import Deployment, Observation, Revision, sink_topic
@@ -115,8 +117,8 @@ class Executor:
             case ChangeReaderPassword():
                 with deploy_failures_are_retriable():
                     self.broker.ensure(reader_resources(deployment))
-            case SyncTopics(target):
-                self._sync_topics(deployment, target)
+            case SyncTopics(target, scope):
+                self._sync_topics(deployment, target, scope)
             case ChangeTopicSettings(target):
                 self.broker.configure(needed_settings(deployment, target))
             case RemovePrevious(kept):
@@ -149,12 +151,14 @@ class Executor:
                         f"partitions. Set partitions to {existing} or more, or give the sink another name."
                     )
 
-    def _sync_topics(self, deployment: Deployment, target: Revision) -> None:
+    def _sync_topics(self, deployment: Deployment, target: Revision, scope: TopicSync) -> None:
         with suppress(DeployFailed, BrokerUnavailable):  # the states of the workers show these errors
-            needed = self._resources(deployment, target)
-            if any((self.broker.partition_count(topic.name) or 0) < topic.partitions for topic in needed.topics):
-                with self.flow_locks.lock_of(deployment.config_id):
-                    self.broker.ensure(needed)
+            if scope is TopicSync.PARTITIONS_AND_SETTINGS:
+                needed = self._resources(deployment, target)
+                counts = self.broker.partition_counts([topic.name for topic in needed.topics])
+                if has_too_few_partitions(needed.topics, counts):
+                    with self.flow_locks.lock_of(deployment.config_id):
+                        self.broker.ensure(needed)
             self.broker.configure(needed_settings(deployment, target))
 
     def _remove_previous(self, deployment: Deployment, kept: Revision) -> None:
@@ -182,8 +186,8 @@ class Executor:
 def _repeats(action: Action) -> bool:
     """Whether an action is repeated without an end.
 
-    SyncTopics runs every minute, teardowns and pauses repeat StopWorkers until all workers have ended, and a rollout
-    repeats EnsureWorkers until its workers have taken over.
+    SyncTopics runs every minute for topics with settings of their own. Teardowns and pauses repeat StopWorkers until
+    all workers have ended, and a rollout repeats EnsureWorkers until its workers have taken over.
     """
     match action:
         case SyncTopics() | StopWorkers(must_have_ended=True) | EnsureWorkers(is_repeated=True):
@@ -203,7 +207,7 @@ def _log_action(deployment: Deployment, action: Action) -> None:
             PrepareRevision(revision)
             | RewindPositions(revision)
             | RestorePositions(revision)
-            | SyncTopics(revision)
+            | SyncTopics(target=revision)
             | ChangeTopicSettings(revision)
             | RemovePrevious(revision)
         ):

@@ -35,6 +35,7 @@ from headwater.controller.actions import (
     StopWorkers,
     StoreObservation,
     SyncTopics,
+    TopicSync,
 )
 from headwater.model.deployment import Condition, Deployment, DesiredPhase, Observation, ObservedWorker, Phase, Revision
 from headwater.model.worker_spec import WorkerSet
@@ -48,8 +49,6 @@ STABLE_AFTER_S = 30.0
 ON_PROBATION_REASON = (
     f"All workers are ready. The revision is stable when they have been ready for {STABLE_AFTER_S:.0f} s."
 )
-PARTITION_CHECK_EVERY_S = 60.0
-"""How often the partitions of a running deployment's source and outputs are compared."""
 MAX_DEATHS_IN_ROLLOUT = 3
 """The number of deaths of workers before they are ready with which a rollout fails."""
 MAX_DEATHS_ON_PROBATION = 2
@@ -69,7 +68,7 @@ class RolloutProgress:
         ready_since: When the workers became ready, in monotonic seconds; None while they are not ready.
         startup_deaths: The deaths of the workers before they were ready for the first time; None until then.
         deaths_when_ready: The deaths of the workers when they were last ready.
-        partitions_compared_at: When the partitions of outputs and source were last compared, in monotonic seconds.
+        has_synced_topics: Whether SyncTopics has been carried out since the generation was reconciled.
     """
 
     generation: int
@@ -78,7 +77,7 @@ class RolloutProgress:
     ready_since: float | None = None
     startup_deaths: int | None = None
     deaths_when_ready: int = 0
-    partitions_compared_at: float = float("-inf")
+    has_synced_topics: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +122,7 @@ class ObservedState:
         successors: The workers that are being prepared to take over.
         rollout: What this process remembers of the rollout.
         has_ensured_workers: Whether EnsureWorkers has already been carried out in this reconciliation.
+        due_sync: What the last comparison of all topics has found to do for this deployment, if anything.
     """
 
     now: float
@@ -131,6 +131,7 @@ class ObservedState:
     successors: Sequence[ObservedWorker] = ()
     rollout: RolloutProgress | None = None
     has_ensured_workers: bool = False
+    due_sync: TopicSync | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,21 +285,24 @@ def _evaluate_rollout(
     target_workers = [w for w in (*observed.workers, *observed.successors) if w.spec_hash == wanted.spec_hash]
     if _can_still_fail(desired) and (reason := _crash_reason(desired, rollout, target_workers)):
         return roll_back_or_fail(desired, reason)
-    must_sync = desired.deployment.is_reconciled and _is_sync_due(rollout, observed.now)
-    if must_sync:
-        rollout = replace(rollout, partitions_compared_at=observed.now)
+    sync = _topic_sync(desired, rollout, observed)
+    if sync is not None:
+        rollout = replace(rollout, has_synced_topics=True)
     workers = observed.workers
     if len(workers) == wanted.slots and all(w.is_ready and w.spec_hash == wanted.spec_hash for w in workers):
         next_plan = _plan_when_ready(desired, rollout, observed)
     else:
         next_plan = _plan_when_not_ready(desired, rollout, observed.now, target_workers)
-    if not must_sync:
+    if sync is None:
         return next_plan
-    return Plan((SyncTopics(desired.target.revision), *next_plan.actions), next_plan.rollout)
+    return Plan((SyncTopics(desired.target.revision, sync), *next_plan.actions), next_plan.rollout)
 
 
-def _is_sync_due(rollout: RolloutProgress, now: float) -> bool:
-    return now - rollout.partitions_compared_at >= PARTITION_CHECK_EVERY_S
+def _topic_sync(desired: DesiredState, rollout: RolloutProgress, observed: ObservedState) -> TopicSync | None:
+    """Return what has to be brought up to date in the topics of a revision that is reconciled."""
+    if not desired.deployment.is_reconciled:
+        return None
+    return observed.due_sync if rollout.has_synced_topics else TopicSync.PARTITIONS_AND_SETTINGS
 
 
 def _plan_when_ready(desired: DesiredState, rollout: RolloutProgress, observed: ObservedState) -> Plan:

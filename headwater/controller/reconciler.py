@@ -1,10 +1,11 @@
 """Reconciles a deployment: observes its workers, plans actions and carries them out."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import structlog
 
+from headwater.controller.actions import SyncTopics, TopicSync
 from headwater.controller.deployment_resources import WorkerSettings, worker_set
 from headwater.controller.executor import Executor
 from headwater.controller.plan import (
@@ -46,6 +47,7 @@ class Reconciler:
     clock: Callable[[], float]
     _rollouts: dict[str, RolloutProgress | None] = field(default_factory=dict)
     _desired: dict[str, DesiredState] = field(default_factory=dict)
+    _due_syncs: dict[str, TopicSync] = field(default_factory=dict)
 
     def is_idle(self, deployment: Deployment) -> bool:
         """Whether reconciling a deployment would do nothing. Raises Unavailable.
@@ -74,8 +76,13 @@ class Reconciler:
             return self._run(deployment, roll_back_or_fail(desired, error.detail))
         return None
 
+    def request_syncs(self, due: Mapping[str, TopicSync]) -> None:
+        """Let the next reconciliation of these deployments bring their topics up to date."""
+        self._due_syncs.update(due)
+
     def discard(self, deployment_id: str) -> None:
         """Forget a deployment that has ended."""
+        self._due_syncs.pop(deployment_id, None)
         self._rollouts.pop(deployment_id, None)
         self._desired.pop(deployment_id, None)
         self.executor.traces.discard(deployment_id)
@@ -88,6 +95,7 @@ class Reconciler:
             successors=self.orchestrator.successors(deployment_id),
             rollout=self._rollouts.get(deployment_id),
             has_ensured_workers=has_ensured_workers,
+            due_sync=self._due_syncs.get(deployment_id),
         )
         workers, traces = desired.target.workers, self.executor.traces
         traces.observe(desired.deployment, workers, observed.workers, observed.successors)
@@ -102,6 +110,8 @@ class Reconciler:
         if observation is not None:
             self.executor.traces.end(observation)
         self._rollouts[deployment.id] = planned.rollout
+        if any(isinstance(action, SyncTopics) for action in planned.actions):
+            self._due_syncs.pop(deployment.id, None)
         return observation
 
     def _desired_state(self, deployment: Deployment) -> DesiredState:

@@ -24,6 +24,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
+from headwater.brokers import cluster_admin
 from headwater.brokers.base import (
     OUTPUT_TOPIC_CONFIG,
     AccessRule,
@@ -304,6 +305,19 @@ def test_ping_with_a_missing_topic(bench: Bench) -> None:
 def test_an_unknown_topic_has_no_partitions(bench: Bench) -> None:
     assert bench.broker.partition_count("no-such-topic") is None
     assert "no-such-topic" not in bench.broker.inventory().topics
+
+
+def test_partitions_of_many_topics(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster_admin, "DESCRIBED_AT_ONCE", 2)
+    existing = [deployment(partitions=partitions) for partitions in (1, 2, 3)]
+    for each in existing:
+        bench.broker.ensure(each)
+    names = [topic_of(each) for each in existing]
+    assert bench.broker.partition_counts([*names, "no-such-topic"]) == {
+        **dict(zip(names, (1, 2, 3), strict=True)),
+        "no-such-topic": None,
+    }
+    assert bench.broker.partition_counts([]) == {}
 
 
 class TestConfigure:

@@ -80,6 +80,11 @@ class MemoryClusterAdmin:
             self._check()
             return len(self.logs[topic]) if topic in self.logs else None
 
+    def partition_counts(self, topics: Collection[str]) -> Mapping[str, int | None]:
+        """See base.ClusterAdmin."""
+        with self._lock:
+            return {} if self.away else {topic: self.partition_count(topic) for topic in topics}
+
     def commit_start_offsets(self, group: str, topic: str, start_at: str) -> dict[int, int]:
         """See base.ClusterAdmin."""
         with self._lock:

@@ -42,6 +42,7 @@ def test_a_failing_loop_is_named(world: World) -> None:
         "removing deleted configurations": 0,
         "redriving dead letters": 0,
         "choosing numbers of workers": 0,
+        "comparing topics": 0,
         "managing workers": 0,
     }
 

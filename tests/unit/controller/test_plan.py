@@ -22,12 +22,12 @@ from headwater.controller.actions import (
     StopWorkers,
     StoreObservation,
     SyncTopics,
+    TopicSync,
 )
 from headwater.controller.deployment_resources import WorkerSettings, worker_set
 from headwater.controller.plan import (
     MAX_DEATHS_IN_ROLLOUT,
     MAX_DEATHS_ON_PROBATION,
-    PARTITION_CHECK_EVERY_S,
     READY_WITHIN_S,
     STABLE_AFTER_S,
     DesiredState,
@@ -121,7 +121,7 @@ def status(of: WorkerSet, *, ready: bool = True, deaths: int = 0, waits: bool = 
 
 
 def remembered(of: Deployment, **fields: float | None) -> RolloutProgress:
-    values = {"not_ready_since": NOW, "partitions_compared_at": NOW} | fields
+    values = {"not_ready_since": NOW, "has_synced_topics": True} | fields
     return RolloutProgress(generation=of.generation, revision=target_of(of).number, **values)  # type: ignore[arg-type]
 
 
@@ -188,12 +188,35 @@ OLD, NEW = workers_of(ROLLING, REVISION_1), workers_of(ROLLING, ROLLING.desired_
         pytest.param(
             RUNNING,
             ObservedState(
-                NOW + PARTITION_CHECK_EVERY_S,
+                NOW,
                 workers=[status(workers_of(RUNNING, REVISION_1))],
                 rollout=remembered(RUNNING),
+                due_sync=TopicSync.SETTINGS,
             ),
             [SyncTopics],
-            id="but for its partitions, once a minute",
+            id="the topics of a stable deployment are synced when a comparison has found it necessary",
+        ),
+        pytest.param(
+            RUNNING,
+            ObservedState(
+                NOW,
+                workers=[status(workers_of(RUNNING, REVISION_1))],
+                rollout=remembered(RUNNING, has_synced_topics=False),
+            ),
+            [SyncTopics],
+            id="the topics are synced when the generation is reconciled",
+        ),
+        pytest.param(
+            ROLLING,
+            ObservedState(
+                NOW,
+                workers=[status(NEW, ready=False)],
+                rollout=remembered(ROLLING, has_synced_topics=False),
+                has_ensured_workers=True,
+                due_sync=TopicSync.PARTITIONS_AND_SETTINGS,
+            ),
+            [],
+            id="the topics are not synced during a rollout",
         ),
         pytest.param(
             ON_PROBATION,
@@ -538,5 +561,4 @@ def test_rounds_lead_from_any_state_to_a_quiet_one(
     assert end.condition is Condition.ROLLED_BACK or (end.condition, end.previous_revisions) == (Condition.STABLE, ())
     rollout = cluster.rollout
     assert rollout is not None
-    cluster.now = rollout.partitions_compared_at
     assert not cluster.round()

@@ -16,6 +16,7 @@ from headwater.controller.rollout_traces import RolloutTraces
 from headwater.controller.source_positions import SourcePositions
 from headwater.controller.sources import Sources
 from headwater.controller.sweeper import Sweeper
+from headwater.controller.topic_comparison import TopicComparison
 from headwater.model.access import KafkaAccess, PubSubAccess
 from headwater.model.binding import Bindings
 from headwater.model.deployment import Deployment, DesiredPhase
@@ -156,6 +157,7 @@ class World:
             purger=purger,
             redrives=redrives,
             autoscaler=autoscaler,
+            topic_comparison=TopicComparison(broker=self.broker, sources=sources),
             clock=lambda: self.now,
             now=lambda: NOW,
         )
@@ -179,6 +181,8 @@ class World:
                 self.controller._redriving.exception(10)
             if self.controller._scaling is not None:
                 self.controller._scaling.exception(10)
+            if self.controller._comparing is not None:
+                self.controller._comparing.exception(10)
             for work in self.controller._managed.values():
                 if work.running is not None:
                     work.running.exception(10)
