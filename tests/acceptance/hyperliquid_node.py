@@ -67,6 +67,16 @@ class HyperliquidNode:
             self._append(path, data)
         self.next += blocks
 
+    def write_large_event(self, size: int) -> None:
+        """Write the next block with one event of this size.
+
+        The other folders do not get the block.
+        """
+        iso, _ = block_time(self.next)
+        event = {"time": iso, "hash": "0x" + "0" * 64, "inner": {"CDeposit": {"user": user(1), "amount": "1" * size}}}
+        self._append(self._path("misc_events_by_block", self.next), self._block(self.next, iso, [event]))
+        self.next += 1
+
     def _path(self, folder: str, number: int) -> Path:
         if folder == "replica_cmds":  # a file is named after the block before its first block
             number = (number - 1) // BLOCKS_PER_HOUR * BLOCKS_PER_HOUR

@@ -19,7 +19,7 @@ from tests.acceptance.installation import Deployed, Installation, deploy, in_bac
 from tests.support.anvil import Anvil
 from tests.support.ports import free_port
 from tests.support.processes import suspended
-from tests.support.prometheus_server import RULES, Prometheus, built
+from tests.support.prometheus_server import RULES, Prometheus, built, impatient_rules
 from tests.support.waiting import until
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
@@ -36,7 +36,7 @@ TRANSFORMS = [
 ]
 VARIABLES = {'config_id="$configuration"': 'config_id=~".*"', "$ingest": ".*", "$__rate_interval": "1m"}
 RARE = ("headwater_redrive_messages_received_total", 'status="429"', "headwater_ingest_skipped_total")
-"""Series that exist only while a redrive runs, or after an event that this test does not cause."""
+"""Series that exist only while a redrive runs, or after an event. `test_alerts.py` waits for their panels."""
 
 
 def dashboard_queries() -> list[str]:
@@ -51,14 +51,6 @@ def dashboard_queries() -> list[str]:
 def rule_expressions() -> list[str]:
     """Return the expressions of all alert rules."""
     return [rule["expr"] for group in yaml.safe_load(RULES.read_text())["groups"] for rule in group["rules"]]
-
-
-def impatient_rules(folder: Path) -> Path:
-    """Write the alert rules with short windows and without waiting times. Return the file."""
-    rules = re.sub(r"\[\d+[mh]\]", "[15s]", RULES.read_text())
-    file = folder / "rules.yaml"
-    file.write_text(re.sub(r"for: \w+", "for: 1s", rules))
-    return file
 
 
 @pytest.fixture

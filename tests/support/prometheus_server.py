@@ -4,6 +4,7 @@ import fcntl
 import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -50,6 +51,18 @@ def promtool(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([str(built("promtool")), *arguments], capture_output=True, text=True, check=False)
 
 
+def impatient_rules(folder: Path) -> Path:
+    """Write the alert rules with short windows and without waiting times. Return the file.
+
+    The windows of counts of faults are longer than the others, so that a test can cause enough faults.
+    """
+    rules = re.sub(r"\[\d+[mh]\]", "[15s]", RULES.read_text())
+    rules = re.sub(r"(increase\(headwater_(?:pipeline_worker_restarts|ingest_errors)_total)\[15s\]", r"\1[1m]", rules)
+    file = folder / "rules.yaml"
+    file.write_text(re.sub(r"for: \w+", "for: 1s", rules))
+    return file
+
+
 class Prometheus:
     """A running Prometheus, which scrapes every three seconds.
 
@@ -78,12 +91,13 @@ class Prometheus:
         with (folder / "prometheus.log").open("wb") as log:
             command = [str(built("prometheus")), *(f"--{name}={value}" for name, value in flags.items())]
             self._process = subprocess.Popen(command, stdout=log, stderr=log)
+        self._http = httpx2.Client(base_url=self._url, timeout=30)
         until(self._is_ready, 60, "the start of Prometheus")
 
     def _is_ready(self) -> bool:
         assert self._process.poll() is None, "Prometheus ended"
         try:
-            return httpx2.get(f"{self._url}/-/ready", timeout=5).is_success
+            return self._http.get("/-/ready").is_success
         except httpx2.TransportError:
             return False
 
@@ -93,7 +107,7 @@ class Prometheus:
         return found
 
     def _get(self, path: str, **parameters: str) -> Any:
-        response = httpx2.get(f"{self._url}/api/v1/{path}", params=parameters, timeout=30)
+        response = self._http.get(f"/api/v1/{path}", params=parameters)
         assert response.status_code == 200, f"{parameters}: {response.text}"
         return response.json()["data"]
 
@@ -108,5 +122,6 @@ class Prometheus:
 
     def stop(self) -> None:
         """Stop Prometheus."""
+        self._http.close()
         self._process.terminate()
         self._process.wait(30)
