@@ -4,6 +4,9 @@ PYTHON ?= python3
 BIN := .venv/bin
 DIST ?= dist
 PY_FILES := headwater clients embedded tests benches deploy setup.py
+DENO := $(CURDIR)/$(BIN)/deno
+CONSOLE := headwater/api/console_files/index.html
+CONSOLE_SOURCES := $(shell find console clients/typescript/src -type f -not -path '*/node_modules/*')
 IN_GROUPS := --dist loadscope --no-loadscope-reorder
 # Without bytecode files, each of the many processes of a test run would compile every module that it imports.
 unexport PYTHONDONTWRITEBYTECODE
@@ -13,7 +16,7 @@ unexport PYTHONDONTWRITEBYTECODE
 help:  ## Show this help
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
 
-setup: .venv/ready  ## Create the virtual environment .venv, and install what the other commands need
+setup: .venv/ready $(CONSOLE)  ## Create the virtual environment .venv, and install what the other commands need
 
 .venv/ready: requirements/dev.txt requirements/run.in pyproject.toml setup.py clients/python/pyproject.toml headwater/api/swagger_ui/deno.lock \
 		$(wildcard headwater/native/*.[ch])
@@ -23,6 +26,9 @@ setup: .venv/ready  ## Create the virtual environment .venv, and install what th
 	$(BIN)/pip install --quiet --no-deps --no-build-isolation -e . -e clients/python
 	$(BIN)/headwater fetch
 	@touch $@
+
+$(CONSOLE): $(CONSOLE_SOURCES) | .venv/ready
+	$(BIN)/python setup.py --quiet build_console
 
 up: setup  ## Start Headwater on this machine (UP_FLAGS="--port 8081")
 	$(BIN)/headwater up $(UP_FLAGS)
@@ -41,6 +47,8 @@ check: setup  ## Check format, lint, types and layers
 	$(BIN)/ruff check $(PY_FILES)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	cd clients/typescript && $(DENO) fmt --check --quiet && $(DENO) lint --quiet && $(DENO) check --quiet src
+	cd console && $(DENO) fmt --check --quiet && $(DENO) lint --quiet && $(DENO) check --quiet src
 
 test: setup  ## All tests except the slow ones, and except the long ones outside of CI (TEST_FLAGS="-k name")
 	$(BIN)/pytest -n $(if $(CI),3,4) $(IN_GROUPS) -m "not kubernetes and not slow$(if $(CI),, and not long)" $(TEST_FLAGS)

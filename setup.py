@@ -1,17 +1,19 @@
-"""Builds what is not Python: the native library, and the files of the page /docs.
+"""Builds what is not Python: the native library, the files of the page /docs, and the console.
 
-The `ziglang` wheel brings the C compiler, and the `deno` wheel downloads Swagger UI, so the machine needs no compiler
-and no npm.
+The `ziglang` wheel brings the C compiler. The `deno` wheel downloads Swagger UI and builds the console, so the machine
+needs no compiler, no Node and no npm.
 """
 
+import gzip
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import ClassVar
 
 import deno
-from setuptools import Extension, setup
+from setuptools import Command, Extension, setup
 from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_ext import build_ext
 from setuptools.command.build_py import build_py
@@ -31,19 +33,44 @@ FLAGS = [
 ]
 SWAGGER_UI = Path("headwater/api/swagger_ui")
 SWAGGER_UI_FILES = ("swagger-ui-bundle.js", "swagger-ui.css", "favicon-32x32.png", "LICENSE", "NOTICE")
+CONSOLE = Path("console")
+CONSOLE_FILES = Path("headwater/api/console_files")
 
 
-class BuildWithSwaggerUI(build_py):
-    """Downloads the files of Swagger UI from npm, as deno.lock pins them, into the source tree before it is copied."""
+class BuildWithWebPages(build_py):
+    """Writes the files of web pages into the source tree before it is copied."""
 
     def run(self) -> None:
+        self._download_swagger_ui()
+        self.run_command("build_console")
+        super().run()
+
+    def _download_swagger_ui(self) -> None:
+        """Download the files of Swagger UI from npm, as deno.lock pins them."""
         with TemporaryDirectory() as folder:
             for name in ("deno.json", "deno.lock"):
                 shutil.copy(SWAGGER_UI / name, folder)
             subprocess.run([deno.find_deno_bin(), "install", "--quiet", "--frozen"], cwd=folder, check=True)
             for name in SWAGGER_UI_FILES:
                 shutil.copy(Path(folder, "node_modules", "swagger-ui-dist", name), SWAGGER_UI)
-        super().run()
+
+
+class BuildConsole(Command):
+    """Builds the console with packages from npm, as deno.lock pins them, and compresses its files."""
+
+    user_options: ClassVar[list[tuple[str, str | None, str]]] = []
+
+    def initialize_options(self) -> None:
+        pass
+
+    def finalize_options(self) -> None:
+        pass
+
+    def run(self) -> None:
+        for arguments in (["install", "--quiet", "--frozen"], ["run", "-A", "npm:vite", "build", "--logLevel=warn"]):
+            subprocess.run([deno.find_deno_bin(), *arguments], cwd=CONSOLE, check=True)
+        for path in CONSOLE_FILES.glob("assets/*"):
+            Path(f"{path}.gz").write_bytes(gzip.compress(path.read_bytes(), mtime=0))
 
 
 class BuildNativeLibrary(build_ext):
@@ -71,5 +98,10 @@ class PlatformWheel(bdist_wheel):
 
 setup(
     ext_modules=[Extension("headwater.native.native", sorted(map(str, Path("headwater/native").glob("*.c"))))],
-    cmdclass={"build_py": BuildWithSwaggerUI, "build_ext": BuildNativeLibrary, "bdist_wheel": PlatformWheel},
+    cmdclass={
+        "build_console": BuildConsole,
+        "build_py": BuildWithWebPages,
+        "build_ext": BuildNativeLibrary,
+        "bdist_wheel": PlatformWheel,
+    },
 )

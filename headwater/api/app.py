@@ -13,6 +13,7 @@ from starlette.middleware import Middleware
 
 from headwater.api import (
     configurations,
+    console,
     datasets,
     dead_letters,
     deployment_metrics,
@@ -91,6 +92,7 @@ ROUTERS = (
     filter_values.router,
     health.router,
     openapi.router,
+    console.router,
 )
 ROUTES = tuple(route for router in ROUTERS for route in router.routes if isinstance(route, APIRoute))
 
@@ -132,6 +134,7 @@ def create_api(services: Services) -> FastAPI:
     app.state.diff_limiter = OwnerLimiter(MAX_CONCURRENT_DIFFS, MAX_CONCURRENT_DIFFS_PER_OWNER)
     problems.install(app)
     openapi.add_description(app, ROUTES)
+    console.add_console(app)
     return app
 
 

@@ -1,0 +1,51 @@
+import { createContext, type ReactNode, useCallback, useContext, useMemo, useState } from "react";
+import { Headwater } from "headwater-client";
+
+import { queryClient } from "./query_client.ts";
+
+const KEY_NAME = "headwater-key";
+
+interface Session {
+  /** The client with the key of this tab; undefined before signing in. */
+  hw: Headwater | undefined;
+  /** Why the last session ended; empty when it was the user's wish. */
+  notice: string;
+  signIn: (key: string) => void;
+  signOut: (notice?: string) => void;
+}
+
+const SessionContext = createContext<Session | undefined>(undefined);
+
+/** Keeps the API key for as long as the tab is open. */
+export function SessionProvider({ children }: { children: ReactNode }) {
+  const [key, setKey] = useState(() => sessionStorage.getItem(KEY_NAME) ?? "");
+  const [notice, setNotice] = useState("");
+
+  const signIn = useCallback((entered: string) => {
+    sessionStorage.setItem(KEY_NAME, entered);
+    setNotice("");
+    setKey(entered);
+  }, []);
+  const signOut = useCallback((why = "") => {
+    sessionStorage.removeItem(KEY_NAME);
+    queryClient.clear();
+    setNotice(why);
+    setKey("");
+  }, []);
+  const hw = useMemo(() => key ? new Headwater({ key, retries: 1 }) : undefined, [key]);
+  const session = useMemo(() => ({ hw, notice, signIn, signOut }), [hw, notice, signIn, signOut]);
+  return <SessionContext value={session}>{children}</SessionContext>;
+}
+
+export function useSession(): Session {
+  const session = useContext(SessionContext);
+  if (!session) throw new Error("There is no SessionProvider.");
+  return session;
+}
+
+/** Returns the client. Only pages behind the sign-in use it. */
+export function useHeadwater(): Headwater {
+  const { hw } = useSession();
+  if (!hw) throw new Error("Nobody is signed in.");
+  return hw;
+}

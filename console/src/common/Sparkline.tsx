@@ -1,0 +1,27 @@
+import { memo } from "react";
+
+const [WIDTH, HEIGHT] = [96, 22];
+
+/** A line of counts per minute without axes. */
+export const Sparkline = memo(function Sparkline({ values, color, label }: {
+  values: number[];
+  color: string;
+  label: string;
+}) {
+  const most = Math.max(...values, 1);
+  const step = WIDTH / Math.max(values.length - 1, 1);
+  const points = values.map((value, index) =>
+    `${(index * step).toFixed(1)},${(HEIGHT - 2 - (value / most) * (HEIGHT - 4)).toFixed(1)}`
+  );
+  return (
+    <svg width={WIDTH} height={HEIGHT} role="img" aria-label={label}>
+      <polyline
+        points={points.join(" ")}
+        fill="none"
+        stroke={`var(--mantine-color-${color}-filled)`}
+        strokeWidth={1.25}
+        strokeLinejoin="round"
+      />
+    </svg>
+  );
+}, (one, other) => one.color === other.color && one.values.join() === other.values.join());

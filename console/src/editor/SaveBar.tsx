@@ -1,0 +1,43 @@
+import { Badge, Button, Group, Kbd, Text } from "@mantine/core";
+import { useHotkeys } from "@mantine/hooks";
+import type { Flow } from "headwater-client";
+import { Rocket, Save } from "lucide-react";
+
+import type { useSave } from "./use_save.ts";
+
+/** What is unsaved, and the ways to save it. */
+export function SaveBar({ flow, isChanged, isDeployed, save, discard }: {
+  flow: Flow;
+  isChanged: boolean;
+  isDeployed: boolean;
+  save: ReturnType<typeof useSave>;
+  discard: () => void;
+}) {
+  const start = (deploy: boolean) => () => {
+    if (!save.isPending && (isChanged || deploy)) save.mutate({ deploy });
+  };
+  useHotkeys([["mod+S", start(false)], ["mod+shift+Enter", start(true)]], [], true);
+  const isDeploying = save.isPending && save.variables.deploy;
+  return (
+    <Group gap="sm">
+      <Text size="sm" c="dimmed">Revision {flow.revision}</Text>
+      {isChanged && <Badge color="yellow">unsaved changes</Badge>}
+      <Group gap="xs" ml="auto">
+        {isChanged && <Button variant="subtle" color="gray" onClick={discard}>Discard</Button>}
+        <Button
+          variant="default"
+          leftSection={<Save size={14} />}
+          rightSection={<Kbd size="xs">⌘S</Kbd>}
+          disabled={!isChanged}
+          loading={save.isPending && !isDeploying}
+          onClick={start(false)}
+        >
+          Save
+        </Button>
+        <Button leftSection={<Rocket size={14} />} loading={isDeploying} onClick={start(true)}>
+          {isDeployed ? "Save and deploy" : "Deploy"}
+        </Button>
+      </Group>
+    </Group>
+  );
+}

@@ -1,0 +1,48 @@
+import { HighlightStyle } from "@codemirror/language";
+import type { Extension } from "@codemirror/state";
+import { EditorView } from "@codemirror/view";
+import { tags } from "@lezer/highlight";
+
+/** The colours of code, from the library's theme. */
+export function colorsOf(isDark: boolean): HighlightStyle {
+  const color = (name: string) => `var(--mantine-color-${name}-${isDark ? 3 : 9})`;
+  return HighlightStyle.define([
+    { tag: [tags.keyword, tags.modifier], color: color("grape") },
+    { tag: [tags.string, tags.special(tags.string)], color: color("green") },
+    { tag: [tags.number, tags.bool, tags.null], color: color("orange") },
+    {
+      tag: [tags.function(tags.variableName), tags.function(tags.propertyName)],
+      color: color("water"),
+    },
+    { tag: [tags.propertyName], color: color("blue") },
+    { tag: [tags.comment], color: "var(--mantine-color-dimmed)", fontStyle: "italic" },
+    { tag: [tags.typeName, tags.className], color: color("teal") },
+  ]);
+}
+
+export function themeOf(isDark: boolean, isScript: boolean): Extension {
+  return EditorView.theme({
+    "&": {
+      height: isScript ? "calc(100dvh - 330px)" : "120px",
+      fontSize: "13px",
+      backgroundColor: "transparent",
+    },
+    "&.cm-focused": {
+      outline: "2px solid var(--mantine-primary-color-filled)",
+      outlineOffset: "-2px",
+    },
+    ".cm-scroller": { fontFamily: "var(--mantine-font-family-monospace)", lineHeight: "1.5" },
+    ".cm-gutters": {
+      backgroundColor: "transparent",
+      border: "none",
+      color: "var(--mantine-color-dimmed)",
+    },
+    ".cm-activeLine": { backgroundColor: "var(--mantine-color-default-hover)" },
+    ".cm-cursor": { borderLeftColor: "var(--mantine-color-text)" },
+    ".cm-tooltip": {
+      backgroundColor: "var(--mantine-color-body)",
+      border: "1px solid var(--mantine-color-default-border)",
+      color: "var(--mantine-color-text)",
+    },
+  }, { dark: isDark });
+}

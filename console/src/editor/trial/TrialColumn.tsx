@@ -1,0 +1,68 @@
+import { Accordion, Alert, Badge, Group, ScrollArea, Stack, Text, Title } from "@mantine/core";
+import { Unprocessable } from "headwater-client";
+
+import { Empty } from "../../common/Empty.tsx";
+import { ErrorNotice } from "../../common/ErrorNotice.tsx";
+import type { EditedDocument } from "../document.ts";
+import { Comparison } from "./Comparison.tsx";
+import { TrialRow } from "./TrialRow.tsx";
+import type { TrialResult } from "./use_trial.ts";
+
+/** The last records of the stream through all transforms, and what would change. */
+export function TrialColumn({ trial, document, isDeployed }: {
+  trial: TrialResult;
+  document: EditedDocument;
+  isDeployed: boolean;
+}) {
+  const { data, error, isFetching } = trial;
+  const summary = data?.summary;
+  const on = document.transforms.filter(({ isOff }) => !isOff);
+  const others = error instanceof Unprocessable
+    ? error.errors.filter(({ pointer }) => !pointer.startsWith("/pipeline_config/transforms/"))
+    : [];
+  return (
+    <Stack gap="xs" component="section" aria-label="Trial">
+      <Group gap="xs" role="status">
+        <Title order={2}>Last records</Title>
+        {summary && !error && (
+          <Text size="xs" c="dimmed">
+            {summary.sent} sent · {summary.dropped} dropped · {summary.error} failed
+          </Text>
+        )}
+        {isFetching && <Badge color="blue">trying</Badge>}
+        {error instanceof Unprocessable && <Badge color="red">not valid</Badge>}
+      </Group>
+      {isDeployed && data?.comparison && !error && <Comparison comparison={data.comparison} />}
+      {others.map(({ pointer, detail }) => (
+        <Alert key={pointer + detail} color="red" py="xs">{pointer}: {detail}</Alert>
+      ))}
+      {error && !(error instanceof Unprocessable) && (
+        <ErrorNotice
+          error={error}
+          retry={() => trial.refetch()}
+        />
+      )}
+      {data?.records?.length === 0 && (
+        <Empty title="The stream has no records yet">
+          Records appear here as soon as some are written to it.
+        </Empty>
+      )}
+      {data?.records && data.records.length > 0 && (
+        <ScrollArea.Autosize
+          mah="calc(100dvh - 260px)"
+          viewportProps={{ tabIndex: 0, "aria-label": "Records of the trial" }}
+        >
+          <Accordion chevronPosition="left" variant="default" transitionDuration={0}>
+            {data.records.toReversed().map((record, index) => (
+              <TrialRow
+                key={`${record.input?.partition}/${record.input?.offset}/${index}`}
+                record={record}
+                transforms={on}
+              />
+            ))}
+          </Accordion>
+        </ScrollArea.Autosize>
+      )}
+    </Stack>
+  );
+}

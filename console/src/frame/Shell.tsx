@@ -1,0 +1,54 @@
+import { AppShell, Burger, Group, Image, Text } from "@mantine/core";
+import { useDisclosure } from "@mantine/hooks";
+import { Outlet, useLocation } from "@tanstack/react-router";
+import { useEffect } from "react";
+
+import icon from "../icon.svg";
+import { HealthDot } from "./HealthDot.tsx";
+import { OwnerMenu } from "./OwnerMenu.tsx";
+import { Rail } from "./Rail.tsx";
+import { Search } from "./Search.tsx";
+import { ThemeSwitch } from "./ThemeSwitch.tsx";
+import { useSignOutWithKey } from "./use_sign_out_with_key.ts";
+
+/** The frame of every page: the rail on the left, the bar on top. */
+export function Shell() {
+  const [isOpen, { toggle, close }] = useDisclosure(false);
+  const { pathname } = useLocation();
+  useEffect(close, [pathname, close]);
+  useSignOutWithKey();
+  return (
+    <AppShell
+      header={{ height: 48 }}
+      navbar={{ width: 176, breakpoint: 1000, collapsed: { mobile: !isOpen } }}
+      padding="md"
+      transitionDuration={120}
+    >
+      <AppShell.Header>
+        <Group h="100%" px="md" gap="sm" wrap="nowrap">
+          <Burger
+            opened={isOpen}
+            onClick={toggle}
+            hiddenFrom="62.5em"
+            size="sm"
+            aria-label="Menu"
+          />
+          <Image src={icon} w={24} h={24} alt="" />
+          <Text fw={600} visibleFrom="xs">Headwater</Text>
+          <HealthDot />
+          <Group ml="auto" gap="xs" wrap="nowrap">
+            <Search />
+            <ThemeSwitch />
+            <OwnerMenu />
+          </Group>
+        </Group>
+      </AppShell.Header>
+      <AppShell.Navbar p="xs">
+        <Rail />
+      </AppShell.Navbar>
+      <AppShell.Main>
+        <Outlet />
+      </AppShell.Main>
+    </AppShell>
+  );
+}

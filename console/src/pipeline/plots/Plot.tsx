@@ -1,0 +1,101 @@
+import "uplot/dist/uPlot.min.css";
+
+import { Box, Group, Text, useComputedColorScheme } from "@mantine/core";
+import { useElementSize } from "@mantine/hooks";
+import { useEffect, useRef, useState } from "react";
+import UPlot from "uplot";
+
+import { duration, short } from "../../common/numbers.ts";
+import type { Line } from "./plot_data.ts";
+import { type Mark, marksPlugin } from "./marks.ts";
+
+/** One plot. All plots of a page share a crosshair, and the values at it are beside the title. */
+export default function Plot({ title, unit, series, data, marks, height }: {
+  title: string;
+  unit: string;
+  series: Line[];
+  data: [number[], ...(number | null)[][]];
+  marks: Mark[];
+  height: number;
+}) {
+  const { ref, width } = useElementSize();
+  const target = useRef<HTMLDivElement>(null);
+  const plot = useRef<UPlot>(undefined);
+  const marksNow = useRef(marks);
+  marksNow.current = marks;
+  const scheme = useComputedColorScheme("light");
+  const [index, setIndex] = useState<number | null>(null);
+  const write = (value: number) => unit === "ms" ? duration(value) : short(value);
+
+  useEffect(() => {
+    if (!target.current || width === 0) return;
+    const color = (name: string) =>
+      getComputedStyle(document.documentElement).getPropertyValue(name);
+    const text = color("--mantine-color-dimmed");
+    const grid = {
+      stroke: color(scheme === "dark" ? "--mantine-color-dark-5" : "--mantine-color-gray-2"),
+      width: 1,
+    };
+    const axis = { stroke: text, grid, ticks: { show: false }, font: "11px system-ui" };
+    plot.current = new UPlot(
+      {
+        width,
+        height,
+        legend: { show: false },
+        cursor: { sync: { key: "pipeline" }, points: { size: 6 }, y: false },
+        scales: { y: { range: (_, __, most) => [0, most > 0 ? most * 1.1 : 1] } },
+        axes: [
+          { ...axis, size: 24, space: 80, values: "{HH}:{mm}" },
+          { ...axis, size: 56, space: 32, values: (_, values) => values.map(write) },
+        ],
+        series: [
+          {},
+          ...series.map((line) => ({
+            stroke: color(`--mantine-color-${line.color}-filled`),
+            width: 1.5,
+            points: { show: false },
+          })),
+        ],
+        hooks: { setCursor: [(each) => setIndex(each.cursor.idx ?? null)] },
+        plugins: [marksPlugin(() => marksNow.current, text)],
+      },
+      data,
+      target.current,
+    );
+    return () => plot.current?.destroy();
+  }, [width, height, scheme, series]);
+
+  useEffect(() => plot.current?.setData(data, false), [data]);
+  useEffect(() => {
+    const [times] = data;
+    plot.current?.setScale("x", { min: times[0]!, max: times.at(-1)! });
+  }, [data[0][0]]);
+
+  const shown = index ?? data[0].length - 1;
+  return (
+    <Box ref={ref} component="figure" m={0} role="img" aria-label={title}>
+      <Group gap="sm" h={24}>
+        <Text size="xs" fw={600}>{title}</Text>
+        {series.map((line, column) => {
+          const value = data[column + 1]?.[shown];
+          return (
+            <Group key={line.label} gap={4}>
+              <Box w={8} h={8} bg={`${line.color}`} bdrs="xl" />
+              <Text size="xs" c="dimmed">
+                {line.label} {value === null || value === undefined
+                  ? "–"
+                  : `${write(value)}${unit === "/s" ? "/s" : ""}`}
+              </Text>
+            </Group>
+          );
+        })}
+        {index !== null && data[0][index] && (
+          <Text size="xs" c="dimmed" ml="auto">
+            {new Date(data[0][index] * 1000).toISOString().slice(0, 16).replace("T", " ")} UTC
+          </Text>
+        )}
+      </Group>
+      <div ref={target} />
+    </Box>
+  );
+}

@@ -1,0 +1,31 @@
+import type UPlot from "uplot";
+
+/** Something that happened, for example a deploy. */
+export interface Mark {
+  /** In seconds. */
+  time: number;
+  label: string;
+}
+
+/** Draws a dashed line at each mark, with its label. */
+export function marksPlugin(marks: () => Mark[], color: string): UPlot.Plugin {
+  const draw = (plot: UPlot) => {
+    const { ctx, bbox } = plot;
+    ctx.save();
+    ctx.strokeStyle = ctx.fillStyle = color;
+    ctx.font = `${10 * devicePixelRatio}px system-ui`;
+    ctx.setLineDash([3 * devicePixelRatio, 3 * devicePixelRatio]);
+    for (const { time, label } of marks()) {
+      const { min = 0, max = 0 } = plot.scales["x"] ?? {};
+      if (time < (min ?? 0) || time > (max ?? 0)) continue;
+      const x = plot.valToPos(time, "x", true);
+      ctx.beginPath();
+      ctx.moveTo(x, bbox.top);
+      ctx.lineTo(x, bbox.top + bbox.height);
+      ctx.stroke();
+      ctx.fillText(`r${label}`, x + 3 * devicePixelRatio, bbox.top + 10 * devicePixelRatio);
+    }
+    ctx.restore();
+  };
+  return { hooks: { draw: [draw] } };
+}

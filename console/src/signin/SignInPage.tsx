@@ -1,0 +1,71 @@
+import {
+  Alert,
+  Anchor,
+  Button,
+  Center,
+  Group,
+  Image,
+  Paper,
+  PasswordInput,
+  Stack,
+  Text,
+  Title,
+} from "@mantine/core";
+import { useMutation } from "@tanstack/react-query";
+import { Headwater } from "headwater-client";
+import { useState } from "react";
+
+import { useSession } from "../app/session.tsx";
+import icon from "../icon.svg";
+
+/** Asks for an API key, and tries it before it is kept. */
+export function SignInPage() {
+  const { signIn, notice } = useSession();
+  const [key, setKey] = useState("");
+  const trial = useMutation({
+    mutationFn: async (entered: string) => {
+      await new Headwater({ key: entered, retries: 0 }).me();
+      return entered;
+    },
+    onSuccess: signIn,
+  });
+  return (
+    <Center mih="100vh" component="main" p="md">
+      <Paper
+        withBorder
+        p="xl"
+        w={420}
+        component="form"
+        onSubmit={(event) => {
+          event.preventDefault();
+          trial.mutate(key.trim());
+        }}
+      >
+        <Stack gap="md">
+          <Group gap="sm">
+            <Image src={icon} w={32} h={32} alt="" />
+            <Title order={1}>Headwater</Title>
+          </Group>
+          {notice && <Alert color="yellow" title="Signed out">{notice}</Alert>}
+          <PasswordInput
+            label="API key"
+            description={`On this machine it lies in the file "api-key" of the data directory.`}
+            placeholder="hw_live_…"
+            value={key}
+            onChange={(event) => setKey(event.currentTarget.value)}
+            error={trial.error?.message}
+            autoComplete="off"
+            autoFocus
+          />
+          <Button type="submit" size="sm" loading={trial.isPending} disabled={!key.trim()}>
+            Sign in
+          </Button>
+          <Text size="xs" c="dimmed">
+            The key is kept for this tab alone, and is sent to this server alone.{" "}
+            <Anchor href="/docs" size="xs">The API's description</Anchor> needs no key.
+          </Text>
+        </Stack>
+      </Paper>
+    </Center>
+  );
+}

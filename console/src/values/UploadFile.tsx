@@ -1,0 +1,108 @@
+import { Button, FileInput, Group, Progress, Select, Stack, Table, Text } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
+import { FileUp } from "lucide-react";
+import { useState } from "react";
+
+import { ErrorNotice } from "../common/ErrorNotice.tsx";
+import { exact, short } from "../common/numbers.ts";
+import { shapeOf } from "./parse.ts";
+import { type UploadKind, useUpload } from "./use_upload.ts";
+import type { ValueSource } from "./value_source.ts";
+
+const PREVIEW_ROWS = 5;
+
+/** Values from a file of text, CSV or JSON lines: choose the column from a preview, then add, remove or replace. */
+export function UploadFile({ source }: { source: ValueSource }) {
+  const [file, setFile] = useState<File | null>(null);
+  const [chosen, choose] = useState<string | null>(null);
+  const { state, start, cancel } = useUpload(source);
+  const { data: shape, error } = useQuery({
+    queryKey: ["file", file?.name, file?.size, file?.lastModified],
+    queryFn: () => shapeOf(file!),
+    enabled: file !== null,
+    staleTime: Infinity,
+  });
+  const column = chosen ?? shape?.columns[0];
+  const begin = (kind: UploadKind) => () => {
+    if (file && shape && column) void start(kind, file, shape, column);
+  };
+  const isRunning = state !== undefined && !state.isDone;
+  return (
+    <Stack gap="xs">
+      <FileInput
+        label="From a file"
+        description="Text with a value in each line, CSV, or JSON lines"
+        placeholder="Choose a file"
+        size="xs"
+        leftSection={<FileUp size={14} />}
+        clearable
+        value={file}
+        onChange={(next) => {
+          setFile(next);
+          choose(null);
+        }}
+      />
+      {error && <ErrorNotice error={error} />}
+      {file && shape && column && (
+        <>
+          {shape.columns.length > 1 && (
+            <Select label="Column" data={shape.columns} value={column} onChange={choose} />
+          )}
+          <Table.ScrollContainer minWidth={300}>
+            <Table withTableBorder fz="xs">
+              <Table.Thead>
+                <Table.Tr>
+                  {shape.columns.map((name) => (
+                    <Table.Th key={name} c={name === column ? "" : "dimmed"}>{name}</Table.Th>
+                  ))}
+                </Table.Tr>
+              </Table.Thead>
+              <Table.Tbody>
+                {shape.rows.slice(0, PREVIEW_ROWS).map((row, index) => (
+                  <Table.Tr key={index}>
+                    {row.map((cell, each) => (
+                      <Table.Td key={each} c={shape.columns[each] === column ? "" : "dimmed"}>
+                        {cell.slice(0, 60)}
+                      </Table.Td>
+                    ))}
+                  </Table.Tr>
+                ))}
+              </Table.Tbody>
+            </Table>
+          </Table.ScrollContainer>
+          <Group gap="xs">
+            {isRunning ? <Button variant="default" color="red" onClick={cancel}>Stop</Button> : (
+              <>
+                <Button onClick={begin("add")}>Add all</Button>
+                <Button variant="default" onClick={begin("remove")}>Remove all</Button>
+                {source.replace && (
+                  <Button variant="default" onClick={begin("replace")}>
+                    Replace the set by these
+                  </Button>
+                )}
+              </>
+            )}
+          </Group>
+        </>
+      )}
+      {state && (
+        <Stack gap={4} role="status">
+          <Progress
+            value={state.isDone && !state.error ? 100 : state.read * 100}
+            color={state.error ? "red" : "water"}
+            aria-label="Progress of the upload"
+            transitionDuration={120}
+          />
+          <Text size="xs" c="dimmed">
+            {exact(state.sent)} sent, {exact(state.changed)}{" "}
+            {state.kind === "remove" ? "removed" : state.kind === "add" ? "new" : "now in the set"}
+            {!state.isDone && state.sent > 0 &&
+              `, ${short(state.sent / Math.max(1, (Date.now() - state.startedAt) / 1000))}/s`}
+            {state.isDone && !state.error && ". Done."}
+          </Text>
+          {state.error && <ErrorNotice error={state.error} />}
+        </Stack>
+      )}
+    </Stack>
+  );
+}

@@ -1,0 +1,82 @@
+"""The console in a browser, as a user sees it."""
+
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx2
+from playwright.sync_api import ConsoleMessage, Page, Request, expect
+
+from tests.acceptance.installation import Installation
+
+AXE = Path(__file__).parents[3] / "console" / "node_modules" / "axe-core" / "axe.min.js"
+SERIOUS = """
+axe.run().then(({ violations }) => violations
+  .filter(({ impact }) => impact === "serious" || impact === "critical")
+  .map(({ id, nodes }) => `${id}: ${nodes[0].html.slice(0, 200)} ${nodes[0].failureSummary}`))
+"""
+EXPECTED_STATUSES = ("401", "403", "404", "409", "412", "422", "429", "503")
+"""The browser writes a line for every response that is no success; the console shows these to the user."""
+
+
+class Console:
+    """The console of an installation in one page of a browser.
+
+    Attributes:
+        client: An HTTP client with the key of the user.
+        errors: What the browser has reported: exceptions, and violations of the page's policy.
+        other_hosts: The hosts to which the page has sent requests, without its own.
+    """
+
+    def __init__(self, page: Page, installation: Installation, key: str) -> None:
+        self.page = page
+        self.client: httpx2.Client = installation.client(key)
+        self.errors: list[str] = []
+        self.other_hosts: set[str] = set()
+        self._installation = installation
+        self._key = key
+        page.on("console", self._on_message)
+        page.on("pageerror", lambda error: self.errors.append(str(error)))
+        page.on("request", self._on_request)
+
+    def sign_in(self) -> None:
+        """Enter the key."""
+        self.page.goto(f"{self._installation.url}/")
+        self.page.get_by_label("API key").fill(self._key)
+        self.page.get_by_role("button", name="Sign in").click()
+        expect(self.page.get_by_role("heading", name="Pipelines", exact=True)).to_be_visible()
+
+    def open(self, path: str) -> None:
+        """Open an address below /console/."""
+        self.page.goto(f"{self._installation.url}/console/{path}")
+
+    def create(self, body: dict[str, Any], *, deploy: bool = True) -> str:
+        """Create and deploy a pipeline of the user without the console. Returns its id."""
+        response = self.client.post("/api/v1/flow", json=body)
+        assert response.status_code == 201, response.text
+        config_id: str = response.json()["id"]
+        if deploy:
+            response = self.client.post(f"/api/v1/flow/{config_id}/deploy")
+            assert response.status_code == 200, response.text
+        return config_id
+
+    def serious_findings(self) -> list[str]:
+        """Return what axe finds on the page that keeps people from using it."""
+        session = self.page.context.new_cdp_session(self.page)
+        session.send("Runtime.evaluate", {"expression": AXE.read_text("utf-8")})
+        found = session.send("Runtime.evaluate", {"expression": SERIOUS, "awaitPromise": True, "returnByValue": True})
+        session.detach()
+        findings: list[str] = found["result"]["value"]
+        return findings
+
+    def _on_message(self, message: ConsoleMessage) -> None:
+        is_response = message.text.startswith("Failed to load resource") and any(
+            f"status of {status}" in message.text for status in EXPECTED_STATUSES
+        )
+        if message.type == "error" and not is_response:
+            self.errors.append(message.text)
+
+    def _on_request(self, request: Request) -> None:
+        own = urlsplit(self._installation.url).netloc
+        if urlsplit(request.url).netloc != own and not request.url.startswith(("data:", "blob:")):
+            self.other_hosts.add(request.url)

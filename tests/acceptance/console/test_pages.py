@@ -1,0 +1,70 @@
+"""Every page: its accessibility, its policy, text that looks like markup, and keys that end or lack scopes."""
+
+from collections.abc import Callable
+
+import httpx2
+import pytest
+from playwright.sync_api import ColorScheme, expect
+
+from tests.acceptance.console.opened_console import Console
+from tests.acceptance.installation import Installation, pipeline
+
+MARKUP = "<img src=x onerror=alert(1)><script>alert(2)</script>"
+TABS = ("overview", "edit", "tail", "dead-letters", "history", "connect", "logs")
+STREAM = "streams/base/erc20_token_transfer"
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_no_page_keeps_people_out(installation: Installation, console: Console, scheme: ColorScheme) -> None:
+    script = "function process(record) { console.log('seen'); throw new TypeError('not yet'); }"
+    config_id = console.create(pipeline(name="accessible", transforms=[{"type": "v8", "script": script, "name": "js"}]))
+    installation.feed("base", "erc20_token_transfer", ({"n": number} for number in range(5)))
+    console.page.emulate_media(color_scheme=scheme)
+    tabs = [f"pipelines/{config_id}/{tab}" for tab in TABS]
+    for path in ("pipelines", *tabs, "streams", STREAM, f"{STREAM}?view=live"):
+        console.open(path)
+        console.page.wait_for_load_state("networkidle" if path in ("streams", "pipelines") else "load")
+        console.page.wait_for_timeout(1000)
+        assert console.serious_findings() == [], path
+
+
+def test_markup_is_shown_as_text(installation: Installation, console: Console) -> None:
+    page = console.page
+    script = f"function process(record) {{ console.log({MARKUP!r}); throw new TypeError({MARKUP!r}); }}"
+    config_id = console.create(pipeline(name=MARKUP, transforms=[{"type": "v8", "script": script}]))
+    installation.feed("base", "erc20_token_transfer", [{"memo": MARKUP}])
+    expect(page.get_by_role("link", name=MARKUP)).to_be_visible(timeout=30_000)
+    for tab in ("overview", "dead-letters", "logs", "edit"):
+        console.open(f"pipelines/{config_id}/{tab}")
+        expect(page.get_by_role("heading", name=MARKUP)).to_be_visible()
+        expect(page.get_by_text(MARKUP).nth(1)).to_be_visible(timeout=30_000)
+        assert page.locator("img[src=x]").count() == 0
+
+
+def test_the_policy_of_the_page(installation: Installation, console: Console) -> None:
+    policies = [httpx2.get(f"{installation.url}/console/").headers["content-security-policy"] for _ in range(2)]
+    assert policies[0] != policies[1]
+    assert "unsafe" not in policies[0]
+    assert policies[0].startswith("default-src 'self'; script-src 'self'; style-src 'self' 'nonce-")
+    assert policies[0].endswith("; frame-ancestors 'none'")
+
+
+def test_a_revoked_key_signs_out(installation: Installation, console: Console) -> None:
+    key_id = console.client.get("/api/v1/flow/me").json()["key_id"]
+    assert installation.run("keys", "revoke", key_id).returncode == 0
+    expect(console.page.get_by_text("The API key is no longer valid")).to_be_visible(timeout=30_000)
+    assert console.page.evaluate("() => sessionStorage.length") == 0
+
+
+def test_a_key_with_few_scopes_sees_what_it_may(open_console: Callable[..., Console]) -> None:
+    console = open_console("flow:read")
+    console.page.get_by_role("button", name="Begin with this").first.click()
+    expect(console.page.get_by_text("This key may not do that")).to_be_visible()
+    expect(console.page.get_by_text("flow:write")).to_be_visible()
+
+
+def test_addresses_that_lead_nowhere(console: Console) -> None:
+    console.open("nothing")
+    expect(console.page.get_by_text("There is no such page")).to_be_visible()
+    console.open("pipelines/01ke0a2x8rv5c3m7qd9t4jw6hz/overview")
+    expect(console.page.get_by_text("This pipeline does not exist")).to_be_visible()
