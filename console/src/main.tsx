@@ -2,6 +2,7 @@ import "@mantine/core/styles.css";
 import "@mantine/notifications/styles.css";
 import "@mantine/spotlight/styles.css";
 import "./app/nonce.ts";
+import "./signin/code.ts";
 
 import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";

@@ -6,7 +6,15 @@ import { Prices } from "./resources/prices.ts";
 import { Streams } from "./resources/streams.ts";
 import { type CallOptions, type ClientOptions, path, Session } from "./session.ts";
 import { tail, type TailEvent, tailEvents, type TailOptions } from "./tail.ts";
-import type { ApiKey, Quota, Readiness, TailRecord } from "./types.ts";
+import type { ApiKey, Quota, Readiness, SignedIn, TailRecord } from "./types.ts";
+
+const SIGN_IN = path("flow", "sign-in");
+
+/** Exchanges a one-time code for an API key. A code works once, so this is never repeated. */
+export function signIn(code: string, options: ClientOptions & CallOptions = {}): Promise<SignedIn> {
+  const call = { method: "POST", path: SIGN_IN, body: { code }, repeatable: false } as const;
+  return new Session(options).send(call, options);
+}
 
 /** The client of one server. */
 export class Headwater {
@@ -36,6 +44,11 @@ export class Headwater {
   /** Returns the owner, the id, the scopes and the expiry of the API key. */
   me(options?: CallOptions): Promise<ApiKey> {
     return this.#session.send({ method: "GET", path: path("flow", "me") }, options);
+  }
+
+  /** Revokes the API key, if it came from a one-time code. */
+  async signOut(options?: CallOptions): Promise<void> {
+    await this.#session.send({ method: "DELETE", path: SIGN_IN, repeatable: false }, options);
   }
 
   /** Returns the usage and the limit of each quota. */

@@ -1,7 +1,7 @@
 /** The typed client of Headwater, for browsers and Deno. */
 
 export * from "./builders.ts";
-export { Headwater } from "./client.ts";
+export { Headwater, signIn } from "./client.ts";
 export * from "./errors.ts";
 export { parseJson, stringifyJson } from "./json.ts";
 export type { ListOptions } from "./pages.ts";

@@ -30,8 +30,8 @@ export interface CallOptions {
 export interface ClientOptions {
   /** The address of the server: in a browser by default the origin of the page. */
   url?: string;
-  /** The API key. */
-  key: string;
+  /** The API key. Only `signIn` needs none. */
+  key?: string;
   timeoutMs?: number;
   /** How often a request is sent again after 429, 503 and broken connections. */
   retries?: number;
@@ -76,7 +76,7 @@ export class Session {
 
   constructor({ url, key, timeoutMs, retries, fetch: send }: ClientOptions) {
     this.url = (url ?? globalThis.location?.origin ?? "").replace(/\/+$/, "");
-    this.#key = key;
+    this.#key = key ?? "";
     this.#timeoutMs = timeoutMs ?? DEFAULT_TIMEOUT_MS;
     this.#retries = retries ?? DEFAULT_RETRIES;
     this.#fetch = send ?? ((input, init) => fetch(input, init));
@@ -165,7 +165,7 @@ export class Session {
 
   #headers(call: Call, idempotencyKey: string): Headers {
     const headers = new Headers(call.headers);
-    headers.set("X-API-Key", this.#key);
+    if (this.#key) headers.set("X-API-Key", this.#key);
     if (call.body !== undefined) headers.set("Content-Type", "application/json");
     if (["POST", "PUT", "PATCH"].includes(call.method)) {
       headers.set("Idempotency-Key", idempotencyKey);

@@ -6,6 +6,8 @@ type Schemas = components["schemas"];
 
 export type Applied = Schemas["Applied"];
 export type ApiKey = Schemas["KeyBody"];
+/** A new API key. Its text is shown only in this response. */
+export type SignedIn = ApiKey & { key: string };
 export type DatasetInfo = Schemas["DatasetBody"];
 export type DeadLetter = Schemas["DeadLetterBody"];
 export type DeadLetterPage = Schemas["DeadLettersBody"];

@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 
-import { type Dataset, type Flow, Headwater, kafka, setFilter, v8 } from "../src/index.ts";
+import { type Dataset, type Flow, Headwater, kafka, setFilter, signIn, v8 } from "../src/index.ts";
 
 const DESCRIPTION = new URL("../../../docs/reference/openapi.json", import.meta.url);
 /** Operations for load balancers and Prometheus. */
@@ -84,7 +84,12 @@ const CALLS: Record<string, Work> = {
   checkFilterValue: ({ flow }) => flow.filter(FILTER).check(VALUES[0]!),
   countFilterValues: ({ flow }) => flow.filter(FILTER).count(),
   getReadiness: ({ hw }) => hw.readiness(),
+  signIn: () => signIn("code", { url: "http://headwater.test", fetch: answer(asked) }),
+  signOut: ({ hw }) => hw.signOut(),
 };
+
+/** The operations that were asked for since the begin of a step. */
+const asked: string[] = [];
 
 /** Returns the operation of a request; of several patterns, the one with the fewest parameters. */
 function operationOf(method: string, path: string): Operation {
@@ -125,13 +130,11 @@ function isIterable(value: unknown): value is AsyncIterable<unknown> {
 Deno.test("every operation has a method", async (test) => {
   const operations = Object.values(paths).flatMap((path) => Object.values(path));
   const ids = operations.map((operation) => operation.operationId);
-  assert.deepEqual(
-    Object.keys(CALLS).sort(),
-    ids.filter((id) => !WITHOUT_METHOD.includes(id)).sort(),
-  );
-  for (const [id, work] of Object.entries(CALLS)) {
+  const needed = ids.filter((id) => !WITHOUT_METHOD.includes(id));
+  assert.deepEqual(needed.filter((id) => !(id in CALLS)), []);
+  for (const id of needed) {
     await test.step(id, async () => {
-      const asked: string[] = [];
+      const work = CALLS[id]!;
       const hw = new Headwater({
         url: "http://headwater.test",
         key: "hw_live_x",

@@ -1,16 +1,19 @@
 import { createContext, type ReactNode, useCallback, useContext, useMemo, useState } from "react";
 import { Headwater } from "headwater-client";
 
+import { code } from "../signin/code.ts";
 import { queryClient } from "./query_client.ts";
 
 const KEY_NAME = "headwater-key";
+/** Set while the key came from a one-time code: such a key is revoked when its user signs out. */
+const FROM_CODE_NAME = "headwater-key-from-code";
 
 interface Session {
   /** The client with the key of this tab; undefined before signing in. */
   hw: Headwater | undefined;
   /** Why the last session ended; empty when it was the user's wish. */
   notice: string;
-  signIn: (key: string) => void;
+  signIn: (key: string, isFromCode?: boolean) => void;
   signOut: (notice?: string) => void;
 }
 
@@ -18,16 +21,21 @@ const SessionContext = createContext<Session | undefined>(undefined);
 
 /** Keeps the API key for as long as the tab is open. */
 export function SessionProvider({ children }: { children: ReactNode }) {
-  const [key, setKey] = useState(() => sessionStorage.getItem(KEY_NAME) ?? "");
+  const [key, setKey] = useState(() => code ? "" : sessionStorage.getItem(KEY_NAME) ?? "");
   const [notice, setNotice] = useState("");
 
-  const signIn = useCallback((entered: string) => {
+  const signIn = useCallback((entered: string, isFromCode = false) => {
     sessionStorage.setItem(KEY_NAME, entered);
+    if (isFromCode) sessionStorage.setItem(FROM_CODE_NAME, "true");
     setNotice("");
     setKey(entered);
   }, []);
   const signOut = useCallback((why = "") => {
+    const isFromCode = sessionStorage.getItem(FROM_CODE_NAME) !== null;
+    const ended = sessionStorage.getItem(KEY_NAME);
+    if (isFromCode && ended && !why) new Headwater({ key: ended }).signOut().catch(() => undefined);
     sessionStorage.removeItem(KEY_NAME);
+    sessionStorage.removeItem(FROM_CODE_NAME);
     queryClient.clear();
     setNotice(why);
     setKey("");

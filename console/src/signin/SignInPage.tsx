@@ -16,18 +16,20 @@ import { Headwater } from "headwater-client";
 import { useState } from "react";
 
 import { useSession } from "../app/session.tsx";
+import { useCode } from "./use_code.ts";
 import icon from "../icon.svg";
 
 /** Asks for an API key, and tries it before it is kept. */
 export function SignInPage() {
   const { signIn, notice } = useSession();
   const [key, setKey] = useState("");
+  const code = useCode();
   const trial = useMutation({
     mutationFn: async (entered: string) => {
       await new Headwater({ key: entered, retries: 0 }).me();
       return entered;
     },
-    onSuccess: signIn,
+    onSuccess: (entered) => signIn(entered),
   });
   return (
     <Center mih="100vh" component="main" p="md">
@@ -47,6 +49,12 @@ export function SignInPage() {
             <Title order={1}>Headwater</Title>
           </Group>
           {notice && <Alert color="yellow" title="Signed out">{notice}</Alert>}
+          {code.isPending && <Text size="sm" role="status">Signing in…</Text>}
+          {code.error && (
+            <Alert color="yellow" title="The link does not work any more">
+              {code.error.message}
+            </Alert>
+          )}
           <PasswordInput
             label="API key"
             description={`On this machine it lies in the file "api-key" of the data directory.`}
