@@ -4,6 +4,7 @@ import { QueryClientProvider } from "@tanstack/react-query";
 import { RouterProvider } from "@tanstack/react-router";
 
 import { SignInPage } from "../signin/SignInPage.tsx";
+import { cssVariables } from "./css_variables.ts";
 import { nonce } from "./nonce.ts";
 import { queryClient } from "./query_client.ts";
 import { router } from "./router.tsx";
@@ -12,7 +13,12 @@ import { theme } from "./theme.ts";
 
 export function App() {
   return (
-    <MantineProvider theme={theme} defaultColorScheme="auto" getStyleNonce={() => nonce}>
+    <MantineProvider
+      theme={theme}
+      defaultColorScheme="auto"
+      cssVariablesResolver={cssVariables}
+      getStyleNonce={() => nonce}
+    >
       <Notifications position="bottom-right" />
       <QueryClientProvider client={queryClient}>
         <SessionProvider>

@@ -1,4 +1,4 @@
-import { Badge, Table, Text } from "@mantine/core";
+import { Badge, Table, Text, UnstyledButton } from "@mantine/core";
 import type { Flow, Worker } from "headwater-client";
 
 import { Age } from "../common/Age.tsx";
@@ -52,7 +52,11 @@ export function Workers({ flow, selected, select }: {
                 onClick={() => select(worker.name === selected ? undefined : worker.name)}
                 bg={worker.name === selected ? "var(--mantine-primary-color-light)" : ""}
               >
-                <Table.Td ff="monospace" fz="xs">{worker.name}</Table.Td>
+                <Table.Td>
+                  <UnstyledButton ff="monospace" fz="xs" aria-pressed={worker.name === selected}>
+                    {worker.name}
+                  </UnstyledButton>
+                </Table.Td>
                 <Table.Td>
                   <Badge
                     color={worker.is_ready

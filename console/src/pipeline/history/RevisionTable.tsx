@@ -1,4 +1,4 @@
-import { Badge, Table, Text } from "@mantine/core";
+import { Badge, Table, Text, UnstyledButton } from "@mantine/core";
 import type { Revision } from "headwater-client";
 
 import { Age } from "../../common/Age.tsx";
@@ -35,7 +35,11 @@ export function RevisionTable({ revisions, open, select }: {
             bg={each.revision === open ? "var(--mantine-primary-color-light)" : ""}
             aria-current={each.revision === open}
           >
-            <Table.Td>{each.revision}</Table.Td>
+            <Table.Td>
+              <UnstyledButton fz="sm" fw={500} onClick={() => select(each.revision)}>
+                {each.revision}
+              </UnstyledButton>
+            </Table.Td>
             <Table.Td>
               <Text size="sm">
                 {each.changed.join(", ") || (each.revision === 1 ? "created" : "nothing")}
