@@ -3,6 +3,7 @@ import { createRootRoute, createRoute, createRouter, redirect } from "@tanstack/
 import { DatasetPage } from "../datasets/DatasetPage.tsx";
 import { DatasetsPage } from "../datasets/DatasetsPage.tsx";
 import { EditTab } from "../editor/EditTab.tsx";
+import { readEdit } from "../editor/search.ts";
 import { NotFoundPage } from "../frame/NotFoundPage.tsx";
 import { RouteError } from "../frame/RouteError.tsx";
 import { Shell } from "../frame/Shell.tsx";
@@ -75,7 +76,7 @@ const tabRoutes = [
     validateSearch: readRange,
     component: OverviewTab,
   }),
-  createRoute({ ...underPipeline, path: "/edit", component: EditTab }),
+  createRoute({ ...underPipeline, path: "/edit", validateSearch: readEdit, component: EditTab }),
   createRoute({ ...underPipeline, path: "/tail", validateSearch: readTail, component: TailTab }),
   createRoute({
     ...underPipeline,

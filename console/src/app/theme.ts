@@ -16,8 +16,7 @@ const water: MantineColorsTuple = [
 /** Dense tables and calm colours: the one accent is `water`, every other colour has a meaning. */
 export const theme = createTheme({
   primaryColor: "water",
-  primaryShade: { light: 7, dark: 4 },
-  autoContrast: true,
+  primaryShade: { light: 7, dark: 7 },
   colors: { water },
   defaultRadius: "sm",
   respectReducedMotion: true,

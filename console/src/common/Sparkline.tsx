@@ -18,7 +18,7 @@ export const Sparkline = memo(function Sparkline({ values, color, label }: {
       <polyline
         points={points.join(" ")}
         fill="none"
-        stroke={`var(--mantine-color-${color}-filled)`}
+        stroke={`var(--mantine-color-${color}-text)`}
         strokeWidth={1.25}
         strokeLinejoin="round"
       />

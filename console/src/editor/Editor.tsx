@@ -1,5 +1,5 @@
 import { Grid, Stack } from "@mantine/core";
-import { useBlocker } from "@tanstack/react-router";
+import { useBlocker, useSearch } from "@tanstack/react-router";
 import type { Flow } from "headwater-client";
 import { useMemo, useReducer, useState } from "react";
 
@@ -19,11 +19,12 @@ import { useSave } from "./use_save.ts";
 export default function Editor({ flow }: { flow: Flow }) {
   const [base, setBase] = useState(flow);
   const [document, change] = useReducer(changed, base, documentOf);
-  const [openKey, open] = useState(() => document.transforms[0]?.key);
+  const search = useSearch({ from: "/pipelines/$id/edit" });
+  const [openKey, open] = useState(() => search.transform ?? document.transforms[0]?.key);
   const { data: item } = useItem(flow.id);
   const isDeployed = item?.state === "deployed" || item?.state === "failing" ||
     item?.state === "paused";
-  const trial = useTrial(base, document, isDeployed);
+  const trial = useTrial(base, document, isDeployed, search);
   const save = useSave(base, document, (saved) => {
     setBase(saved);
     const stored = documentOf(saved);
@@ -75,7 +76,12 @@ export default function Editor({ flow }: { flow: Flow }) {
           )}
         </Grid.Col>
         <Grid.Col span={{ base: 12, lg: 4.5 }}>
-          <TrialColumn trial={trial} document={document} isDeployed={isDeployed} />
+          <TrialColumn
+            trial={trial}
+            document={document}
+            isDeployed={isDeployed}
+            title={search.error ? `Letters with ${search.error}` : "Last records"}
+          />
         </Grid.Col>
       </Grid>
     </Stack>

@@ -34,7 +34,6 @@ export function Search() {
         leftSection={<SearchIcon size={14} />}
         rightSection={<Kbd size="xs">⌘K</Kbd>}
         onClick={spotlight.open}
-        aria-label="Search"
       >
         Search
       </Button>

@@ -20,7 +20,7 @@ export function Shell() {
   return (
     <AppShell
       header={{ height: 48 }}
-      navbar={{ width: 176, breakpoint: 1000, collapsed: { mobile: !isOpen } }}
+      navbar={{ width: 176, breakpoint: "md", collapsed: { mobile: !isOpen } }}
       padding="md"
       transitionDuration={120}
     >
@@ -29,7 +29,7 @@ export function Shell() {
           <Burger
             opened={isOpen}
             onClick={toggle}
-            hiddenFrom="62.5em"
+            hiddenFrom="md"
             size="sm"
             aria-label="Menu"
           />

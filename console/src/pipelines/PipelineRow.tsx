@@ -39,6 +39,7 @@ export const PipelineRow = memo(function PipelineRow({ item }: { item: OverviewI
               color="gray"
               size="sm"
               maw={120}
+              flex="none"
               style={{ cursor: "pointer" }}
             >
               {tag}
@@ -77,7 +78,7 @@ export const PipelineRow = memo(function PipelineRow({ item }: { item: OverviewI
 }, (one, other) => JSON.stringify(one.item) === JSON.stringify(other.item));
 
 function Rate({ counts, color, label }: { counts: number[] | null; color: string; label: string }) {
-  if (!counts) return <Figure value={null} />;
+  if (!counts) return <Text size="sm" c="dimmed" ta="right">–</Text>;
   return (
     <Group gap="xs" wrap="nowrap" justify="flex-end">
       <Figure value={recentRate(counts)} unit="/s" />

@@ -1,4 +1,4 @@
-import { Group, Table, UnstyledButton } from "@mantine/core";
+import { Group, Table, Text, UnstyledButton } from "@mantine/core";
 import { useNavigate } from "@tanstack/react-router";
 import type { OverviewItem } from "headwater-client";
 import { ArrowDown, ArrowUp } from "lucide-react";
@@ -10,11 +10,11 @@ import { sorted } from "./sorting.ts";
 const COLUMNS: { column: SortColumn; label: string; isFigure: boolean; width?: number }[] = [
   { column: "state", label: "State", isFigure: false, width: 130 },
   { column: "name", label: "Name", isFigure: false },
-  { column: "in", label: "In", isFigure: true, width: 190 },
-  { column: "out", label: "Out", isFigure: true, width: 190 },
+  { column: "in", label: "In", isFigure: true, width: 180 },
+  { column: "out", label: "Out", isFigure: true, width: 180 },
   { column: "errors", label: "Errors, 1 h", isFigure: true, width: 100 },
   { column: "age", label: "Data age", isFigure: true, width: 90 },
-  { column: "lag", label: "Lag", isFigure: true, width: 80 },
+  { column: "lag", label: "Lag", isFigure: true, width: 70 },
 ];
 
 /** The list of pipelines. A click on a head sorts, a second one turns the order. */
@@ -51,7 +51,9 @@ export function PipelineTable(
                 </UnstyledButton>
               </Table.Th>
             ))}
-            <Table.Th w={80} fz="xs" ta="right">Revision</Table.Th>
+            <Table.Th w={80} ta="right">
+              <Text size="xs" fw={600}>Revision</Text>
+            </Table.Th>
           </Table.Tr>
         </Table.Thead>
         <Table.Tbody>

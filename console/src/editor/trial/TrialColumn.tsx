@@ -9,10 +9,11 @@ import { TrialRow } from "./TrialRow.tsx";
 import type { TrialResult } from "./use_trial.ts";
 
 /** The last records of the stream through all transforms, and what would change. */
-export function TrialColumn({ trial, document, isDeployed }: {
+export function TrialColumn({ trial, document, isDeployed, title }: {
   trial: TrialResult;
   document: EditedDocument;
   isDeployed: boolean;
+  title: string;
 }) {
   const { data, error, isFetching } = trial;
   const summary = data?.summary;
@@ -23,7 +24,7 @@ export function TrialColumn({ trial, document, isDeployed }: {
   return (
     <Stack gap="xs" component="section" aria-label="Trial">
       <Group gap="xs" role="status">
-        <Title order={2}>Last records</Title>
+        <Title order={2}>{title}</Title>
         {summary && !error && (
           <Text size="xs" c="dimmed">
             {summary.sent} sent · {summary.dropped} dropped · {summary.error} failed

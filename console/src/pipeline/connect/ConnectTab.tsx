@@ -37,7 +37,7 @@ export function ConnectTab() {
               </Stack>
             </Grid.Col>
             <Grid.Col span={{ base: 12, md: 7 }}>
-              <Snippet snippets={sink.snippets} />
+              <Snippet snippets={sink.snippets} password={sink.password} />
             </Grid.Col>
           </Grid>
         </Section>

@@ -20,9 +20,10 @@ const LANGUAGES: { value: Language; label: string }[] = [
   { value: "kcat", label: "kcat" },
 ];
 
-/** A complete program that reads the topic, in four languages. It holds the password, so it is shown on demand. */
-export function Snippet({ snippets }: { snippets: KafkaConnection["snippets"] }) {
+/** A complete program that reads the topic, in four languages. The password is copied, not shown. */
+export function Snippet({ snippets, password }: Pick<KafkaConnection, "snippets" | "password">) {
   const [language, setLanguage] = useState<Language>("python");
+  const shown = password ? snippets[language].replaceAll(password, "••••••••") : snippets[language];
   return (
     <Stack gap="xs">
       <Group justify="space-between">
@@ -43,7 +44,7 @@ export function Snippet({ snippets }: { snippets: KafkaConnection["snippets"] })
         </CopyButton>
       </Group>
       <ScrollArea.Autosize mah={360} viewportProps={{ tabIndex: 0, "aria-label": "The program" }}>
-        <Code block fz="xs">{snippets[language]}</Code>
+        <Code block fz="xs">{shown}</Code>
       </ScrollArea.Autosize>
     </Stack>
   );

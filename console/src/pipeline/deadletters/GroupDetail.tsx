@@ -1,9 +1,11 @@
 import { Grid, Group, Stack, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import type { DeadLetter, Flow, LetterGroup } from "headwater-client";
+import { Wrench } from "lucide-react";
 import { useState } from "react";
 
 import { ErrorNotice } from "../../common/ErrorNotice.tsx";
+import { LinkButton } from "../../common/links.tsx";
 import { JsonView } from "../../common/JsonView.tsx";
 import { Section } from "../../common/Section.tsx";
 import { recordValue } from "../../records/record_text.ts";
@@ -36,6 +38,17 @@ export function GroupDetail({ flow, group }: { flow: Flow; group: LetterGroup })
       title={`${group.error} in ${nameOf(flow, group.transform_uid)}`}
       right={
         <Group gap="xs">
+          {transform && (
+            <LinkButton
+              variant="default"
+              leftSection={<Wrench size={14} />}
+              to="/pipelines/$id/edit"
+              params={{ id: flow.id }}
+              search={{ error: group.error, transform: group.transform_uid }}
+            >
+              Mend…
+            </LinkButton>
+          )}
           <RedriveButton flow={flow} selection={selection} label="Redrive these…" />
         </Group>
       }

@@ -6,7 +6,8 @@ import type { TransformRates } from "./rates.ts";
 import { BOX_HEIGHT, BOX_WIDTH } from "./sizes.ts";
 
 const HOVER_LINES = 12;
-const MOST_CHARACTERS = 24;
+const TITLE_CHARACTERS = 18;
+const TEXT_CHARACTERS = 21;
 
 /** The source, a transform or a sink. A hover shows the whole expression, or the first lines of the script. */
 export function Box({ x, y, kind, title, text, rates, configId, uid }: {
@@ -55,7 +56,7 @@ export function Box({ x, y, kind, title, text, rates, configId, uid }: {
             fill="var(--mantine-color-dimmed)"
             fontFamily={isTransform ? "var(--mantine-font-family-monospace)" : undefined}
           >
-            {cut(text.trim().split("\n")[0] ?? "")}
+            {cut(text.trim().split("\n")[0] ?? "", TEXT_CHARACTERS)}
           </text>
           {rates?.dropShare !== undefined && (
             <text x={20} y={BOX_HEIGHT + 16} fontSize={11} fill="var(--mantine-color-dimmed)">
@@ -99,7 +100,7 @@ function BoxTitle({ kind, title, configId, uid }: {
 }) {
   const text = (
     <text x={20} y={26} fontSize={13} fontWeight={600} fill="var(--mantine-color-text)">
-      {cut(title)}
+      {cut(title, TITLE_CHARACTERS)}
     </text>
   );
   if (!configId || !uid) return text;
@@ -112,6 +113,6 @@ function BoxTitle({ kind, title, configId, uid }: {
     : <Link to="/pipelines/$id/edit" params={{ id: configId }}>{text}</Link>;
 }
 
-function cut(text: string): string {
-  return text.length > MOST_CHARACTERS ? `${text.slice(0, MOST_CHARACTERS - 1)}…` : text;
+function cut(text: string, most: number): string {
+  return text.length > most ? `${text.slice(0, most - 1)}…` : text;
 }

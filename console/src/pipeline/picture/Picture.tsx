@@ -57,8 +57,8 @@ export function Picture({ flow, isDeployed }: { flow: Flow; isDeployed: boolean 
           x={xOf(0)}
           y={middle - BOX_HEIGHT / 2}
           kind="source"
-          title={`${source.chain} ${source.entity}`}
-          text={source.is_zerolag ? "zerolag stream" : "stream"}
+          title={source.entity}
+          text={`stream of ${source.chain}${source.is_zerolag ? ", zerolag" : ""}`}
         />
         {transforms.map((transform, index) => (
           <Box

@@ -51,7 +51,7 @@ export default function Plot({ title, unit, series, data, marks, height }: {
         series: [
           {},
           ...series.map((line) => ({
-            stroke: color(`--mantine-color-${line.color}-filled`),
+            stroke: color(`--mantine-color-${line.color}-text`),
             width: 1.5,
             points: { show: false },
           })),
@@ -80,7 +80,7 @@ export default function Plot({ title, unit, series, data, marks, height }: {
           const value = data[column + 1]?.[shown];
           return (
             <Group key={line.label} gap={4}>
-              <Box w={8} h={8} bg={`${line.color}`} bdrs="xl" />
+              <Box w={8} h={8} bg={`var(--mantine-color-${line.color}-text)`} bdrs="xl" />
               <Text size="xs" c="dimmed">
                 {line.label} {value === null || value === undefined
                   ? "–"
