@@ -28,7 +28,16 @@ KEPT_ARCHIVES = 4
 """How many archives of one image stay in the cache."""
 CERTIFICATES = Path("/etc/ssl/certs/ca-certificates.crt")
 PIP_SETTINGS = Path("/etc/pip.conf")
-_HEADWATER_SOURCES = ("LICENSE", "README.md", "pyproject.toml", "setup.py", "requirements", "headwater")
+_HEADWATER_SOURCES = (
+    "LICENSE",
+    "README.md",
+    "pyproject.toml",
+    "setup.py",
+    "requirements",
+    "clients/typescript",
+    "console",
+    "headwater",
+)
 CERTIFICATE_VARIABLES = ("NODE_EXTRA_CA_CERTS", "PIP_CERT", "SSL_CERT_FILE")
 """Variables that name this machine's certificates. A Containerfile gets the ones that it declares with ARG."""
 
