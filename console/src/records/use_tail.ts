@@ -57,7 +57,7 @@ export function useTail(topics: string[]): TailView {
           for (const record of event.records) {
             rows.current.push({ ...record, row: count.current++ });
           }
-          rows.current = rows.current.slice(-MOST_RECORDS);
+          if (rows.current.length > MOST_RECORDS) rows.current = rows.current.slice(-MOST_RECORDS);
           draw((before) => before + 1);
         }
       } catch (error) {
