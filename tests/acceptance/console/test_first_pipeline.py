@@ -27,7 +27,7 @@ def test_a_first_pipeline_from_nothing(installation: Installation, console: Cons
     page = console.page
     page.get_by_role("button", name="Begin with this").first.click()
     expect(page.get_by_role("heading", name="large-usdc-transfers")).to_be_visible()
-    page.get_by_role("button", name="Deploy").click()
+    page.get_by_role("button", name="Deploy").first.click()
     expect(page.get_by_role("button", name="Pause")).to_be_visible(timeout=60_000)
     page.get_by_role("tab", name="Tail").click()
     expect(page.get_by_text("Live", exact=True)).to_be_visible(timeout=30_000)
@@ -71,7 +71,7 @@ def test_the_trial_beside_the_editor(installation: Installation, console: Consol
     trial.get_by_role("button").first.click()
     expect(trial).to_contain_text("+ doubled: 2")
     page.get_by_label("Code of double").fill("function process(record) {\n  return record.;\n}")
-    expect(page.get_by_text("SyntaxError")).to_be_visible(timeout=30_000)
+    expect(page.get_by_text("SyntaxError").first).to_be_visible(timeout=30_000)
 
 
 def test_a_rollback_with_its_diff(console: Console) -> None:
