@@ -1,10 +1,11 @@
 """Every page: its accessibility, its policy, text that looks like markup, and keys that end or lack scopes."""
 
 from collections.abc import Callable
+from typing import Literal
 
 import httpx2
 import pytest
-from playwright.sync_api import ColorScheme, expect
+from playwright.sync_api import expect
 
 from tests.acceptance.console.opened_console import Console
 from tests.acceptance.installation import Installation, pipeline
@@ -15,7 +16,9 @@ STREAM = "streams/base/erc20_token_transfer"
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_no_page_keeps_people_out(installation: Installation, console: Console, scheme: ColorScheme) -> None:
+def test_no_page_keeps_people_out(
+    installation: Installation, console: Console, scheme: Literal["light", "dark"]
+) -> None:
     script = "function process(record) { console.log('seen'); throw new TypeError('not yet'); }"
     config_id = console.create(pipeline(name="accessible", transforms=[{"type": "v8", "script": script, "name": "js"}]))
     installation.feed("base", "erc20_token_transfer", ({"n": number} for number in range(5)))
