@@ -35,6 +35,12 @@ async def root(request: Request) -> Response:
     return RedirectResponse(f"{PATH}/")
 
 
+@router.get(PATH)
+async def without_slash() -> Response:
+    """Sends clients to the address with a slash at its end."""
+    return RedirectResponse(f"{PATH}/")
+
+
 class Console:
     """Serves the page at every path of the console, and the files that the page loads.
 
@@ -54,8 +60,6 @@ class Console:
     def _response(self, request: Request, path: str) -> Response:
         if not self._page.exists():
             raise NotFound(NOT_BUILT)
-        if path == "":
-            return RedirectResponse(f"{PATH}/")
         folder, _, name = path.rpartition("/")
         if folder == "/assets":
             return self._asset(request, name)

@@ -30,7 +30,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture
 def page(browser: Browser) -> Iterator[Page]:
-    """Return a new page. At the end, the page must have had no errors, and no requests to other hosts."""
+    """Return a new page."""
     context = browser.new_context(viewport={"width": 1280, "height": 800})
     yield context.new_page()
     context.close()
@@ -38,7 +38,11 @@ def page(browser: Browser) -> Iterator[Page]:
 
 @pytest.fixture
 def open_console(page: Page, installation: Installation) -> Iterator[Callable[..., Console]]:
-    """Return a function that signs a new owner in, whose key has all scopes or the given ones."""
+    """Return a function that signs a new owner in.
+
+    The key has all scopes or the given ones. At the end, the page must have had no errors, and no requests to other
+    hosts.
+    """
     opened: list[Console] = []
 
     def open_for_new_owner(*scopes: str) -> Console:

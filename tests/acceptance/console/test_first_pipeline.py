@@ -1,4 +1,4 @@
-"""A newcomer's way from nothing to live records, and an owner's way out of a failing script."""
+"""Users create, mend, try and roll back pipelines in the console."""
 
 from typing import Any
 

@@ -1,7 +1,7 @@
-"""Every page: its accessibility, its policy, text that looks like markup, and keys that end or lack scopes."""
+"""The pages of the console can be used by all, and show text as text."""
 
 from collections.abc import Callable
-from typing import Literal
+from typing import Literal, TypeAlias
 
 import httpx2
 import pytest
@@ -10,6 +10,7 @@ from playwright.sync_api import expect
 from tests.acceptance.console.opened_console import Console
 from tests.acceptance.installation import Installation, pipeline
 
+Scheme: TypeAlias = Literal["light", "dark"]
 MARKUP = "<img src=x onerror=alert(1)><script>alert(2)</script>"
 TABS = ("overview", "edit", "tail", "dead-letters", "history", "connect", "logs")
 STREAM = "streams/base/erc20_token_transfer"

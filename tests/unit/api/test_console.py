@@ -11,7 +11,7 @@ from starlette.testclient import TestClient
 
 from headwater.api import problems
 from headwater.api.console import PATH, Console
-from tests.unit.api.conftest import Installation
+from tests.unit.api.installation import Installation
 
 PAGE = '<meta property="csp-nonce" nonce="__NONCE__"><link nonce="__NONCE__">'
 
@@ -74,10 +74,6 @@ def test_other_methods_are_not_allowed(console: TestClient) -> None:
     assert (response.status_code, response.headers["allow"]) == (405, "GET, HEAD")
 
 
-def test_the_address_without_a_slash(console: TestClient) -> None:
-    assert console.get(PATH, follow_redirects=False).headers["location"] == f"{PATH}/"
-
-
 def test_a_console_that_is_not_built_says_how_to_build_it(tmp_path: Path) -> None:
     response = client(tmp_path).get(f"{PATH}/")
     assert response.status_code == 404
@@ -88,5 +84,6 @@ def test_the_root_sends_browsers_to_the_console(headwater: Installation) -> None
     nobody = headwater.nobody()
     response = nobody.get("/", headers={"accept": "text/html,application/xhtml+xml,*/*;q=0.8"})
     assert (response.status_code, response.headers["location"]) == (307, f"{PATH}/")
+    assert nobody.get(PATH).headers["location"] == f"{PATH}/"
     nobody.problem(nobody.get("/"), 404, "not-found")
     nobody.problem(nobody.get("/api/v1/nothing", headers={"accept": "text/html"}), 404, "not-found")
