@@ -1,4 +1,4 @@
-"""Users create, mend, try and roll back pipelines in the console."""
+"""Users create, repair, try and roll back pipelines in the console."""
 
 from typing import Any
 
