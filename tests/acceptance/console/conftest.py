@@ -54,6 +54,7 @@ def open_console(page: Page, installation: Installation) -> Iterator[Callable[..
 
     yield open_for_new_owner
     for console in opened:
+        console.client.close()
         assert console.errors == []
         assert console.other_hosts == set()
 

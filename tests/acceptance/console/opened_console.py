@@ -60,6 +60,12 @@ class Console:
             assert response.status_code == 200, response.text
         return config_id
 
+    def write(self, label: str, text: str) -> None:
+        """Replace the text of an editor, as a paste does."""
+        self.page.get_by_label(label).click()
+        self.page.keyboard.press("Control+A")
+        self.page.keyboard.insert_text(text)
+
     def serious_findings(self) -> list[str]:
         """Return what axe finds on the page that keeps people from using it."""
         session = self.page.context.new_cdp_session(self.page)

@@ -39,10 +39,22 @@ export function themeOf(isDark: boolean, isScript: boolean): Extension {
     },
     ".cm-activeLine": { backgroundColor: "var(--mantine-color-default-hover)" },
     ".cm-cursor": { borderLeftColor: "var(--mantine-color-text)" },
+    // The library's marks are images in data: addresses, which the policy of the page does not allow.
+    ".cm-lintRange-error": mark("red"),
+    ".cm-lintRange-warning": mark("yellow"),
+    ".cm-lint-marker-error": { content: '"✕"', color: "var(--mantine-color-red-text)" },
+    ".cm-lint-marker-warning": { content: '"!"', color: "var(--mantine-color-yellow-text)" },
     ".cm-tooltip": {
       backgroundColor: "var(--mantine-color-body)",
       border: "1px solid var(--mantine-color-default-border)",
       color: "var(--mantine-color-text)",
     },
   }, { dark: isDark });
+}
+
+function mark(color: string) {
+  return {
+    backgroundImage: "none",
+    textDecoration: `underline wavy var(--mantine-color-${color}-text)`,
+  };
 }
