@@ -75,8 +75,8 @@ def consumer_settings(
         "isolation.level": "read_committed",
         "check.crcs": True,
         # A fetch request leaves out the partitions whose queue in the client is full, and the next request is sent only
-        # after the response. While a request waits at the broker, the consumer lives on its queues. So the wait must be
-        # shorter than the time in which a worker processes a full queue.
+        # after the response. While a request waits at the broker, the consumer has only the records in its queues. So
+        # the wait must be shorter than the time in which a worker processes a full queue.
         "fetch.wait.max.ms": 100,
         # Twice and four times these two sizes took more memory and were no faster.
         "max.partition.fetch.bytes": 1 << 20,

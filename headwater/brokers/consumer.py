@@ -298,9 +298,8 @@ class LibrdkafkaConsumer(LibrdkafkaClient):
     def _decline(self, rebalance: Rebalance) -> None:
         """Answer a rebalance so that nothing is assigned.
 
-        If this fails, `_leave_group` ends at its deadline.
-
-        Only some of the revoked partitions may have been passed to `assign`.
+        If this fails, `_leave_group` ends at its deadline. A revocation may contain partitions that were never passed
+        to `assign`; they are left out.
         """
         with suppress(KafkaException):
             if rebalance.is_assignment:

@@ -65,17 +65,19 @@ class KafkaTopicHistory:
         """See TopicHistory."""
         deadline = time.monotonic() + timeout_s
         with self._admin.translated_errors():
-            numbers = self._partitions(topic, deadline)
-            ends, starts = (self._offsets(topic, numbers, spec, deadline) for spec in (LATEST, EARLIEST))
-        return {number: OffsetRange(start, max(start, ends.get(number, start))) for number, start in starts.items()}
+            partitions = self._partitions(topic, deadline)
+            ends, starts = (self._offsets(topic, partitions, spec, deadline) for spec in (LATEST, EARLIEST))
+        return {
+            partition: OffsetRange(start, max(start, ends.get(partition, start))) for partition, start in starts.items()
+        }
 
     def offsets_since(self, topic: str, time_ms: int, timeout_s: float = CALL_TIMEOUT_S) -> Mapping[int, int]:
         """See TopicHistory."""
         deadline = time.monotonic() + timeout_s
         with self._admin.translated_errors():
-            numbers = self._partitions(topic, deadline)
-            offsets = self._offsets(topic, numbers, OffsetSpec.for_timestamp(max(0, time_ms)), deadline)
-        return {number: offset for number, offset in offsets.items() if offset >= 0}
+            partitions = self._partitions(topic, deadline)
+            offsets = self._offsets(topic, partitions, OffsetSpec.for_timestamp(max(0, time_ms)), deadline)
+        return {partition: offset for partition, offset in offsets.items() if offset >= 0}
 
     def _partitions(self, topic: str, deadline: float) -> list[int]:
         """Return the partitions of a topic; none when the topic does not exist."""
@@ -84,10 +86,10 @@ class KafkaTopicHistory:
         except TopicMissing:
             return []
 
-    def _offsets(self, topic: str, numbers: Sequence[int], spec: OffsetSpec, deadline: float) -> dict[int, int]:
-        specs = {TopicPartition(topic, number): spec for number in numbers}
+    def _offsets(self, topic: str, partitions: Sequence[int], spec: OffsetSpec, deadline: float) -> dict[int, int]:
+        specs = {TopicPartition(topic, partition): spec for partition in partitions}
         offsets = list_offsets(self._admin, specs, IsolationLevel.READ_COMMITTED, _request_timeout_s(deadline))
-        return {number: offset for (_, number), offset in offsets.items()}
+        return {partition: offset for (_, partition), offset in offsets.items()}
 
     def read(
         self,

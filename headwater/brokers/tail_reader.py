@@ -138,62 +138,62 @@ class KafkaTailReader:
     # The thread.
 
     def _run(self) -> None:
-        reading = _Reading(self._access, self._admin)
+        consumer = _TailConsumer(self._access, self._admin)
         try:
-            self._read_while_subscribed(reading)
+            self._read_while_subscribed(consumer)
         except (BrokerUnavailable, KafkaException) as error:
             log.warning("live tails end because Kafka can't be read", reason=str(error))
-            self._abandon(reading)
+            self._abandon(consumer)
         except Exception:
             log.exception("live tails end because of an unexpected error")
-            self._abandon(reading)
+            self._abandon(consumer)
         finally:
-            reading.close()
+            consumer.close()
 
-    def _read_while_subscribed(self, reading: "_Reading") -> None:
+    def _read_while_subscribed(self, consumer: "_TailConsumer") -> None:
         used_at = time.monotonic()
         while True:
-            self._update(reading)
-            if reading.has_topics:
+            self._update(consumer)
+            if consumer.has_topics:
                 used_at = time.monotonic()
-            if self._ends(reading, used_at):
+            if self._should_stop(consumer, used_at):
                 return
-            batch = reading.poll()
-            self._update(reading)  # the records of this batch may have been appended after a new subscription
-            reading.deliver(batch)
-            reading.check_topics()
+            batch = consumer.poll()
+            self._update(consumer)  # the records of this batch may have been appended after a new subscription
+            consumer.deliver(batch)
+            consumer.check_topics()
 
-    def _update(self, reading: "_Reading") -> None:
+    def _update(self, consumer: "_TailConsumer") -> None:
         """Apply the subscriptions that were added and ended by other threads."""
         with self._lock:
             new, self._new, ended, self._ended = self._new, [], self._ended, []
         for listener in ended:  # before the new ones: a listener may subscribe again
-            reading.remove(listener)
+            consumer.remove(listener)
         for subscription in new:
-            reading.add(subscription)
+            consumer.add(subscription)
 
-    def _ends(self, reading: "_Reading", used_at: float) -> bool:
+    def _should_stop(self, consumer: "_TailConsumer", used_at: float) -> bool:
         """Return whether the thread ends.
 
         It ends when the reader is closed, and some time after the last subscription has ended.
         """
         with self._lock:
-            is_used = reading.has_topics or self._new or time.monotonic() - used_at < LINGER_S
+            is_used = consumer.has_topics or self._new or time.monotonic() - used_at < LINGER_S
             if is_used and not self._is_closed:
                 return False
             self._thread = None
             return True
 
-    def _abandon(self, reading: "_Reading") -> None:
+    def _abandon(self, consumer: "_TailConsumer") -> None:
         with self._lock:
             self._thread = None
             new, self._new, self._ended = self._new, [], []
         for subscription in new:
             subscription.listener.end("broker_unavailable")
-        reading.end_all("broker_unavailable")
+        consumer.end_all("broker_unavailable")
 
 
-class _Reading:
+class _TailConsumer:
     """The consumer of a tail reader with its topics. Only one thread uses it."""
 
     def __init__(self, access: KafkaAccess, admin: AdminClient) -> None:

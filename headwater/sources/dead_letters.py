@@ -65,7 +65,9 @@ class DeadLetterSource(KafkaSource):
         self._deployment_id = deployment_id
         self._redrive = redrive
         self._store = store
-        self._ranges = {number: each for number, each in redrive.selection.ranges.items() if each.start < each.end}
+        self._ranges = {
+            partition: each for partition, each in redrive.selection.ranges.items() if each.start < each.end
+        }
         """The ranges of the selection that are not empty, by partition."""
         self._selector = LetterSelector(deployment_id, redrive, store)
         self.repeats = self._selector.repeats
@@ -108,7 +110,7 @@ class DeadLetterSource(KafkaSource):
         headers = dict(_headers_by_letter(fetched))
         batch = super()._to_batch(fetched)
         read = batch.last_offsets().keys() | batch.end_positions.keys()
-        ends = {number: self._positions[number] for number in read}
+        ends = {partition: self._positions[partition] for partition in read}
         letters = [LetterId(*position) for position in zip(batch.partitions, batch.offsets, strict=True)]
         selected = self._selector.select(letters, headers, batch.values)
         for row in selected:
@@ -118,7 +120,7 @@ class DeadLetterSource(KafkaSource):
             headers[letters[row]].integer(TIMESTAMP_HEADER) or timestamp
             for row, timestamp in zip(selected, kept.timestamps, strict=True)
         ]
-        self._update_client([number for number in ends if self._is_at_end(number)])
+        self._update_client([partition for partition in ends if self._is_at_end(partition)])
         # The positions after all letters that were read, so that letters that are not selected are committed, too.
         return replace(kept, timestamps=Int64Column("q", times), end_positions=ends)
 
@@ -148,7 +150,9 @@ class DeadLetterSource(KafkaSource):
         self._next_finish_check = now + FINISH_CHECK_INTERVAL_S
         if not self._has_committed_all:
             committed = self.committed()
-            self._has_committed_all = all(committed.get(number, 0) >= each.end for number, each in self._ranges.items())
+            self._has_committed_all = all(
+                committed.get(partition, 0) >= each.end for partition, each in self._ranges.items()
+            )
         if self._has_committed_all:
             try:
                 self._store.finish(self._deployment_id, self._redrive.number)

@@ -212,7 +212,8 @@ class KafkaSource:
     def _handle_rebalances(self) -> None:
         """Handle the rebalances that happened during the last fetch.
 
-        An error must end the worker, because the rebalance is half answered then.
+        An error must end the worker, because librdkafka then still waits for the `assign` or `unassign` that answers
+        the rebalance.
         """
         rebalances, self._rebalances = self._rebalances, []
         for rebalance in rebalances:

@@ -45,25 +45,29 @@ class LetterSelector:
         self._selection = redrive.selection
         self._first_letters: dict[_SourceRecord, LetterId] = {}
         """By source record, the letter with which this redrive processes it; the record seen last is at the end."""
-        self._first_of: dict[LetterId, LetterId] = {}
+        self._first_by_repeat: dict[LetterId, LetterId] = {}
         """By repeat that is not committed yet: the letter with which its source record is processed."""
 
     def select(
         self, letters: Sequence[LetterId], headers: Mapping[LetterId, LetterHeaders], values: Iterable[bytes | None]
     ) -> list[int]:
         """Return the rows of the letters to process, in order."""
-        named = [
+        candidates = [
             row
             for row, (letter, value) in enumerate(zip(letters, values, strict=True))
             if self._selection.selects(letter, headers[letter])
             and not (headers[letter].is_stub or is_stub_value(value))
         ]
-        outcomes = self._outcomes([letters[row] for row in named])
-        return [row for row in named if self._is_to_process(letters[row], headers, outcomes.get(letters[row]))]
+        outcomes = self._outcomes([letters[row] for row in candidates])
+        return [row for row in candidates if self._is_to_process(letters[row], headers, outcomes.get(letters[row]))]
 
     def repeats(self, positions: Positions) -> dict[LetterId, LetterId]:
         """Return the repeats before these positions, each with the letter whose outcome it gets."""
-        return {each: first for each, first in self._first_of.items() if each.offset < positions.get(each.partition, 0)}
+        return {
+            repeat: first
+            for repeat, first in self._first_by_repeat.items()
+            if repeat.offset < positions.get(repeat.partition, 0)
+        }
 
     def forget(self, positions: Positions) -> None:
         """Forget the repeats before these positions, whose commit has begun.
@@ -71,7 +75,7 @@ class LetterSelector:
         If the commit fails, the letters are read again.
         """
         for letter in self.repeats(positions):
-            del self._first_of[letter]
+            del self._first_by_repeat[letter]
 
     def _is_to_process(
         self, letter: LetterId, headers: Mapping[LetterId, LetterHeaders], outcome: LetterOutcome | None
@@ -81,7 +85,7 @@ class LetterSelector:
             return False
         first = self._first_letter(letter, headers[letter])
         if first != letter:
-            self._first_of[letter] = first
+            self._first_by_repeat[letter] = first
             return False
         return outcome is None or outcome.number != self._redrive.number or outcome.in_transaction
 

@@ -139,7 +139,7 @@ class UnackedMessages:
         if uncommitted is not None:
             uncommitted.ack_id = message.ack_id
             return True
-        if message.id in self._committed_ids or self._remember_value(message):
+        if message.id in self._committed_ids or self._repeats_last_value(message):
             return False
         partition = message.partition
         self._messages[partition][self._ends[partition]] = message
@@ -148,11 +148,10 @@ class UnackedMessages:
         self.size += len(message.value)
         return True
 
-    def _remember_value(self, message: Message) -> bool:
-        """Remember the value of a message for the deduplication.
+    def _repeats_last_value(self, message: Message) -> bool:
+        """Return whether the previous message with the same natural key had the same value.
 
-        Return whether the previous message with the same natural key had the same value. Without deduplication,
-        remember nothing and return False.
+        Remember the value for the next message. Without deduplication, remember nothing and return False.
         """
         if message.key is None or not self._deduplicate:
             return False
