@@ -164,7 +164,10 @@ class PriceWriter:
         return self._quoted_ticks[partition]
 
     def _store_new_chains(self, tokens: Iterable[bytes]) -> None:
-        """Store the chains of tokens. The chain of a token in the cache of bands was stored before."""
+        """Store the chains of tokens that are not stored yet.
+
+        A token in the cache of bands was written before, so its chain is stored already.
+        """
         chains = {token.partition(b":")[0] for token in tokens if token not in self._accepted_bands}
         if new := chains - self._stored_chains:
             self._store.add_chains([chain.decode() for chain in new])

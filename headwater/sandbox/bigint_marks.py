@@ -10,7 +10,7 @@ import re
 
 _MARK = b"e0"
 _STRING_OR_MARK = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|(?<=[0-9])e0(?=[,}\]])', re.DOTALL)
-"""A JSON string, or a mark. A mark stands after a digit and before `,`, `}` or `]`."""
+"""A JSON string, or a mark. A mark follows a digit and precedes `,`, `}` or `]`."""
 _MARK_PREFIX = b" "
 
 

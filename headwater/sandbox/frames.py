@@ -88,8 +88,9 @@ class Channel:
     def send(self, kind: Kind, *parts: bytes | memoryview) -> None:
         """Queue one frame, and send as much as the socket accepts.
 
-        The parent has at most two frames without an answer. So if two earlier frames are not sent completely, the child
-        has answered one of them without reading it. Raises ProtocolError then, and ChannelClosed.
+        The parent sends a frame only while at most one earlier frame has no answer. So if bytes of two earlier frames
+        are still queued, the child has answered a frame that it has not read: this raises ProtocolError. Also raises
+        ChannelClosed.
         """
         if len(self._outgoing) > _MAX_PARTS:
             raise ProtocolError("the child answered a frame that it has not read")

@@ -20,8 +20,9 @@ class InFlightSegment:
         limit_ms: The time after which V8 interrupts a pass.
         has_dry_run: Whether the child begins with a dry run of the segment.
         runs_in_own_realm: Whether the segment runs in the script's own realm, not in its realm for dry runs.
-        pass_began_s: The clock when the last pass began, plus the time for which the script has been blocked since: the
-            parent's deadline for a kill does not count that time. V8's own timer (`limit_ms`) counts it.
+        pass_began_s: The clock when the last pass began, moved forward by the time for which the script has been
+            blocked since. The parent's deadline for a kill counts from here. V8's own timer (`limit_ms`) counts from
+            the real beginning of the pass.
         cpu_before_s: The child's CPU time at the beginning of the last pass.
         traced: The index in the segment of the running record, from the last TRACE frame.
         results: The payload of RESULTS, until SUMMARY arrives.

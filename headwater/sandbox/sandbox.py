@@ -259,7 +259,7 @@ class Sandbox:
             return False
         segment = script_batch.pending
         assert segment is not None
-        if not self._has_room(child, script_batch, segment):
+        if not self._may_send(child, script_batch, segment):
             return False
         has_dry_run = self._prepare_dry_run(child, script_batch, segment)
         realm_number = self._prepare_realm(child, script_batch, segment)
@@ -337,7 +337,7 @@ class Sandbox:
             return STATEFUL_SEGMENT_LIMIT_MS
         return segment.limit_ms
 
-    def _has_room(self, child: SandboxedChild, script_batch: ScriptBatch, segment: Segment) -> bool:
+    def _may_send(self, child: SandboxedChild, script_batch: ScriptBatch, segment: Segment) -> bool:
         """Return whether this segment may be sent now.
 
         Two segments may be in flight together only in mode NORMAL, and only if their scripts don't block on answers.

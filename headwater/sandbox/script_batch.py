@@ -319,7 +319,7 @@ class ScriptBatch:
     def _measure_in_dry_run_realm(self, segment: Segment, retry: Segment, results: Results) -> bool:
         """Keep the result of a slow run, and measure the record in the realm for dry runs.
 
-        The record may have been slow only because it filled a table that later records use.
+        The record may have been slow only because it filled an object that later records use.
         """
         self._store(segment.rows, results)
         if segment.is_first_run:

@@ -37,15 +37,15 @@ class DatasetLookup:
         self._names = names
         self._sets = sets
 
-    def __call__(self, question: MembershipQuery) -> MembershipResult:
+    def __call__(self, query: MembershipQuery) -> MembershipResult:
         """Return for each dataset whether it contains the values.
 
         Returns None for an unknown name of a dataset. Raises RedisUnavailable.
         """
-        ids = self._names.resolve(self._owner, [name for name, _ in question])
+        ids = self._names.resolve(self._owner, [name for name, _ in query])
         return [
             None if dataset_id is None else self._contains(dataset_id, values)
-            for dataset_id, (_, values) in zip(ids, question, strict=True)
+            for dataset_id, (_, values) in zip(ids, query, strict=True)
         ]
 
     def _contains(self, dataset_id: str, values: list[str]) -> list[bool]:

@@ -99,7 +99,7 @@ class ReachabilityEvaluator:
             if self._facts.text_of(node) not in known_builtins.PASSABLE_GLOBALS:
                 raise MayKeepState
             return NOTHING
-        assigned = self._facts.values_of_names.get(binding, NOTHING)
+        assigned = self._facts.reach_of_names.get(binding, NOTHING)
         declaration = binding.declaration
         if binding.kind == "parameter":
             return assigned
@@ -117,7 +117,7 @@ class ReachabilityEvaluator:
         If the function may return a surviving object, the value reaches everything, because any caller may get that
         object.
         """
-        if self._facts.returned.get(function.id, NOTHING).deep:
+        if self._facts.reach_of_results.get(function.id, NOTHING).deep:
             return ANYTHING
         return NOTHING.in_surviving_object() if survives else NOTHING
 
@@ -207,7 +207,7 @@ class ReachabilityEvaluator:
                 self._facts.destructure(parameter, join(values[number:]))
             elif number < len(values):
                 self._facts.destructure(parameter, values[number])
-        return self._facts.returned.get(function.id, NOTHING)
+        return self._facts.reach_of_results.get(function.id, NOTHING)
 
     def _call_global(self, path: str, node: Node, at_load: bool) -> Reachability:
         arguments = self._reach_of_arguments(node, at_load)
@@ -328,7 +328,7 @@ class ReachabilityEvaluator:
         for position, argument in enumerate(self._facts.arguments(node)):
             function = self._facts.function_of(argument)
             if function is not None:
-                result = self._facts.returned.get(function.id, NOTHING)
+                result = self._facts.reach_of_results.get(function.id, NOTHING)
                 results.append(result)
                 passed = join((value, result)).in_surviving_object() if value.deep else result
                 for parameter in parameters(function):

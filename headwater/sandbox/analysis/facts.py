@@ -35,16 +35,16 @@ class Facts:
         scopes: The bindings of the script.
         own_methods: The names under which the script may store functions in objects.
         functions: The function to which a binding always refers, by binding.
-        values_of_names: The reachability of the values of a binding as far as it is known, by binding.
-        returned: The reachability of a function's results as far as it is known, by the id of the function's node.
-        is_changed: Whether something was added to `values_of_names` or `returned`.
+        reach_of_names: The reachability of the values of a binding as far as it is known, by binding.
+        reach_of_results: The reachability of a function's results as far as it is known, by the function's node id.
+        is_changed: Whether something was added to `reach_of_names` or `reach_of_results`.
     """
 
     def __init__(self, script: Script, scopes: Scopes) -> None:
         self._script = script
         self.scopes = scopes
-        self.values_of_names: dict[Binding, Reachability] = {}
-        self.returned: dict[int, Reachability] = {}
+        self.reach_of_names: dict[Binding, Reachability] = {}
+        self.reach_of_results: dict[int, Reachability] = {}
         self.is_changed = False
         self.own_methods = self._names_of_methods()
         self.functions = self._find_functions()
@@ -218,18 +218,18 @@ class Facts:
         """Record that a name may hold a value. Raises MayKeepState for a global."""
         if binding is None:
             raise MayKeepState
-        before = self.values_of_names.get(binding, NOTHING)
+        before = self.reach_of_names.get(binding, NOTHING)
         after = join((before, value))
         if after != before:
-            self.values_of_names[binding] = after
+            self.reach_of_names[binding] = after
             self.is_changed = True
 
     def add_result(self, function: Node, value: Reachability) -> None:
         """Record that a function may return a value."""
-        before = self.returned.get(function.id, NOTHING)
+        before = self.reach_of_results.get(function.id, NOTHING)
         after = join((before, value))
         if after != before:
-            self.returned[function.id] = after
+            self.reach_of_results[function.id] = after
             self.is_changed = True
 
     def destructure(self, pattern: Node, value: Reachability) -> None:

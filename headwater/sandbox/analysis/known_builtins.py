@@ -40,7 +40,7 @@ CALLBACK_ARGUMENT: Final = {
 }
 """The index of the callback argument of functions that call it."""
 FILLING_METHODS: Final = _names("push unshift add set sort reverse fill")
-"""Methods that change the object on which they are called; the top level may fill its tables with them."""
+"""Methods that change the object on which they are called; the top level may fill its objects with them."""
 MUTATING_METHODS: Final = FILLING_METHODS | _names(
     """pop shift splice copyWithin delete clear next return throw decode compile getOrInsert getOrInsertComputed resize
     transfer transferToFixedLength take drop call apply bind valueOf subarray __defineGetter__ __defineSetter__"""

@@ -230,7 +230,7 @@ class _Analysis:
         """Check a method, because the analysis does not track the results of method calls."""
         is_in_class = node.parent is not None and node.parent.type == "class_body"
         is_accessor = any(child.type in _ACCESSORS for child in node.children)
-        if (is_in_class or is_accessor) and self._facts.returned.get(node.id, NOTHING).deep:
+        if (is_in_class or is_accessor) and self._facts.reach_of_results.get(node.id, NOTHING).deep:
             raise MayKeepState
 
     def _heritage(self, node: Node, _at_load: bool) -> None:
@@ -288,7 +288,8 @@ class _Analysis:
         """Check a write to a member.
 
         While a record is processed, only a value that reaches no surviving object may be written, and only to an
-        object that this call created. While the script is loaded, the write is recorded as filling a table.
+        object that this call created. While the script is loaded, the top level may fill
+        its objects, so the value is only recorded.
         """
         if at_load:
             self._facts.add_to_object(place, value)
