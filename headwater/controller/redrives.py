@@ -129,7 +129,7 @@ class Redrives:
 
         A failing redrive does not delay the others. Raises Unavailable when a store or the orchestrator is unavailable.
         """
-        open_redrives = self.store.running()
+        open_redrives = self.store.list_open()
         by_deployment = [list(group) for _, group in groupby(open_redrives, key=lambda each: each.deployment_id)]
         deployments = self._read_deployments({redrive.deployment_id for redrive in open_redrives})
         running: set[str] = set()

@@ -78,7 +78,7 @@ class Datasets:
 
         When a deletion fails because a store is unavailable, it can be repeated.
         """
-        dataset = self._store.removable(owner, dataset_id)
+        dataset = self._store.get_removable(owner, dataset_id)
         self._store.set_state(dataset.id, "deleting")
         self._names.discard(owner, dataset.name, dataset.id)
         self._sets.drop(dataset_set_id(dataset.id))

@@ -210,15 +210,15 @@ class TestDatasets:
     def test_a_dataset_in_deletion_can_be_removed(self, stores: SqlStores) -> None:
         stores.datasets.create(a_dataset())
         with pytest.raises(NotFound):
-            stores.datasets.removable(OWNER, "s1")
+            stores.datasets.get_removable(OWNER, "s1")
         for state in ("live", "deleting"):
             stores.datasets.set_state("s1", state)
-            assert stores.datasets.removable(OWNER, "s1").state == state
+            assert stores.datasets.get_removable(OWNER, "s1").state == state
         with pytest.raises(NotFound):
-            stores.datasets.removable("bob", "s1")
+            stores.datasets.get_removable("bob", "s1")
         stores.datasets.remove("s1")
         with pytest.raises(NotFound):
-            stores.datasets.removable(OWNER, "s1")
+            stores.datasets.get_removable(OWNER, "s1")
 
     def test_remove(self, stores: SqlStores) -> None:
         self.live(stores, "s1", "wallets")

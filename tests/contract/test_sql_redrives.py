@@ -50,9 +50,9 @@ def test_numbers(stores: SqlStores) -> None:
     redrives = [request(stores, name) for name in ("c", "b", "a")]
     assert [each.number for each in redrives] == [1, 2, 3]
     opened = [OpenRedrive(each.id, "f1", "d1", each.number, T0) for each in redrives]
-    assert list(stores.redrives.running()) == opened
+    assert list(stores.redrives.list_open()) == opened
     stores.redrives.finish("b", "done", RedriveCounts(), T0)
-    assert list(stores.redrives.running()) == [opened[0], opened[2]]
+    assert list(stores.redrives.list_open()) == [opened[0], opened[2]]
     assert request(stores, "d").number == 4
 
 
@@ -99,7 +99,7 @@ def test_old_redrives_are_removed(stores: SqlStores, monkeypatch: pytest.MonkeyP
 
 def test_no_letters(stores: SqlStores) -> None:
     assert request(stores, requested=0).state == "done"
-    assert list(stores.redrives.running()) == []
+    assert list(stores.redrives.list_open()) == []
 
 
 def test_audit(stores: SqlStores) -> None:
@@ -157,7 +157,7 @@ def test_a_deployment_that_has_ended_meanwhile(stores: SqlStores) -> None:
     deploy(stores, "d2")
     with pytest.raises(Conflict, match="deployed again"):
         stores.redrives.request(ended, "r1", SELECTION, 2, T0)
-    assert list(stores.redrives.running()) == []
+    assert list(stores.redrives.list_open()) == []
 
 
 def test_a_failing_pipeline(stores: SqlStores) -> None:

@@ -27,7 +27,7 @@ class DatasetStore(Protocol):
     def get(self, owner: str, dataset_id: str) -> Dataset:
         """Return a live dataset. Raises NotFound."""
 
-    def removable(self, owner: str, dataset_id: str) -> Dataset:
+    def get_removable(self, owner: str, dataset_id: str) -> Dataset:
         """Return a dataset that is live, or whose deletion was interrupted. Raises NotFound."""
 
     def list(self, owner: str, names: Sequence[str] = ()) -> Sequence[Dataset]:

@@ -46,7 +46,7 @@ class RedriveStore(Protocol):
     def open_selections(self, deployment_id: str) -> Mapping[str, RedriveSelection]:
         """Return the selections of the open redrives of a deployment, by the ids of the redrives."""
 
-    def running(self) -> Sequence[OpenRedrive]:
+    def list_open(self) -> Sequence[OpenRedrive]:
         """Return the open redrives of all deployments, by deployment in the order of their numbers."""
 
     def finish(self, redrive_id: str, state: RedriveState, counts: RedriveCounts, at: datetime) -> None:

@@ -48,7 +48,7 @@ class SqlDatasets:
     def get(self, owner: str, dataset_id: str) -> Dataset:
         return self._get(owner, dataset_id, "live")
 
-    def removable(self, owner: str, dataset_id: str) -> Dataset:
+    def get_removable(self, owner: str, dataset_id: str) -> Dataset:
         return self._get(owner, dataset_id, "live", "deleting")
 
     def _get(self, owner: str, dataset_id: str, *states: str) -> Dataset:

@@ -106,8 +106,8 @@ def _flow(row: Row[Any], decryption_error: str = "") -> Flow:
 def _member(name: str) -> ColumnElement[Any]:
     """Return a member of a revision.
 
-    A process of an older version, during an update, saves revisions without these members; the members of the newest
-    revision replace them.
+    During an update, a process of an older version saves revisions without these members. For such a revision, the
+    members of the newest revision are returned.
     """
     has_members = flow_revisions.c.name.is_not(None)
     return case((has_members, flow_revisions.c[name]), else_=flows.c[name]).label(name)

@@ -87,7 +87,7 @@ class SqlRedrives:
         with self._connections.reading() as connection:
             return {row.id: RedriveSelection.model_validate_json(row.selection) for row in connection.execute(query)}
 
-    def running(self) -> Sequence[OpenRedrive]:
+    def list_open(self) -> Sequence[OpenRedrive]:
         """See RedriveStore."""
         query = select(*_OPEN).where(_IS_RUNNING).order_by(redrives.c.deployment_id, redrives.c.number)
         with self._connections.reading() as connection:

@@ -350,7 +350,7 @@ class TestRedrive:
     def test_a_dry_run_changes_nothing(self, scene: Scene) -> None:
         scene.fail()
         assert self.redrive(scene, all=True, dry_run=True) == {"requested": 1}
-        assert scene.headwater.database.redrives.running() == []
+        assert scene.headwater.database.redrives.list_open() == []
 
     def test_redriven_letters(self, scene: Scene) -> None:
         for _ in range(3):
@@ -473,7 +473,7 @@ class TestRedrive:
         scene.fail()
         response = scene.user.post(f"{FLOW}/{scene.id}/dead-letters/redrive", body)
         assert scene.user.faults(response).keys() == places
-        assert scene.headwater.database.redrives.running() == []
+        assert scene.headwater.database.redrives.list_open() == []
 
     def test_not_deployed(self, alice: User) -> None:
         config_id = alice.create()["id"]
@@ -501,7 +501,7 @@ class TestRedrive:
         monkeypatch.setattr(scene.history, "read", replaced)
         response = scene.user.post(f"{FLOW}/{scene.id}/dead-letters/redrive", {"ids": ["0/0"]})
         assert "deployed again" in scene.user.problem(response, 409, "conflict")["detail"]
-        assert scene.headwater.database.redrives.running() == []
+        assert scene.headwater.database.redrives.list_open() == []
 
     def test_too_many_redrives(self, scene: Scene) -> None:
         scene.fail()
