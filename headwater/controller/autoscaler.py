@@ -93,7 +93,7 @@ class Autoscaler:
         measurable = {}
         for deployment in elastic:
             revision, snapshots = deployment.effective_revision, by_deployment.get(deployment.id, [])
-            is_complete = len(snapshots) == deployment.worker_count(revision) and _run(snapshots, revision)
+            is_complete = len(snapshots) == deployment.worker_count(revision) and _all_run(snapshots, revision)
             if not is_complete or any(_waits(snapshot) for snapshot in snapshots):
                 self._histories[deployment.id].clear(self.clock())
             elif all(snapshot.is_ready for snapshot in snapshots):
@@ -179,7 +179,7 @@ def is_elastic(deployment: Deployment) -> bool:
     return is_steady and isinstance(deployment.effective_revision.config.parallelism, WorkerBounds)
 
 
-def _run(snapshots: Sequence[WorkerSnapshot], revision: Revision) -> bool:
+def _all_run(snapshots: Sequence[WorkerSnapshot], revision: Revision) -> bool:
     """Whether there are workers, and all of them run this revision."""
     return bool(snapshots) and all(snapshot.spec.revision == revision.number for snapshot in snapshots)
 

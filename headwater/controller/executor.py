@@ -184,7 +184,7 @@ class Executor:
 
 
 def _repeats(action: Action) -> bool:
-    """Whether an action is repeated without an end.
+    """Whether plans may contain an action many times in a row.
 
     SyncTopics runs every minute for topics with settings of their own. Teardowns and pauses repeat StopWorkers until
     all workers have ended, and a rollout repeats EnsureWorkers until its workers have taken over.

@@ -21,7 +21,7 @@ class _Rollout:
     Attributes:
         root: The first span of the trace, which is recorded at the end.
         ready: The names and start times of the workers that have been ready.
-        old_until_ns: When all workers were last of the previous revision; None when there were none.
+        old_until_ns: When the workers were last seen to be all of the previous revision; None when they never were.
         ready_ns: When the workers of the revision were ready; None until then.
         has_ended: Whether the first span was recorded.
     """

@@ -5,8 +5,8 @@ workers had enough room for a minute. Three rules keep it from changing back and
 
 - It is lowered only when the remaining workers would be busy for less than BUSY_AFTER_LOWERING, which is far below
   BUSY_BEFORE_RAISING.
-- Each raise measures how much a worker can process. For an hour, the number is not lowered to workers that would need
-  more than CAPACITY_SHARE of this.
+- Each raise measures how much a worker can process. For an hour, the number is not lowered so far that a worker
+  would have to process more than CAPACITY_SHARE of this.
 - Workers that will have caught up within CATCH_UP_S need no help.
 """
 

@@ -44,8 +44,8 @@ class SourcePositions:
     def read(self, deployment: Deployment) -> StoredPositions:
         """Return the positions to store, of all consumer groups of a deployment.
 
-        They are those that are stored already, and the committed offsets of all other groups. A group whose cluster is
-        unavailable is left out when its source is not read. Raises BrokerUnavailable.
+        Positions that are stored already stay as they are; for all other groups, the committed offsets are returned. A
+        group whose cluster is unavailable is left out when its source is not read. Raises BrokerUnavailable.
         """
         stored = deployment.positions.groups
         groups = {epoch: group.model_copy(update={"is_restore_deferred": False}) for epoch, group in stored.items()}
@@ -105,7 +105,8 @@ class SourcePositions:
     ) -> GroupPositions:
         """Return the positions of a group after a rewind. Raises DeployFailed.
 
-        With offsets of some partitions, all other partitions stay; without positions, they start at `start_at`.
+        When `to` has offsets of some partitions, the other partitions keep their positions. If there are no positions
+        before the rewind, they start at `start_at`.
         """
         rewound = frozenset[int]() if before is None else before.rewound
         gaps = () if before is None else gaps_after_rewind(before.gaps, to)

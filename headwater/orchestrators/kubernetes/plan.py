@@ -135,7 +135,7 @@ class _Rollout:
     """Plans one rollout.
 
     A slot keeps the Pod that has the wanted spec and template, or an outdated one whose update has not begun. All other
-    Pods are old.
+    Pods end.
 
     Attributes:
         updating: The slots in which a new Pod takes over from an outdated one.
@@ -156,14 +156,14 @@ class _Rollout:
         self.updating = frozenset({*(outdated.keys() & current.keys()), *begun})
         self._kept = current | {slot: outdated[slot] for slot in waiting if slot not in begun}
         kept_uids = {pod.uid for pod in self._kept.values()}
-        old = [pod for pod in pods if pod.uid not in kept_uids]
-        self._old_workers = [pod for pod in old if pod.is_worker]
-        self._old_successors = [pod for pod in old if not pod.is_worker]
+        ending = [pod for pod in pods if pod.uid not in kept_uids]
+        self._ending_workers = [pod for pod in ending if pod.is_worker]
+        self._ending_successors = [pod for pod in ending if not pod.is_worker]
 
     def actions(self) -> list[Action]:
         """Return the next actions."""
         actions: list[Action] = [
-            action for pod in self._old_successors for action in _end(pod, self._reports, leave=False)
+            action for pod in self._ending_successors for action in _end(pod, self._reports, leave=False)
         ]
         for slot in range(self._wanted.slots):
             actions += self._prepare(slot)
@@ -177,9 +177,9 @@ class _Rollout:
         """Return the action that brings the Pod of a slot into existence."""
         pod = self._kept.get(slot)
         if pod is None:
-            predecessors = [each for each in self._old_workers if each.slot == slot]
+            predecessors = [each for each in self._ending_workers if each.slot == slot]
             restarts = max((each.restarts + each.earlier_restarts for each in predecessors), default=0)
-            return [CreatePod(slot, is_worker=not self._old_workers, earlier_restarts=restarts)]
+            return [CreatePod(slot, is_worker=not self._ending_workers, earlier_restarts=restarts)]
         return [] if pod.is_deleting or self._is_usable(pod) else [DeletePod(pod)]
 
     def _may_begin_updates(self, current: Iterable[ObservedPod], pods: Sequence[ObservedPod]) -> bool:
@@ -200,7 +200,7 @@ class _Rollout:
 
         It begins when all successors are prepared.
         """
-        if not self._old_workers or any(pod.is_worker for pod in self._kept.values()):
+        if not self._ending_workers or any(pod.is_worker for pod in self._kept.values()):
             return True
         return len(self._kept) == self._wanted.slots and all(self._is_prepared(pod) for pod in self._kept.values())
 
@@ -212,7 +212,7 @@ class _Rollout:
 
     def _hand_over(self, slot: int) -> list[Action]:
         """Return the actions by which the worker of a slot ends, and the new Pod takes over."""
-        predecessors = [pod for pod in self._old_workers if pod.slot == slot]
+        predecessors = [pod for pod in self._ending_workers if pod.slot == slot]
         pod = self._kept.get(slot)
         if predecessors and (pod is None or not self._is_prepared(pod)):
             return []
@@ -236,6 +236,6 @@ class _Rollout:
         They leave the consumer group, so they wait until all hand-overs are over: after a rebalance, Kafka could reject
         the last commits of workers that are being replaced.
         """
-        surplus = [pod for pod in self._old_workers if pod.slot >= self._wanted.slots]
-        hands_over = any(pod.slot < self._wanted.slots and not self._has_left(pod) for pod in self._old_workers)
+        surplus = [pod for pod in self._ending_workers if pod.slot >= self._wanted.slots]
+        hands_over = any(pod.slot < self._wanted.slots and not self._has_left(pod) for pod in self._ending_workers)
         return [] if hands_over else [action for pod in surplus for action in _end(pod, self._reports, leave=True)]
