@@ -285,7 +285,8 @@ def _raw(value: bytes | None) -> msgspec.Raw | dict[str, str] | None:
     """Return a record as raw JSON, or in base64.
 
     It is in base64 when it is not JSON, or is nested too deeply to be checked. A record is not JSON when no transform
-    has looked at it. Whatever a compromised sandbox returns is shown so too.
+    has looked at it. The same holds for anything else that a compromised sandbox
+    returns.
     """
     member = record_member(value)
     shown: msgspec.Raw | dict[str, str] | None = member.get("record", member)

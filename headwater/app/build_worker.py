@@ -68,7 +68,7 @@ FAILED = 1
 REDRIVE_SLOT = "redrive"
 """The slot of the worker of a redrive, in the names by which Kafka knows the workers of a pipeline."""
 REDRIVE_NICE = 15
-"""How much lower than that of the pipeline's workers the CPU priority of a redrive is. Its scripts have it too."""
+"""How much the niceness of a redrive's worker and of its scripts exceeds that of the pipeline's workers."""
 METRICS_WRITE_TIMEOUT_S = 1.0
 """The time-out of a write of metrics, which delays the records while the store is unavailable.
 

@@ -71,9 +71,9 @@ class UnknownResources:
     def record_as_ended(self, ids: Sequence[str]) -> frozenset[str]:
         """Record unknown deployments and configurations as ended. Returns their ids.
 
-        They are those with these ids, and those that an access rule connects with them; all unknown ones when `ids` is
-        empty. Raises SetupError for an id that is not listed, and when one of `active_deployments` would be recorded
-        although `ids` does not contain its id.
+        Records the ones with these ids, and the ones that an access rule connects with them. When `ids` is empty,
+        records all unknown ones. Raises SetupError for an id that is not listed, and when one of `active_deployments`
+        would be recorded although `ids` does not contain its id.
         """
         self.require_listed(ids)
         names = self.names

@@ -129,8 +129,9 @@ class RedriveDelivery:
     def recover(self) -> bool:
         """See Delivery.
 
-        The outputs of a failed commit are acknowledged, so its letters are not read again, and their outcomes are
-        stored later. This is not so with transactions: there, all letters since the committed positions are read again.
+        When the outcomes of a commit could not be stored, the outputs of its letters are acknowledged already. These
+        letters are not read again, and their outcomes are stored later. With transactions, all letters since the
+        committed positions are read again.
         """
         reads_committed_positions = self._inner.recover()
         if reads_committed_positions:

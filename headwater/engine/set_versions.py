@@ -1,8 +1,8 @@
 """Reads the versions of the sets that a worker uses, which heartbeats report.
 
-A lookup reads a set as it is when the lookup starts, and the worker keeps no answer of a set from one batch to the
+A lookup reads a set as it is when the lookup starts, and the worker caches no result of a lookup from one batch to the
 next. So when a worker has read a version, every batch that it starts later sees all writes up to this version. A worker
-that reports no version of a dataset has not looked the dataset up since its start, and holds nothing of it.
+that reports no version of a dataset has not looked the dataset up since its start.
 """
 
 import threading

@@ -55,7 +55,7 @@ class LetterId(NamedTuple):
 
 
 class LetterKind(NamedTuple):
-    """The place of an error, by which letters are summarized.
+    """The class and the place of an error, by which letters are summarized.
 
     Attributes:
         error: The class of the error.

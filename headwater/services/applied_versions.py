@@ -165,10 +165,10 @@ class AppliedVersions:
 
 
 def _uses_dataset(worker: ObservedWorker, set_id: SetId) -> bool:
-    """Return whether a worker may hold something of a dataset.
+    """Return whether a worker may have looked a dataset up.
 
-    A worker that has not looked the dataset up reports no version of it, and holds nothing. Neither does a process that
-    has not begun to work.
+    A worker that reports no version of the dataset has not looked it up. A process that has not begun to work has not
+    looked any dataset up.
     """
     if worker.set_versions is None:
         return worker.status in (ObservedWorkerStatus.RUNNING, ObservedWorkerStatus.TERMINATING)

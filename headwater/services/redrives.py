@@ -23,7 +23,7 @@ MAX_READ_OFFSETS = 10_000
 QUICK_READ_S = 0.5
 """After a read that is this quick, the next chunk is twice as large."""
 SLOW_READ_S = 2.0
-"""After a read that lasts longer, the next chunk is half as large, as that of large letters must be."""
+"""After a read that lasts longer, the next chunk is half as large, because the letters are large."""
 _UNLIMITED = 1 << 40
 _MISSING = "is no dead letter of this pipeline; Kafka's retention may have removed it"
 _STUB_NAMED = "does not contain its record, which the dead-letter topic could not take; leave this id out"

@@ -155,7 +155,8 @@ class _Step:
     def dropped_rows(self) -> list[int]:
         """Return the source record of each input row that was dropped.
 
-        The index of a script's first output is output_index(record index, 0).
+        A row is dropped when its record has not failed and has no first output. A script gives the first output the
+        index output_index(record index, 0); other transforms keep the index of the record.
         """
         kept = set(zip(self.output_rows, self.result.output.indexes, strict=True))
         failed = {failure.row for failure in self.result.failures}

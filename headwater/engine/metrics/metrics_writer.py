@@ -78,7 +78,10 @@ class MetricsWriter:
         Either the store has returned the offset, or this worker has counted the records before a rewind.
         """
         self._own_offsets: Positions = {}
-        """By partition: the position up to which this worker has counted records, or keeps them (full partitions)."""
+        """By partition: the position up to which this worker has counted records.
+
+        For a full partition, it is the position up to which this worker keeps uncounted records.
+        """
         self._uncounted_records = Counter[int]()
         """By unacquired partition: how many of its records are uncounted."""
         self._retry_at = float("-inf")

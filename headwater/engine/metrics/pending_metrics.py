@@ -192,5 +192,5 @@ class PendingMetrics:
         """Return the metrics, without the uncounted records, as one write for the metric store."""
         for partition, transform_counts in self.transforms.take().items():
             self.counts[partition].add_transforms(transform_counts)
-        counts = {p: counts.up_to(self.end_offsets[p]) for p, counts in self.counts.items()}
+        counts = {p: counts.to_partition_counts(self.end_offsets[p]) for p, counts in self.counts.items()}
         return MetricsDelta(minute, counts, self.times, self.transform_times)

@@ -31,7 +31,10 @@ from headwater.stores.protocols.sets import SetLookup
 
 MINUTE_S = 60
 AGES_PER_BATCH = 8
-"""How many records of a batch are sampled for `data_age`: parsing all would cost more than copying the batch."""
+"""How many records of a batch are sampled for `data_age`.
+
+Parsing every record would take longer than reading and producing the batch.
+"""
 
 
 class TimedLookup:

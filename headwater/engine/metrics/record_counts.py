@@ -30,6 +30,6 @@ class RecordCounts:
         for name, count in counts.items():
             self.transform_counts[name] += count
 
-    def up_to(self, end: int) -> PartitionCounts:
+    def to_partition_counts(self, end: int) -> PartitionCounts:
         """Return the counts for the metric store, with the offset after the last counted record."""
         return PartitionCounts(end, self.counts, self.transform_counts, self.letter_totals)

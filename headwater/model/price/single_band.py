@@ -214,7 +214,7 @@ class _TokenColumns:
     def is_complete(self, now: int, start: int) -> BoolArray:
         """Return for each token whether its state and its tail have exactly the ticks that count.
 
-        They have when no tick is in the future, and no tick after `start` is archived.
+        They do when no tick is in the future, and no tick after `start` is archived.
         """
         newest = np.maximum(self.states.newest.times, self.tails.combine(np.maximum, self.tails.times, NEVER))
         is_complete: BoolArray = (newest <= now) & (self.states.recent_start <= start)
