@@ -36,7 +36,7 @@ pipeline: p{number}
 cases:
 """
 CASE = """
-  - name: {name}
+  - name: case {name}
     records: [{{token_address: "0x1", id: {name}}}, {{token_address: "0x2"}}]
     expect: {{out: [{{id: {name}, number: {number}}}]}}
 """

@@ -250,3 +250,11 @@ def test_templates_pass_their_cases(run: Run, tmp_path: Path) -> None:
 def test_the_example_passes_its_cases(run: Run) -> None:
     code, text = run(place=ROOT / "examples" / "wallets")
     assert code == 0, text
+
+
+def test_the_page_prints_the_example(run: Run) -> None:
+    page = (ROOT / "docs" / "test_pipelines.md").read_text()
+    cases = (ROOT / "examples" / "wallets" / "tests" / "usdc-whales.test.yaml").read_text()
+    printed = page.split("```yaml\n")[1].split("```")[0].splitlines()[1:]
+    assert set(printed) <= set(cases.splitlines())
+    assert run(place=ROOT / "examples" / "wallets")[1].splitlines()[0] in page.splitlines()
