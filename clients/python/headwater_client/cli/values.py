@@ -77,7 +77,7 @@ def add_values(run: Run, target: "Filter | Dataset", values: Iterable[str], *, s
 
     with _progress(run, values, skip or 0) as advance:
         try:
-            done = target.add(islice(iter(values), skip or 0, None), progress=report)
+            done = target.add(islice(iter(values), skip or 0, None), progress=report, timeout=VALUES_TIMEOUT_S)
         except (KeyboardInterrupt, HeadwaterError) as error:
             _explain(run, last, skip)
             if isinstance(error, KeyboardInterrupt):
