@@ -6,6 +6,7 @@ HeadwaterError
 ├── RequestError                  the request is not possible as it was sent; api/problems.py has the HTTP statuses
 │   ├── MalformedRequest          400
 │   ├── Unauthenticated           401
+│   │   └── InvalidSignInCode
 │   ├── Forbidden                 403
 │   ├── QuotaExceeded             403
 │   ├── NotFound                  404
@@ -89,8 +90,23 @@ class MalformedRequest(RequestError):
 class Unauthenticated(RequestError):
     """The request has no API key, or an invalid one. The detail does not say which of the two."""
 
+    def __init__(
+        self, detail: str = "Send a valid API key in the X-API-Key header. `headwater keys create` creates a key."
+    ) -> None:
+        super().__init__(detail)
+
+
+class InvalidSignInCode(Unauthenticated):
+    """The one-time code is unknown, was used, or has expired. The detail does not say which of these.
+
+    Open a new link: `headwater keys sign-in-link` prints one.
+    """
+
     def __init__(self) -> None:
-        super().__init__("Send a valid API key in the X-API-Key header. `headwater keys create` creates a key.")
+        super().__init__(
+            "This sign-in code is not valid: a code works once, within 60 s. Print a new link with "
+            "`headwater keys sign-in-link`, or sign in with an API key."
+        )
 
 
 class Forbidden(RequestError):

@@ -212,7 +212,10 @@ class Settings(BaseSettings):
         100, ge=1, description="Maximum number of open connections of one client address to each API process."
     )
     http_failed_keys: int = Field(
-        60, ge=0, description="Unknown API keys that one client address may send per minute; 0 means no limit."
+        60,
+        ge=0,
+        description="Unknown API keys, and invalid sign-in codes, that one client address may send per minute; 0 means "
+        "no limit.",
     )
 
     live_tails: int = Field(50, ge=1, description="Live tails that all owners may have open together.")

@@ -29,6 +29,7 @@ from headwater.api import (
     quota_limits,
     records,
     revisions,
+    sign_in,
     streams,
     tails,
     transforms,
@@ -79,6 +80,8 @@ ROUTERS = (
     datasets.router,
     quota_limits.router,
     me.router,
+    sign_in.guarded,
+    sign_in.router,
     overview.router,
     configurations.router,
     validate.router,
@@ -123,6 +126,7 @@ def create_api(services: Services) -> FastAPI:
     app.state.tails_health = LoopHealth("checking live tails")
     loops = (app.state.watcher.poll_health, app.state.applied_watcher.poll_health)
     app.state.probes = ReadinessProbes(services.probes, (*loops, app.state.key_use_health, app.state.tails_health))
+    app.state.invalid_codes = InvalidKeyLimiter(services.invalid_keys_per_minute)
     app.state.upload_limiter = OwnerLimiter(MAX_CONCURRENT_UPLOADS, MAX_CONCURRENT_UPLOADS_PER_OWNER)
     app.state.compile_limiter = OwnerLimiter(MAX_CONCURRENT_COMPILES, MAX_CONCURRENT_COMPILES_PER_OWNER)
     app.state.trial_limiter = OwnerLimiter(MAX_CONCURRENT_TRIALS, MAX_CONCURRENT_TRIALS_PER_OWNER)

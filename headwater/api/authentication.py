@@ -36,7 +36,7 @@ class Authentication:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if isinstance(scope.get("route"), GuardedRoute):
-            address = _client_ip(scope)
+            address = client_ip(scope)
             key = await self._authenticate(Headers(scope=scope).getlist("x-api-key"), address)
             scope["api_key"] = key
             set_actor(Actor(key.id, key.owner, address, scope["request_id"]))
@@ -77,7 +77,7 @@ class Authentication:
         return await to_thread.run_sync(self._keys.authenticate, text, limiter=self._threads)
 
 
-def _client_ip(scope: Scope) -> str:
+def client_ip(scope: Scope) -> str:
     """Return the client's IP address; empty when there is none, as on a unix socket."""
     host = (scope.get("client") or ("",))[0]
     try:

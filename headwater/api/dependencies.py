@@ -31,6 +31,7 @@ from headwater.services.rate_limits import RateLimits
 from headwater.services.records import Records
 from headwater.services.redrives import Redrives
 from headwater.services.revisions import Revisions
+from headwater.services.sign_in import SignIns
 from headwater.services.tails import Tails
 from headwater.services.trials import Trials
 from headwater.services.viewable_topics import ViewableTopics
@@ -60,6 +61,7 @@ class Services:
     """
 
     keys: Keys
+    sign_ins: SignIns
     idempotency: IdempotencyService
     flows: Flows
     revisions: Revisions

@@ -345,9 +345,18 @@ ME: dict[str, Any] = {
     "expires_at": None,
 }
 
+SIGN_IN = {"code": "hZ3l0sX1c5oQy8RkPq2vTn7bWm4Dg6Fj9JtEuKxAiLs"}
+SIGNED_IN: dict[str, Any] = {
+    **ME,
+    "owner": "local",
+    "expires_at": "2026-01-02T15:04:05.678Z",
+    "key": f"hw_live_{KEY_ID}_…",
+}
+
 BY_SCHEMA: dict[str, Any] = {
     "OverviewBody": OVERVIEW,
     "KeyBody": ME,
+    "SignedInBody": SIGNED_IN,
     "TrialBody": TRIAL_RESULT,
     "PriceStats": PRICES,
     "FlowConfig": FLOW_CONFIG,
@@ -398,6 +407,7 @@ BY_OPERATION: dict[str, Any] = {
     "replaceTransforms": [{**SAVED_TRANSFORMS[0], "warnings": [FILTER_REMOVED_WARNING]}, SAVED_TRANSFORMS[1]],
     "getLimits": {"limits": [{"name": "configurations", "used": 12, "allowed": 100}]},
     "rollBack": {**DEPLOYMENT, "revision": 4, "desired_revision": 4, "condition": "RollingOut"},
+    "signOut": {"message": f"The API key {KEY_ID} is revoked."},
     "tearDown": {"message": f"Pipeline {CONFIG_ID} successfully torn down"},
     "pausePipeline": {"message": f"Pipeline {CONFIG_ID} successfully paused"},
     "deleteConfiguration": {"message": f"Pipeline {CONFIG_ID} successfully deleted"},

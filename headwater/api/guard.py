@@ -19,11 +19,9 @@ from headwater.model.key import ApiKey
 from headwater.services.deployments import Deployments
 from headwater.services.flows import Flows
 
-MAX_BODY_BYTES = 32 << 20
-
 
 class Guard(ABC):
-    """Base of the middlewares that check requests to guarded routes.
+    """Base of the middlewares that check requests to checked routes.
 
     All other requests pass unchecked.
     """
@@ -46,7 +44,7 @@ class RequiredScope(Guard):
     """Sends 403 when the API key lacks the scope of the route."""
 
     async def check(self, rule: RouteRule, scope: Scope) -> None:
-        if rule.scope not in scope["api_key"].scopes:
+        if rule.needs_key and rule.scope not in scope["api_key"].scopes:
             raise Forbidden(rule.scope)
 
 
@@ -74,7 +72,7 @@ def _check_media_type(headers: Headers) -> None:
 
 
 class BodyLimit:
-    """Sends 413 for a body of more than MAX_BODY_BYTES.
+    """Sends 413 for a body that is larger than the limit of its route.
 
     The response is sent as soon as the declared or the received length of the body exceeds the limit. A body that is
     read as a stream has a limit of its own.
@@ -86,18 +84,19 @@ class BodyLimit:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         rule: RouteRule | None = scope.get(RULE)
         if rule is not None and rule.takes_body and not rule.is_streamed:
-            receive = _limited_receive(Headers(scope=scope), receive)
+            receive = _limited_receive(Headers(scope=scope), receive, rule.max_body_bytes)
         await self._app(scope, receive, send)
 
 
-def _limited_receive(headers: Headers, receive: Receive) -> Receive:
-    """Return a `receive` that raises TooLarge after MAX_BODY_BYTES.
+def _limited_receive(headers: Headers, receive: Receive, max_bytes: int) -> Receive:
+    """Return a `receive` that raises TooLarge after `max_bytes`.
 
     Raises TooLarge at once when the Content-Length is larger.
     """
-    error = TooLarge(f"The body is larger than {MAX_BODY_BYTES >> 20} MiB. Send less in one request.")
+    size = f"{max_bytes >> 20} MiB" if max_bytes >= 1 << 20 else f"{max_bytes >> 10} KiB"
+    error = TooLarge(f"The body is larger than {size}. Send less in one request.")
     length = headers.get("content-length", "")
-    if length.isdecimal() and int(length) > MAX_BODY_BYTES:
+    if length.isdecimal() and int(length) > max_bytes:
         raise error
     received_bytes = 0
 
@@ -105,7 +104,7 @@ def _limited_receive(headers: Headers, receive: Receive) -> Receive:
         nonlocal received_bytes
         message = await receive()
         received_bytes += len(message.get("body", b""))
-        if received_bytes > MAX_BODY_BYTES:
+        if received_bytes > max_bytes:
             raise error
         return message
 
@@ -124,6 +123,8 @@ class ConditionalScopes(Guard):
         self._flows = flows
 
     async def check(self, rule: RouteRule, scope: Scope) -> None:
+        if not rule.needs_key:
+            return
         key: ApiKey = scope["api_key"]
         if rule.scope_when_deployed and rule.scope_when_deployed not in key.scopes:
             config_id = scope["path_params"]["config_id"]

@@ -1,4 +1,4 @@
-"""Declares routes that need an API key, and the rule that the guards apply to each route."""
+"""Declares routes that the guards check, most of which need an API key, and the rule of each route."""
 
 from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass
@@ -20,6 +20,9 @@ from headwater.model.value_sets import MAX_REPORTED_FAULTS
 
 DEPLOY_SCOPE = "flow:deploy"
 PRICES_SCOPE = "prices:write"
+MAX_BODY_BYTES = 32 << 20
+MAX_OPEN_BODY_BYTES = 16 << 10
+"""The largest body of a request that needs no API key."""
 MAX_EMPTY_BODY_BYTES = 1024
 """How much of a body is read where none is expected."""
 
@@ -50,6 +53,11 @@ def guarded_router(prefix: str, tag: str) -> APIRouter:
     return APIRouter(prefix=prefix, route_class=GuardedRoute, tags=[tag], dependencies=[Depends(API_KEY_HEADER)])
 
 
+def open_router(prefix: str, tag: str) -> APIRouter:
+    """Return a router whose routes need no API key. The guards check all else."""
+    return APIRouter(prefix=prefix, route_class=CheckedRoute, tags=[tag])
+
+
 def required_scopes(scope: str, *, when_deployed: str = "", with_prices_sink: bool = False) -> dict[str, Any]:
     """Return the `openapi_extra` of a route: the scopes that the API key must have.
 
@@ -77,7 +85,7 @@ class RouteRule:
     """The requirements of the guards on the requests to one route.
 
     Attributes:
-        scope: The scope that the API key must have.
+        scope: The scope that the API key must have; empty when no key is needed.
         scope_when_deployed: A further scope while the configuration is deployed; empty when none is required.
         scope_with_prices_sink: A further scope when the configuration has a prices sink; empty when none is required.
         may_change_deployment: Whether a request can deploy or tear down a configuration, or change its deployment.
@@ -94,11 +102,19 @@ class RouteRule:
     is_streamed: bool
     query_names: frozenset[str]
 
+    @property
+    def needs_key(self) -> bool:
+        return bool(self.scope)
+
+    @property
+    def max_body_bytes(self) -> int:
+        return MAX_BODY_BYTES if self.needs_key else MAX_OPEN_BODY_BYTES
+
     @classmethod
     def of(cls, route: APIRoute) -> Self:
         """Return the rule of a route, from its `openapi_extra` and its signature."""
         extra = route.openapi_extra or {}
-        scope, scope_when_deployed = extra[SCOPE], extra.get(SCOPE_WHEN_DEPLOYED, "")
+        scope, scope_when_deployed = extra.get(SCOPE, ""), extra.get(SCOPE_WHEN_DEPLOYED, "")
         is_streamed: bool = extra.get(STREAMED, False)
         parameters = get_flat_params(route.dependant)
         return cls(
@@ -112,8 +128,8 @@ class RouteRule:
         )
 
 
-class GuardedRoute(APIRoute):
-    """A route that needs an API key, and parses the body as JsonRequest does."""
+class CheckedRoute(APIRoute):
+    """A route whose requests the guards check. It parses the body as JsonRequest does."""
 
     def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
         super().__init__(path, endpoint, **options)
@@ -128,6 +144,10 @@ class GuardedRoute(APIRoute):
             return await handler(JsonRequest(request.scope, request.receive))
 
         return handle
+
+
+class GuardedRoute(CheckedRoute):
+    """A checked route that needs an API key."""
 
 
 async def _require_no_members(request: Request) -> None:

@@ -83,8 +83,11 @@ class Idempotency:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         rule: RouteRule | None = scope.get(RULE)
-        key = parse_idempotency_key(Headers(scope=scope)) if rule is not None and scope["method"] in METHODS else None
-        if rule is None or key is None:
+        if rule is None or not rule.needs_key or scope["method"] not in METHODS:
+            await self._app(scope, receive, send)
+            return
+        key = parse_idempotency_key(Headers(scope=scope))
+        if key is None:
             await self._app(scope, receive, send)
             return
         request = IdempotentRequest(

@@ -1,11 +1,14 @@
 """Route that describes the API key of the request."""
 
+from typing import Self
+
 from pydantic import BaseModel, Field
 
 from headwater.api.dependencies import ApiKeyDep
 from headwater.api.guarded_routes import guarded_router, required_scopes
 from headwater.api.openapi import problem_responses
 from headwater.api.schemas import Timestamp
+from headwater.model.key import ApiKey
 
 router = guarded_router("/api/v1/flow/me", "Configurations")
 
@@ -18,6 +21,11 @@ class KeyBody(BaseModel):
     scopes: list[str]
     expires_at: Timestamp | None = Field(description="When the key expires; null when it does not.")
 
+    @classmethod
+    def of(cls, key: ApiKey) -> Self:
+        """Return the body for a key."""
+        return cls(owner=key.owner, key_id=key.id, scopes=list(key.scopes), expires_at=key.expires_at)
+
 
 @router.get(
     "",
@@ -28,4 +36,4 @@ class KeyBody(BaseModel):
 )
 async def read(api_key: ApiKeyDep) -> KeyBody:
     """Returns the owner, and the id, the scopes and the expiry of the API key."""
-    return KeyBody(owner=api_key.owner, key_id=api_key.id, scopes=list(api_key.scopes), expires_at=api_key.expires_at)
+    return KeyBody.of(api_key)

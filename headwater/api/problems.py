@@ -49,6 +49,7 @@ class ProblemType:
 PROBLEM_TYPES: dict[type[HeadwaterError], ProblemType] = {
     errors.MalformedRequest: ProblemType(HTTPStatus.BAD_REQUEST, "malformed-request", "The request can't be read"),
     errors.Unauthenticated: ProblemType(HTTPStatus.UNAUTHORIZED, "unauthenticated", "No valid API key"),
+    errors.InvalidSignInCode: ProblemType(HTTPStatus.UNAUTHORIZED, "invalid-sign-in-code", "No valid sign-in code"),
     errors.Forbidden: ProblemType(HTTPStatus.FORBIDDEN, "forbidden", "The API key lacks a scope"),
     errors.QuotaExceeded: ProblemType(HTTPStatus.FORBIDDEN, "quota", "Quota exceeded"),
     errors.NotFound: ProblemType(HTTPStatus.NOT_FOUND, "not-found", "Not found"),

@@ -22,7 +22,7 @@ log = structlog.get_logger(__name__)
 
 
 class RateLimitMiddleware(Guard):
-    """Counts each request against the rate limit of its API key, and sends 429 above the limit.
+    """Counts each request with an API key against the rate limit of its API key, and sends 429 above the limit.
 
     While Valkey or Redis is unavailable, requests are executed without being counted, except for requests that may
     change a deployment, which get 503.
@@ -37,6 +37,8 @@ class RateLimitMiddleware(Guard):
         self._threads = anyio.CapacityLimiter(MAX_CONCURRENT_RATE_CHECKS)
 
     async def check(self, rule: RouteRule, scope: Scope) -> None:
+        if not rule.needs_key:
+            return
         take = partial(self._limits.take, scope["api_key"].id, upload=rule.is_streamed)
         try:
             decision = await to_thread.run_sync(take, limiter=self._threads)

@@ -55,6 +55,7 @@ from headwater.services.redaction import redactor
 from headwater.services.redrives import Redrives
 from headwater.services.revisions import Revisions
 from headwater.services.samples import Samples
+from headwater.services.sign_in import SignIns
 from headwater.services.tails import TailLimits, Tails
 from headwater.services.trials import Trials, TrialStores
 from headwater.services.viewable_topics import ViewableTopics
@@ -156,6 +157,7 @@ def _services(endpoints: Endpoints, database: Database, client: Client) -> Servi
     )
     return Services(
         keys=keys,
+        sign_ins=SignIns(database.sign_ins, keys, utc_now),
         idempotency=IdempotencyService(database.idempotency, utc_now),
         flows=Flows(
             FlowStores(database.flows, database.revisions, sets, RedisPendingSets(client)), checker, utc_now, new_id

@@ -181,7 +181,7 @@ def _ended_deployments_kept_for(settings: Settings) -> timedelta | None:
 def _expiry_steps(database: Database, sets: SetStore, settings: Settings) -> list[Callable[[], None]]:
     """Return the steps of the sweeper that remove expired data.
 
-    The data are audit entries, stored responses and the values of removed filters.
+    The data are audit entries, stored responses, sign-ins and the values of removed filters.
     """
 
     def remove_audit_entries() -> None:
@@ -191,8 +191,11 @@ def _expiry_steps(database: Database, sets: SetStore, settings: Settings) -> lis
     def remove_stored_responses() -> None:
         database.idempotency.purge(utc_now())
 
+    def remove_sign_ins() -> None:
+        database.sign_ins.remove_expired(utc_now())
+
     def remove_filter_values() -> None:
         kept_since = utc_now() - timedelta(days=settings.removed_filter_days)
         remove_expired_filters(database.revisions, sets, kept_since)
 
-    return [remove_audit_entries, remove_stored_responses, remove_filter_values]
+    return [remove_audit_entries, remove_stored_responses, remove_sign_ins, remove_filter_values]

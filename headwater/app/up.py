@@ -18,10 +18,11 @@ from headwater.app.database import provide_local_key
 from headwater.app.endpoints import Endpoints
 from headwater.app.environments import API, CONTROLLER, INGEST, PRICES, child_environment, metrics_environment
 from headwater.app.ingest_kinds import load_ingests, variables_of
+from headwater.app.sign_in import create_sign_in_link
 from headwater.app.stop_signals import stop_on_signals
 from headwater.app.stream_bindings import load_bindings
 from headwater.children import Child, spawn
-from headwater.errors import SetupError
+from headwater.errors import HeadwaterError, SetupError
 from headwater.settings import Settings
 from headwater.supervisor import SupervisedProcess, Supervisor
 
@@ -63,6 +64,7 @@ def up(settings: Settings, announce: Callable[[str], None]) -> None:
         if wait_until_serving(settings, supervisor, stop):
             for line in greeting(settings, data_directory):
                 announce(line)
+            announce(f"Sign in within 60 s: {_sign_in_link(settings)}")
         while not stop.wait(TICK_S):
             supervisor.restart_ended()
 
@@ -181,6 +183,14 @@ def wait_until_serving(settings: Settings, supervisor: Supervisor, stop: threadi
             if time.monotonic() > deadline:
                 raise SetupError(f"The API was not ready within {SERVING_WITHIN_S:.0f} s: {last_response}.")
     return False
+
+
+def _sign_in_link(settings: Settings) -> str:
+    """Return a new link to the console, or why there is none."""
+    try:
+        return create_sign_in_link(settings)
+    except HeadwaterError as error:
+        return error.detail
 
 
 def greeting(settings: Settings, data_directory: DataDirectory) -> list[str]:

@@ -1,4 +1,4 @@
-"""`headwater keys`: creates, lists and revokes API keys, and rotates the secret key."""
+"""`headwater keys`: creates, lists and revokes API keys, signs in, and rotates the secret key."""
 
 from datetime import UTC, datetime
 from typing import Annotated
@@ -59,6 +59,17 @@ def _revoke(
         keys.revoke(key_id)
 
 
+def _sign_in_link(settings: Settings) -> None:
+    """Print a link that signs in to the console, once and within 60 s.
+
+    The link has a one-time code for a key that is valid for 12 hours. The key has the owner and the scopes of the key
+    in the file api-key of the data directory.
+    """
+    from headwater.app.sign_in import create_sign_in_link
+
+    print(create_sign_in_link(settings))
+
+
 def _rotate_secret(settings: Settings) -> None:
     """Encrypt all stored credentials with the secret key instead of HEADWATER_OLD_SECRET_KEY.
 
@@ -79,4 +90,5 @@ def _rotate_secret(settings: Settings) -> None:
 app.command("create")(takes_settings(*DATABASE)(_create))
 app.command("list")(takes_settings(*DATABASE)(_list))
 app.command("revoke", help=REVOKE_HELP)(takes_settings(*DATABASE)(_revoke))
+app.command("sign-in-link")(takes_settings(*DATABASE, "host", "port")(_sign_in_link))
 app.command("rotate-secret")(takes_settings(*DATABASE)(_rotate_secret))

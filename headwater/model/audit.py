@@ -27,6 +27,8 @@ Action = Literal[
     "deployment.record_ended",
     "key.create",
     "key.revoke",
+    "key.create_code",
+    "key.sign_in",
     "dataset.create",
     "dataset.delete",
     "filter_values.add",

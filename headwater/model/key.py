@@ -40,6 +40,7 @@ class ApiKey:
     Attributes:
         digest: The SHA-256 of the secret. The secret can't be computed from its digest.
         last_used_at: The time of the last use, truncated to the minute.
+        is_from_code: Whether a one-time code was exchanged for the key (model/sign_in.py).
     """
 
     id: str
@@ -50,6 +51,7 @@ class ApiKey:
     expires_at: datetime | None = None
     revoked_at: datetime | None = None
     last_used_at: datetime | None = None
+    is_from_code: bool = False
 
     def state(self, now: datetime) -> Literal["live", "revoked", "expired"]:
         """Return the state of the key at a time. Only a live key is accepted."""

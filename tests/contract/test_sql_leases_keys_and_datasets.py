@@ -1,12 +1,13 @@
-"""The contracts of Leases, KeyStore and DatasetStore."""
+"""The contracts of Leases, KeyStore, SignInStore and DatasetStore."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
 
 from headwater.errors import Conflict, LeaseLost, NotFound
+from headwater.model.key import ApiKey
 from headwater.model.lease import Candidate, Fence, Leader, fenced_by
 from tests.support.sql import OWNER, SqlStores, a_dataset, a_deployment, a_flow, a_key, a_line, at, seen
 
@@ -155,6 +156,44 @@ class TestKeys:
         stores.keys.record_use({"k1": at(4), "k2": at(8)})
         stores.keys.record_use({})
         assert [key.last_used_at for key in stores.keys.list()] == [at(8), at(5)]
+
+
+class TestSignIns:
+    """A code is exchanged for a key once, before it expires."""
+
+    def made(self, owner: str, scopes: Sequence[str]) -> ApiKey:
+        return a_key("k2", owner=owner, scopes=tuple(scopes), expires_at=at(100), is_from_code=True)
+
+    def test_exchange(self, stores: SqlStores) -> None:
+        source = a_key(scopes=("flow:read", "sets:write"))
+        stores.sign_ins.add_code(b"a", source, at(60))
+        assert stores.sign_ins.exchange(b"b", at(0), self.made) is None
+        key = stores.sign_ins.exchange(b"a", at(59), self.made)
+        assert key == self.made(OWNER, ("flow:read", "sets:write"))
+        assert stores.keys.find("k2") == key
+        assert stores.sign_ins.exchange(b"a", at(59), self.made) is None
+
+    def test_an_expired_code(self, stores: SqlStores) -> None:
+        stores.sign_ins.add_code(b"a", a_key(), at(60))
+        assert stores.sign_ins.exchange(b"a", at(60), self.made) is None
+        assert stores.keys.find("k2") is None
+
+    def test_one_of_many_concurrent_exchanges_succeeds(self, stores: SqlStores) -> None:
+        stores.sign_ins.add_code(b"a", a_key(), at(60))
+        with ThreadPoolExecutor(8) as pool:
+            keys = list(pool.map(lambda _: stores.sign_ins.exchange(b"a", at(0), self.made), range(8)))
+        assert len([key for key in keys if key is not None]) == 1
+
+    def test_expired_codes_and_their_keys_are_removed(self, stores: SqlStores) -> None:
+        stores.keys.create(a_key("k1", expires_at=at(10)))
+        for code in (b"a", b"b"):
+            stores.sign_ins.add_code(code, a_key(), at(60))
+        stores.sign_ins.exchange(b"a", at(0), self.made)
+        stores.sign_ins.remove_expired(at(99))
+        assert stores.sign_ins.exchange(b"b", at(0), self.made) is None
+        assert {key.id for key in stores.keys.list()} == {"k1", "k2"}
+        stores.sign_ins.remove_expired(at(100))
+        assert {key.id for key in stores.keys.list()} == {"k1"}
 
 
 class TestDatasets:

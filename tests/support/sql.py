@@ -23,6 +23,7 @@ from headwater.stores.protocols.leases import Leases
 from headwater.stores.protocols.overview import OverviewStore
 from headwater.stores.protocols.quotas import QuotaStore
 from headwater.stores.protocols.redrives import RedriveStore
+from headwater.stores.protocols.sign_in import SignInStore
 from headwater.stores.sql.connections import Connections, make_engine
 from headwater.stores.sql.database import Database, open_database
 from headwater.stores.sql.deployment_mapper import DeploymentMapper
@@ -59,6 +60,9 @@ class SqlStores(Protocol):
 
     @property
     def keys(self) -> KeyStore: ...
+
+    @property
+    def sign_ins(self) -> SignInStore: ...
 
     @property
     def datasets(self) -> DatasetStore: ...

@@ -9,7 +9,7 @@ import httpx2
 from headwater_client.call import Call, path
 from headwater_client.connection import find_connection
 from headwater_client.input_output import AsyncioInputOutput, BlockingInputOutput
-from headwater_client.models.account import ApiKey, Quota, Quotas, Readiness
+from headwater_client.models.account import ApiKey, NewApiKey, Quota, Quotas, Readiness
 from headwater_client.models.records import Record
 from headwater_client.operations import Asynchronous, Synchronous, iteration, operation, run
 from headwater_client.resources.base_resource import Resource
@@ -37,6 +37,25 @@ class HeadwaterOperations(Resource):
         'ann'
         """
         return await self._get(path("flow", "me"), ApiKey, timeout)
+
+    @operation
+    async def sign_in(self, code: str, *, timeout: float | None = None) -> NewApiKey:
+        """Exchange a one-time code for a new API key that is valid for 12 hours.
+
+        The code is in a link that `headwater up` and `headwater keys sign-in-link` print. This client keeps its own
+        key. Raises Unauthenticated when the code is not valid.
+
+        >>> hw.sign_in("hZ3l0sX1c5oQy8RkPq2vTn7bWm4Dg6Fj9JtEuKxAiLs").owner
+        'local'
+        """
+        return await self._send(
+            Call("POST", path("flow", "sign-in"), NewApiKey, body={"code": code}, timeout=timeout, repeatable=False)
+        )
+
+    @operation
+    async def sign_out(self, *, timeout: float | None = None) -> None:
+        """Revoke the API key of this client, which `sign_in` has returned. Raises Conflict for any other key."""
+        await self._send(Call("DELETE", path("flow", "sign-in"), dict[str, str], timeout=timeout))
 
     @operation
     async def limits(self, *, timeout: float | None = None) -> Sequence[Quota]:

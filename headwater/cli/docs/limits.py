@@ -48,13 +48,13 @@ def page() -> str:
 
 
 def _groups() -> Iterator[tuple[str, list[tuple[str, str]]]]:
-    from headwater.api import deployments, guard, owner_limiter
+    from headwater.api import deployments, guarded_routes, owner_limiter
     from headwater.api.dead_letters import DEFAULT_LETTERS
 
     yield (
         "Requests",
         [
-            ("request body without `values`", _bytes(guard.MAX_BODY_BYTES)),
+            ("request body without `values`", _bytes(guarded_routes.MAX_BODY_BYTES)),
             ("faults that one error lists", f"{value_sets.MAX_REPORTED_FAULTS}"),
             (
                 "concurrent configuration checks per process; further ones wait",

@@ -116,6 +116,16 @@ def key_revoked(key: ApiKey) -> Change:
     return Change("key.revoke", key.owner, key.id)
 
 
+def sign_in_code_created(source: ApiKey) -> Change:
+    """Return the change for a new one-time code, which grants what an API key may do."""
+    return Change("key.create_code", source.owner, source.id)
+
+
+def signed_in(key: ApiKey) -> Change:
+    """Return the change for a new API key that a one-time code gave."""
+    return Change("key.sign_in", key.owner, key.id, after=f"scopes {' '.join(key.scopes)}")
+
+
 def dataset_created(dataset: Dataset) -> Change:
     """Return the change for a new dataset."""
     return Change("dataset.create", dataset.owner, dataset.id)

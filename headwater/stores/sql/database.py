@@ -24,6 +24,7 @@ from headwater.stores.sql.overview import SqlOverview
 from headwater.stores.sql.quotas import QuotaChecker, SqlQuotas
 from headwater.stores.sql.redrives import SqlRedrives
 from headwater.stores.sql.revisions import SqlRevisions
+from headwater.stores.sql.sign_in import SqlSignIns
 from headwater.stores.sql.unreadable import UnreadableRow, unreadable_rows
 
 
@@ -45,6 +46,7 @@ class Database:
         self.change_counter = SqlChangeCounter(connections)
         self.leases = SqlLeases(connections)
         self.keys = SqlKeys(connections)
+        self.sign_ins = SqlSignIns(connections)
         self.datasets = SqlDatasets(connections, quota_checker)
         self.quotas = SqlQuotas(connections, quota_checker, defaults)
         self.audit = SqlAudit(connections)

@@ -292,6 +292,18 @@ api_keys = Table(
     Column("expires_at", UtcDateTime),
     Column("revoked_at", UtcDateTime),
     Column("last_used_at", UtcDateTime),
+    # Whether a one-time code was exchanged for the key. Such a key is removed when it has expired.
+    Column("is_from_code", Boolean, nullable=False, server_default=false()),
+)
+
+# One-time codes for signing in, which grant the owner and the scopes of an API key. A code is removed when it is used.
+sign_in_codes = Table(
+    "sign_in_codes",
+    metadata,
+    Column("digest", LargeBinary, primary_key=True),
+    Column("owner", String, nullable=False),
+    Column("scopes", StoredJson, nullable=False),
+    Column("expires_at", UtcDateTime, nullable=False),
 )
 
 # The limits that were set for single owners. NULL in `allowed` means that the owner has no limit.

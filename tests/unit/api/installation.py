@@ -45,6 +45,7 @@ from headwater.services.records import Records
 from headwater.services.redrives import Redrives
 from headwater.services.revisions import Revisions
 from headwater.services.samples import Samples
+from headwater.services.sign_in import SignIns
 from headwater.services.tails import TailLimits, Tails
 from headwater.services.trials import Trials, TrialStores
 from headwater.services.viewable_topics import ViewableTopics
@@ -327,6 +328,7 @@ class Installation:
     def __post_init__(self) -> None:
         self.controller = Controller(self.database.deployments)
         self.keys = Keys(self.database.keys, self.clock, self.clock.monotonic)
+        self.sign_ins = SignIns(self.database.sign_ins, self.keys, self.clock)
 
     def services(self, **changes: Any) -> Services:
         """Return the services that the application would pass."""
@@ -349,6 +351,7 @@ class Installation:
         datasets = Datasets(store=self.database.datasets, names=self.names, sets=audited, now=self.clock, new_id=new_id)
         services = Services(
             keys=self.keys,
+            sign_ins=self.sign_ins,
             idempotency=IdempotencyService(self.database.idempotency, self.clock),
             flows=Flows(
                 FlowStores(flows, self.database.revisions, sets, MemoryPendingSets()),

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
-from headwater.api.guard import MAX_BODY_BYTES
+from headwater.api.guarded_routes import MAX_BODY_BYTES
 from headwater.errors import DatabaseUnavailable
 from headwater.model.key import ALPHABET, DEFAULT_SCOPES, KEY_CACHE_S, SCOPES, ApiKey, generate_key
 from tests.examples import examples

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
+from headwater.app.data_directory import DataDirectory
 from headwater.cli.application import app
 from headwater.model.key import KEY_CACHE_S, SCOPES, parse_key
 
@@ -45,6 +46,30 @@ def test_help_and_page_say_how_long_a_revoked_key_is_accepted() -> None:
 
 def test_every_scope_is_explained() -> None:
     assert all(f"| `{scope}` |" in PAGE.read_text() for scope in SCOPES)
+
+
+def test_a_sign_in_link_has_a_code_in_its_fragment(data_dir: Path) -> None:
+    key = run(data_dir, "create", "--owner", "local").stdout
+    DataDirectory(data_dir).api_key.write_text(key)
+    result = run(data_dir, "sign-in-link", "--host", "0.0.0.0", "--port", "8123")
+    assert result.exit_code == 0, result.output
+    link, code = result.stdout.removesuffix("\n").split("#code=")
+    assert link == "http://127.0.0.1:8123/console/sign-in"
+    assert len(code) > 40
+    again = run(data_dir, "sign-in-link", "--port", "8123")
+    assert again.stdout != result.stdout
+    audit = CliRunner().invoke(app, ["audit", "--data-dir", str(data_dir)]).stdout
+    assert audit.count("key.create_code") == 2
+    assert code not in audit
+
+
+def test_a_sign_in_link_needs_a_valid_key_in_the_data_directory(data_dir: Path) -> None:
+    run(data_dir, "list")
+    missing = run(data_dir, "sign-in-link")
+    assert (missing.exit_code, "There is no API key" in missing.output) == (2, True)
+    DataDirectory(data_dir).api_key.write_text("x")
+    invalid = run(data_dir, "sign-in-link")
+    assert (invalid.exit_code, "is not valid, so no link can be made" in invalid.output) == (2, True)
 
 
 def test_states(data_dir: Path) -> None:

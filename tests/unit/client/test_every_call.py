@@ -36,6 +36,8 @@ CALLS: dict[str, Callable[[Any, Any, Any], Any]] = {
     "checkDatasetEntry": lambda hw, flow, dataset: dataset.check(VALUES[0]),
     "getLimits": lambda hw, flow, dataset: hw.limits(),
     "getMe": lambda hw, flow, dataset: hw.me(),
+    "signIn": lambda hw, flow, dataset: hw.sign_in("hZ3l0sX1c5oQy8RkPq2vTn7bWm4Dg6Fj9JtEuKxAiLs"),
+    "signOut": lambda hw, flow, dataset: hw.sign_out(),
     "getOverview": lambda hw, flow, dataset: hw.flows.overview(),
     "listStreams": lambda hw, flow, dataset: hw.streams.list(),
     "getStreamRecords": lambda hw, flow, dataset: hw.streams.records("base", "log"),

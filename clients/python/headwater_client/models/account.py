@@ -14,6 +14,16 @@ class ApiKey(Model, frozen=True, kw_only=True):
     expires_at: datetime | None
 
 
+class NewApiKey(ApiKey, frozen=True, kw_only=True):
+    """A new API key.
+
+    Attributes:
+        key: The text of the key, which the server does not store.
+    """
+
+    key: str
+
+
 class Quota(Model, frozen=True, kw_only=True):
     """The usage and the limit of one quota; the limit is None when there is none."""
 
