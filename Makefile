@@ -88,7 +88,7 @@ dist: setup  ## Build the wheels of the server, the client and the embedded Kafk
 	rm -rf $(DIST) $(addsuffix /build,. clients/python embedded)
 	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(BIN)/pip wheel --quiet --no-deps --no-build-isolation --wheel-dir $(DIST) \
 		. ./clients/python ./embedded
-	cat requirements/run.txt requirements/embedded.txt > $(DIST)/requirements.txt
+	cat requirements/run.txt requirements/embedded.txt requirements/client.txt > $(DIST)/requirements.txt
 
 conformance: setup  ## Run the acceptance tests, and write which of them prove which line of the interface
 	$(BIN)/pytest -m "not slow or proves" --write-conformance tests/acceptance
