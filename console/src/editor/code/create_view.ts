@@ -50,7 +50,7 @@ export function createView(
       doc: code,
       extensions: [
         EditorView.cspNonce.of(nonce),
-        EditorView.contentAttributes.of({ "aria-label": label }),
+        EditorView.contentAttributes.of({ "aria-label": label, tabindex: "0" }),
         lineNumbers(),
         history(),
         drawSelection(),

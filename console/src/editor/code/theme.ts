@@ -5,9 +5,10 @@ import { tags } from "@lezer/highlight";
 
 /** The colours of code, from the library's theme. */
 export function colorsOf(isDark: boolean): HighlightStyle {
-  const color = (name: string) => `var(--mantine-color-${name}-${isDark ? 3 : 9})`;
+  const shade = (name: string) => `var(--mantine-color-${name}-${isDark ? 3 : 9})`;
+  const color = (name: string) => `var(--mantine-color-${name}-text)`;
   return HighlightStyle.define([
-    { tag: [tags.keyword, tags.modifier], color: color("grape") },
+    { tag: [tags.keyword, tags.modifier], color: shade("grape") },
     { tag: [tags.string, tags.special(tags.string)], color: color("green") },
     { tag: [tags.number, tags.bool, tags.null], color: color("orange") },
     {
@@ -16,7 +17,7 @@ export function colorsOf(isDark: boolean): HighlightStyle {
     },
     { tag: [tags.propertyName], color: color("blue") },
     { tag: [tags.comment], color: "var(--mantine-color-dimmed)", fontStyle: "italic" },
-    { tag: [tags.typeName, tags.className], color: color("teal") },
+    { tag: [tags.typeName, tags.className], color: shade("grape") },
   ]);
 }
 
