@@ -3,6 +3,7 @@ SHELL := /bin/bash
 PYTHON ?= python3
 BIN := .venv/bin
 DIST ?= dist
+SITE ?= site
 PY_FILES := headwater clients embedded tests benches deploy setup.py
 DENO := $(CURDIR)/$(BIN)/deno
 CONSOLE := headwater/api/console_files/index.html
@@ -11,7 +12,7 @@ IN_GROUPS := --dist loadscope --no-loadscope-reorder
 # Without bytecode files, each of the many processes of a test run would compile every module that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup up demo fmt check test test-unit coverage test-all test-kubernetes bench chaos soak run docs dashboards conformance dist
+.PHONY: help setup up demo fmt check test test-unit coverage test-all test-kubernetes bench chaos soak run docs dashboards conformance dist site
 
 help:  ## Show this help
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -80,6 +81,9 @@ soak: setup  ## Check that no process grows in hours of load and changes (HOURS=
 
 docs: setup  ## Write the reference pages that are generated from the code
 	$(BIN)/headwater docs
+
+site: setup  ## Build the documentation as a site that needs no network (SITE=site)
+	$(BIN)/python -m deploy.website.build $(SITE)
 
 dashboards: setup  ## Write the Grafana dashboards that are generated from the code
 	$(BIN)/python -m deploy.grafana.dashboards
