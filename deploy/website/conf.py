@@ -1,4 +1,7 @@
-"""Sphinx's configuration for the site. `deploy.website.build` prepares its folder of sources."""
+"""Sphinx's configuration of the site.
+
+`deploy.website.build` prepares its folder of sources.
+"""
 
 project = "Headwater"
 html_title = "Headwater"

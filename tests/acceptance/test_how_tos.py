@@ -1,4 +1,4 @@
-"""A new user follows the tutorial and the how-tos, with the commands and programs as printed."""
+"""A new user follows the tutorial and the how-tos, with all commands as printed."""
 
 import json
 import os
