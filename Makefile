@@ -89,9 +89,12 @@ dashboards: setup  ## Write the Grafana dashboards that are generated from the c
 	$(BIN)/python -m deploy.grafana.dashboards
 
 dist: setup  ## Build the wheels of the server, the client and the embedded Kafka, with pinned requirements (DIST=dist)
-	rm -rf $(DIST) $(addsuffix /build,. clients/python embedded)
-	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(BIN)/pip wheel --quiet --no-deps --no-build-isolation --wheel-dir $(DIST) \
-		. ./clients/python ./embedded
+	rm -rf $(DIST)
+	for package in . clients/python embedded; do \
+		rm -rf build && mkdir build && printf '[build]\nbuild_base=$(CURDIR)/build/wheel\n' > build/wheel.cfg && \
+		DIST_EXTRA_CONFIG=$(CURDIR)/build/wheel.cfg SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) \
+			$(BIN)/pip wheel --quiet --no-deps --no-build-isolation --wheel-dir $(DIST) ./$$package || exit 1; \
+	done
 	cat requirements/run.txt requirements/embedded.txt requirements/client.txt > $(DIST)/requirements.txt
 
 conformance: setup  ## Run the acceptance tests, and write which of them prove which line of the interface
