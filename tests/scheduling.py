@@ -32,7 +32,8 @@ class FileScheduling(LoadScopeScheduling):  # type: ignore[misc]  # pytest-xdist
     """Runs each file in one worker, and files that share servers in as few workers as possible.
 
     Servers of the session start once in each worker that needs them. A worker therefore continues with files of the
-    kind that it ran last. Unit tests need no servers, so they come last, and all workers end at about the same time.
+    kind that it ran last. Unit tests need no servers, so they come last. Their files with the most tests come first, so
+    that all workers end at about the same time.
     """
 
     def _split_scope(self, nodeid: str) -> str:
@@ -48,7 +49,9 @@ class FileScheduling(LoadScopeScheduling):  # type: ignore[misc]  # pytest-xdist
 
         waiting = {kind_of(file) for file in self.workqueue}
         chosen = min((kind for kind in KINDS if kind in waiting), key=rank)
-        self.workqueue.move_to_end(next(file for file in self.workqueue if kind_of(file) == chosen), last=False)
+        of_kind = [file for file in self.workqueue if kind_of(file) == chosen]
+        largest = max(of_kind, key=lambda file: len(self.workqueue[file])) if chosen == "unit" else of_kind[0]
+        self.workqueue.move_to_end(largest, last=False)
         for file in [file for file, tests in files.items() if all(tests.values())]:
             del files[file]  # otherwise each test would cost the time to count all earlier ones
         super()._assign_work_unit(node)

@@ -2,6 +2,7 @@
 
 import contextlib
 from collections.abc import AsyncIterator
+from functools import cache
 
 import anyio
 import structlog
@@ -102,6 +103,12 @@ ROUTES = tuple(route for router in ROUTERS for route in router.routes if isinsta
 log = structlog.get_logger(__name__)
 
 
+@cache
+def _description() -> bytes:
+    """Return the OpenAPI description of all routes, which every client may request; it is rendered once."""
+    return openapi.render_description(ROUTES)
+
+
 def create_api(services: Services) -> FastAPI:
     """Build the application.
 
@@ -137,7 +144,7 @@ def create_api(services: Services) -> FastAPI:
     app.state.count_limiter = OwnerLimiter(MAX_CONCURRENT_COUNTS, MAX_CONCURRENT_COUNTS_PER_OWNER, MAX_WAIT_FOR_READS_S)
     app.state.diff_limiter = OwnerLimiter(MAX_CONCURRENT_DIFFS, MAX_CONCURRENT_DIFFS_PER_OWNER)
     problems.install(app)
-    openapi.add_description(app, ROUTES)
+    openapi.add_description(app, _description)
     console.add_console(app)
     return app
 

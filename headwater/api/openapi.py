@@ -4,8 +4,7 @@ The page loads nothing from other hosts.
 """
 
 import json
-from collections.abc import Iterator, Sequence
-from functools import cache
+from collections.abc import Callable, Iterator, Sequence
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
@@ -155,16 +154,18 @@ def etag_responses(status: int = HTTPStatus.OK, *, required: bool = True) -> Res
     return {int(status): {"headers": {name: header | {"required": required} for name, header in ETAG.items()}}}
 
 
-def add_description(app: FastAPI, routes: Sequence[APIRoute]) -> None:
-    """Add the OpenAPI description of all routes, and the files of the page /docs, to the app.
+def add_description(app: FastAPI, render: Callable[[], bytes]) -> None:
+    """Add the OpenAPI description and the files of the page /docs to the app.
 
-    The description is rendered once, since rendering takes long and every client may request it. The build downloads
-    the files of the page, which are Swagger UI.
+    The build downloads the files of the page, which are Swagger UI.
     """
-    app.state.description = cache(
-        lambda: json.dumps(describe(routes), ensure_ascii=False, separators=(",", ":")).encode()
-    )
+    app.state.description = render
     app.mount(ASSETS, StaticFiles(directory=str(SWAGGER_UI)))
+
+
+def render_description(routes: Sequence[APIRoute]) -> bytes:
+    """Return the OpenAPI description of routes as JSON. Rendering takes a second."""
+    return json.dumps(describe(routes), ensure_ascii=False, separators=(",", ":")).encode()
 
 
 def describe(routes: Sequence[APIRoute]) -> dict[str, Any]:

@@ -1,12 +1,15 @@
 """The SQL stores for tests, and examples of what they store."""
 
 import shutil
+import sqlite3
 import tempfile
 import uuid
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Protocol
+
+from sqlalchemy import Engine, event
 
 from headwater.model.deployment import Condition, Deployment, DesiredPhase, LogLine, Observation, Phase
 from headwater.model.flow import Flow, PipelineConfig
@@ -82,31 +85,44 @@ class SqlStores(Protocol):
 class FreshDatabases:
     """Makes empty SQLite databases as copies of a migrated database.
 
-    It closes and deletes them.
+    A closed database leaves its engine to a later one, because an engine remembers its compiled statements. The
+    databases need not survive a crash of the machine.
     """
 
     def __init__(self) -> None:
         self._directory = tempfile.TemporaryDirectory(prefix="headwater-databases-")
         self._template = Path(self._directory.name) / "template.db"
-        self._opened: dict[Path, Database] = {}
+        self._opened: list[tuple[Engine, Database]] = []
+        self._unused: list[Engine] = []
 
     def open(self, defaults: QuotaDefaults = NO_QUOTAS) -> Database:
         """Return an empty database that lives until `close`."""
         if not self._template.exists():
             open_sqlite(self._template).close()
-        path = self._template.with_name(f"{uuid.uuid4().hex}.db")
-        shutil.copyfile(self._template, path)
-        connections = Connections(make_engine(f"sqlite:///{path}"))
-        self._opened[path] = Database(connections, DeploymentMapper(FieldCipher(SECRET_KEY)), defaults)
-        return self._opened[path]
+        engine = self._unused.pop() if self._unused else self._new_engine()
+        shutil.copyfile(self._template, str(engine.url.database))
+        database = Database(Connections(engine), DeploymentMapper(FieldCipher(SECRET_KEY)), defaults)
+        self._opened.append((engine, database))
+        return database
+
+    def _new_engine(self) -> Engine:
+        engine = make_engine(f"sqlite:///{self._template.with_name(f'{uuid.uuid4().hex}.db')}")
+        event.listen(engine, "connect", _never_sync)
+        return engine
 
     def close(self) -> None:
         """Close and delete the databases that were opened since the last call."""
-        for path, database in self._opened.items():
+        for engine, database in self._opened:
             database.close()
+            path = Path(str(engine.url.database))
             for file in path.parent.glob(f"{path.name}*"):
                 file.unlink()
+            self._unused.append(engine)
         self._opened.clear()
+
+
+def _never_sync(connection: sqlite3.Connection, _record: object) -> None:
+    connection.execute("PRAGMA synchronous = OFF")
 
 
 FRESH_DATABASES = FreshDatabases()

@@ -38,6 +38,9 @@ BANNED_PHRASES = {
 }
 """Phrases that a reader from the field has to read twice, with what to write instead."""
 
+ANY_BANNED = re.compile("|".join(rf"\b(?:{phrase})\b" for phrase in BANNED_PHRASES), re.IGNORECASE)
+"""Matches every text with a banned phrase; one search is faster than one for each phrase."""
+
 BANNED_NAMES = frozenset(
     {
         "Ledger",
@@ -126,6 +129,8 @@ def definitions(path: Path) -> Definitions:
 def banned(text: str) -> Iterator[str]:
     """Yield a sentence for each banned phrase in a text, without its inline code."""
     words = re.sub(r"`[^`]*`", "", text)
+    if not ANY_BANNED.search(words):
+        return
     for phrase, instead in BANNED_PHRASES.items():
         if found := re.search(rf"\b(?:{phrase})\b", words, re.IGNORECASE):
             yield f"{found[0]!r}: write {instead!r}"

@@ -1,6 +1,7 @@
 """Fixtures: a new API for each test, and two users of it."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from anyio.from_thread import BlockingPortal, start_blocking_portal
@@ -19,6 +20,14 @@ def portal() -> Iterator[BlockingPortal]:
 def headwater(portal: BlockingPortal) -> Iterator[Installation]:
     with Installation(portal).serving() as headwater:
         yield headwater
+
+
+@pytest.fixture(scope="session")
+def schema(portal: BlockingPortal) -> dict[str, Any]:
+    """Return the OpenAPI description, which is the same for each API."""
+    with Installation(portal).serving() as headwater:
+        description: dict[str, Any] = headwater.nobody().get("/openapi.json").json()
+    return description
 
 
 @pytest.fixture

@@ -54,12 +54,6 @@ TAILS = ("tailStream", "tailDeployment", "tailSeveral")
 owners = (f"owner-{number}" for number in itertools.count())
 
 
-@pytest.fixture
-def schema(headwater: Installation) -> dict[str, Any]:
-    description: dict[str, Any] = headwater.nobody().get("/openapi.json").json()
-    return description
-
-
 class World:
     """A new user with one configuration and one dataset, created from the examples."""
 

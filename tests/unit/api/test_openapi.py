@@ -12,12 +12,6 @@ from headwater.api.prometheus import OPENMETRICS
 from tests.unit.api.installation import FLOW, Installation, User
 
 
-@pytest.fixture
-def schema(headwater: Installation) -> dict[str, Any]:
-    description: dict[str, Any] = headwater.nobody().get("/openapi.json").json()
-    return description
-
-
 def operations(schema: dict[str, Any]) -> list[tuple[str, str, dict[str, Any]]]:
     return [(method, path, op) for path, ops in schema["paths"].items() for method, op in ops.items()]
 

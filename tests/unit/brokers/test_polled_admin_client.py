@@ -34,7 +34,7 @@ def lines(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return lines
 
 
-def wait_for_lines(lines: list[str], client: str, count: int = 5) -> None:
+def wait_for_lines(lines: list[str], client: str, count: int = 3) -> None:
     until(lambda: len([line for line in lines if client in line]) >= count, WAIT_S, f"{client} has logged")
 
 

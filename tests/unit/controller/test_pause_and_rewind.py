@@ -30,7 +30,7 @@ def world() -> Iterator[World]:
         world.broker.append(TOPIC, 0, 1000 * second)
     world.broker.ensure(DeploymentResources((TopicSpec(OTHER_TOPIC, 4),), (), (), ()))
     world.deploy()
-    world.run(ticks=100)
+    world.stabilize()
     commit(world, 5)
     yield world
     stop = threading.Event()

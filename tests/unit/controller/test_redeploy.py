@@ -23,7 +23,7 @@ def world() -> Iterator[World]:
     """Run a deployment, after which workers become ready only on request of the test."""
     world = World()
     world.deploy()
-    world.run(ticks=100)
+    world.stabilize()
     world.orchestrator.auto = False
     yield world
     stop = threading.Event()

@@ -188,6 +188,11 @@ class World:
                     work.running.exception(10)
             self.now += step_s
 
+    def stabilize(self) -> None:
+        """Advance the clock until a new revision is stable, in long steps after its workers have started."""
+        self.run(ticks=10)
+        self.run(ticks=20, step_s=2.0)
+
     @property
     def active(self) -> Deployment | None:
         return self.database.deployments.active(FLOW)

@@ -15,8 +15,8 @@ FILES = {
     "tests/contract/test_sink.py": 10,
     "tests/contract/source/test_gaps.py": 10,
     "tests/integration/engine/test_copy.py": 8,
-    "tests/unit/api/test_me.py": 30,
-    "tests/unit/test_words.py": 3,
+    "tests/unit/api/test_me.py": 3,
+    "tests/unit/test_words.py": 30,
 }
 
 
@@ -73,3 +73,8 @@ def test_workers_continue_with_the_same_servers_and_end_with_unit_tests() -> Non
     assert [kind_of(file) for file in first.files()][:2] == ["acceptance", "acceptance"]
     assert [kind_of(file) for file in second.files()][:4] == ["servers", "servers", "servers", "installations"]
     assert [kind_of(worker.files()[-1]) for worker in (first, second)] == ["unit", "unit"]
+
+
+def test_the_unit_tests_begin_with_the_largest_file() -> None:
+    [worker] = run(1)
+    assert worker.files()[-2:] == ["tests/unit/test_words.py", "tests/unit/api/test_me.py"]
