@@ -105,7 +105,10 @@ log = structlog.get_logger(__name__)
 
 @cache
 def _description() -> bytes:
-    """Return the OpenAPI description of all routes, which every client may request; it is rendered once."""
+    """Return the OpenAPI description of all routes.
+
+    It is rendered once, since rendering takes long and every client may request it.
+    """
     return openapi.render_description(ROUTES)
 
 

@@ -11,7 +11,10 @@ from tests.support.sql import FRESH_DATABASES
 
 @pytest.fixture(autouse=True, scope="session")
 def _one_tls_context() -> Iterator[None]:
-    """Let all HTTP clients share one TLS context, because each would read all certificates of the system."""
+    """Let all HTTP clients share one TLS context.
+
+    Otherwise each client would read all certificates of the system.
+    """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(httpcore2, "default_ssl_context", functools.cache(httpcore2.default_ssl_context))
         yield

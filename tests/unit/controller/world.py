@@ -189,7 +189,10 @@ class World:
             self.now += step_s
 
     def stabilize(self) -> None:
-        """Advance the clock until a new revision is stable, in long steps after its workers have started."""
+        """Advance the clock until a new revision is stable.
+
+        The steps are long once its workers have started.
+        """
         self.run(ticks=10)
         self.run(ticks=20, step_s=2.0)
 
