@@ -120,7 +120,7 @@ class _Session:
         """Run the cases, and again whenever a file changes. Ctrl-C ends it."""
         with suppress(KeyboardInterrupt):
             while True:
-                state = self._state()
+                state = self._settled_state()
                 try:
                     self.run()
                 except (FolderError, CommandError) as error:
@@ -128,6 +128,17 @@ class _Session:
                 self.out.note("Waiting for changes; Ctrl-C ends.")
                 while self._state() == state:
                     time.sleep(WATCH_INTERVAL_S)
+
+    def _settled_state(self) -> Mapping[Path, tuple[int, int]]:
+        """Return the state of the folder when it no longer changes.
+
+        Editors write a file in several steps.
+        """
+        state: Mapping[Path, tuple[int, int]] = {}
+        while (found := self._state()) != state:
+            state = found
+            time.sleep(WATCH_INTERVAL_S)
+        return state
 
     def _state(self) -> Mapping[Path, tuple[int, int]]:
         """Return the time and the size of each file of the folder, without the report."""

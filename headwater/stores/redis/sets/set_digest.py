@@ -14,7 +14,10 @@ EMPTY = "0" * (2 * DIGEST_BYTES)
 
 
 def hash_sum(values: Iterable[str]) -> int:
-    """Return the sum of the hashes of values. The digest of a set is the remainder of this sum modulo 2^128."""
+    """Return the sum of the hashes of values.
+
+    The digest of a set is the remainder of this sum modulo 2^128.
+    """
     return sum(map(xxh3_128_intdigest, _encoded(values)))
 
 
