@@ -25,6 +25,7 @@ from headwater.api import (
     openapi,
     overview,
     pause_and_rewind,
+    price_details,
     prices,
     problems,
     quota_limits,
@@ -75,6 +76,7 @@ from headwater.services.tails import CHECK_EVERY_S, Tails
 WRITE_LAST_USE_EVERY_S = 20.0
 ROUTERS = (
     prices.router,
+    price_details.router,
     streams.router,
     records.router,
     tails.router,

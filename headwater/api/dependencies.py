@@ -25,6 +25,7 @@ from headwater.services.flows import Flows, IfMatch
 from headwater.services.idempotency import IdempotencyService
 from headwater.services.keys import Keys
 from headwater.services.overview import Overview
+from headwater.services.price_details import PriceDetails
 from headwater.services.prices import Prices
 from headwater.services.quotas import QuotaStores
 from headwater.services.rate_limits import RateLimits
@@ -75,6 +76,7 @@ class Services:
     datasets: Datasets
     applied: AppliedVersions
     prices: Prices
+    price_details: PriceDetails
     quotas: QuotaStores
     viewable_topics: ViewableTopics
     records: Records

@@ -317,6 +317,76 @@ PRICES: dict[str, Any] = {
     "statuses": [{**TOKENS[0], "status": "ok"}, {**TOKENS[1], "status": "unknown_token"}],
 }
 
+PRICE_HISTORY: dict[str, Any] = {
+    **TOKENS[0],
+    "points": [
+        {"timestamp": "2026-01-02T02:59:58.000Z", "price": 90.0},
+        {"timestamp": CREATED_AT, "price": 99.0},
+    ],
+}
+TOKEN_LIST: dict[str, Any] = {
+    "items": [
+        {
+            **TOKENS[0],
+            "status": "ok",
+            "held_since": None,
+            "quote_stale": False,
+            "timestamp": CREATED_AT,
+            "age_s": 2.5,
+            "latest_price": 99.0,
+            "percent_change_1h": -1.0,
+            "percent_change_24h": None,
+        }
+    ],
+    "cursor": f"base:{CONTRACT}",
+}
+PRICE_EXPLANATION: dict[str, Any] = {
+    **TOKENS[0],
+    "status": "held",
+    "quote_stale": False,
+    "latest": {"timestamp": CREATED_AT, "price": 99.0},
+    "percent_change_1h": -1.0,
+    "percent_change_24h": None,
+    "windows": [
+        {
+            "window": window,
+            "start": start,
+            "low": {"timestamp": "2026-01-02T02:59:58.000Z", "price": 90.0},
+            "high": {"timestamp": CREATED_AT, "price": 99.0},
+        }
+        for window, start in (("1h", "2026-01-02T02:05:00.000Z"), ("24h", "2026-01-01T03:05:00.000Z"))
+    ],
+    "counted_since": "2026-01-01T02:00:00.000Z",
+    "required_minutes": 3,
+    "bands": [
+        {
+            "min_price": 64.0,
+            "max_price": 128.0,
+            "active_minutes": 42,
+            "established": True,
+            "accepted": True,
+            "last": {"timestamp": CREATED_AT, "price": 99.0},
+        },
+        {
+            "min_price": 8192.0,
+            "max_price": 16384.0,
+            "active_minutes": 1,
+            "established": False,
+            "accepted": False,
+            "last": {"timestamp": STARTED_AT, "price": 9900.0},
+        },
+    ],
+    "accepted": [{"timestamp": CREATED_AT, "price": 99.0}],
+    "unaccepted": [
+        {
+            "timestamp": STARTED_AT,
+            "price": 9900.0,
+            "status": "held",
+            "reason": "Prices from 8192 to 16384 have trades in 1 of the minutes that count, and 3 are needed.",
+        }
+    ],
+}
+
 OVERVIEW: dict[str, Any] = {
     "items": [
         {
@@ -359,6 +429,9 @@ BY_SCHEMA: dict[str, Any] = {
     "SignedInBody": SIGNED_IN,
     "TrialBody": TRIAL_RESULT,
     "PriceStats": PRICES,
+    "PriceHistory": PRICE_HISTORY,
+    "TokenList": TOKEN_LIST,
+    "PriceExplanation": PRICE_EXPLANATION,
     "FlowConfig": FLOW_CONFIG,
     "DeploymentBody": DEPLOYMENT,
     "ResumedDeployment": {**DEPLOYMENT, "gaps": [{"partition": 3, "from": 1200, "to": 1450}]},

@@ -84,6 +84,7 @@ LINKS: dict[str, dict[str, Any]] = {
         )
     ),
     "createDataset": _links(*(_link(operation, dataset_id=CREATED_ID) for operation in _DATASET_OPERATIONS)),
+    "listTokens": _links(_link("listTokens", cursor=NEXT_CURSOR)),
     "getOverview": _links(_link("getOverview", cursor=NEXT_CURSOR)),
     "listFilterValues": _links(
         _link(

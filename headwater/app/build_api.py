@@ -47,6 +47,7 @@ from headwater.services.keys import Keys
 from headwater.services.known_lags import KnownLags
 from headwater.services.overview import Overview
 from headwater.services.pipeline_checker import PipelineChecker
+from headwater.services.price_details import PriceDetails
 from headwater.services.prices import Prices
 from headwater.services.quotas import QuotaEnforcingSets, QuotaStores
 from headwater.services.rate_limits import RateLimits
@@ -144,6 +145,8 @@ def _services(endpoints: Endpoints, database: Database, client: Client) -> Servi
         with trial_sandbox(jit=settings.v8_jit) as sandbox:
             yield TransformContext("", owner, sets, names, sandbox)
 
+    price_store = RedisPrices(client)
+    prices = Prices(price_store, utc_now, filter_outliers=settings.price_filter)
     keys = Keys(database.keys, utc_now, time.monotonic)
     deployments = Deployments(
         flows=database.flows,
@@ -205,7 +208,8 @@ def _services(endpoints: Endpoints, database: Database, client: Client) -> Servi
         applied=AppliedVersions(
             filters=filters, datasets=datasets, deployments=database.deployments, versions=RedisSetVersions(client)
         ),
-        prices=Prices(RedisPrices(client), utc_now, filter_outliers=settings.price_filter),
+        prices=prices,
+        price_details=PriceDetails(price_store, prices, utc_now, filter_outliers=settings.price_filter),
         quotas=quotas,
         viewable_topics=ViewableTopics(bindings, deployments.get_deployed),
         records=Records(histories, time.monotonic),

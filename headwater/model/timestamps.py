@@ -1,4 +1,4 @@
-"""Parses times: of requests, and of records."""
+"""Parses and converts times: of requests, and of records."""
 
 import re
 from datetime import UTC, datetime, timedelta
@@ -32,6 +32,11 @@ def ceil_epoch_ms(time: datetime) -> int:
     The time is rounded up, so that no earlier record has it.
     """
     return -((datetime(1970, 1, 1, tzinfo=UTC) - time) // timedelta(milliseconds=1))
+
+
+def from_epoch_ms(time: int) -> datetime:
+    """Return the time that is given in milliseconds since the epoch."""
+    return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=time)
 
 
 def units_per_second(timestamp: float) -> int:

@@ -20,12 +20,12 @@ from headwater.model.price.codec import decode_state, encode_state
 from headwater.model.price.state import TokenState
 from headwater.model.price.stats import accepted_bands
 from headwater.model.price.tail import TAIL_BYTES, decode_tail, encode_tail, fits_in_tail
-from headwater.model.price.tick import decode_ticks, is_quoted, price_of
+from headwater.model.price.tick import QUOTED, decode_ticks, is_quoted, price_of
 from headwater.model.record import RecordBatch
 from headwater.prices.quoted_ticks import QuotedTicks
 from headwater.prices.source import only_ticks
 from headwater.sources.base import Positions
-from headwater.stores.protocols.prices import PriceStore, PriceWrite
+from headwater.stores.protocols.prices import LIST_PERIOD_S, PriceStore, PriceWrite
 
 log = structlog.get_logger(__name__)
 
@@ -75,6 +75,9 @@ class PriceWriter:
         self._accepted_bands: dict[bytes, frozenset[int]] = {}
         """By token: its accepted bands, a cache."""
         self._stored_chains: set[bytes] = set()
+        self._listed_quoted: set[bytes] = set()
+        """The keys of quoted ticks whose token is in the list of this period."""
+        self._list_period = 0
 
     def acquire_partitions(self, partitions: Sequence[int], topic_id: str = "") -> Positions:
         """Acquire partitions for this owner.
@@ -126,12 +129,13 @@ class PriceWriter:
                 self._written_positions[partition] = position
                 self._pending_positions.pop(partition, None)
         self.ticks_in_memory = 0
-        if len(self._accepted_bands) > MAX_CACHED_TOKENS:
+        if len(self._accepted_bands) + len(self._listed_quoted) > MAX_CACHED_TOKENS:
             self._accepted_bands.clear()
+            self._listed_quoted.clear()
 
     def _write_partition(self, partition: int, position: int, due: Sequence[bytes], now: int) -> None:
         ticks: dict[bytes, list[bytes]] = self._ticks.get(partition, {})
-        self._store_new_chains(ticks)
+        self._list_new_tokens(ticks, now)
         quoted_ticks = self._quoted_ticks_of(partition)
         quoted_write = quoted_ticks.prepare({key: ticks[key] for key in ticks if is_quoted(key)}, due, now)
         tails, to_fold = self._split(partition, {key: ticks[key] for key in ticks if not is_quoted(key)})
@@ -163,15 +167,24 @@ class PriceWriter:
             self._quoted_ticks[partition] = QuotedTicks(self._store, partition)
         return self._quoted_ticks[partition]
 
-    def _store_new_chains(self, tokens: Iterable[bytes]) -> None:
-        """Store the chains of tokens that are not stored yet.
+    def _list_new_tokens(self, keys: Iterable[bytes], now: int) -> None:
+        """List the tokens of keys, and store their chains.
 
-        A token in the cache of bands was written before, so its chain is stored already.
+        A token in the cache of bands was listed before in this period, because a new period clears the cache.
         """
-        chains = {token.partition(b":")[0] for token in tokens if token not in self._accepted_bands}
-        if new := chains - self._stored_chains:
-            self._store.add_chains([chain.decode() for chain in new])
-            self._stored_chains |= new
+        period = now // 1000 // LIST_PERIOD_S
+        if period != self._list_period:
+            self._accepted_bands.clear()
+            self._listed_quoted.clear()
+            self._list_period = period
+        new = [key for key in keys if key not in self._accepted_bands and key not in self._listed_quoted]
+        if not new:
+            return
+        if chains := {key.partition(b":")[0] for key in new} - self._stored_chains:
+            self._store.add_chains([chain.decode() for chain in chains])
+            self._stored_chains |= chains
+        self._store.list_tokens({key.removesuffix(QUOTED) for key in new}, period)
+        self._listed_quoted.update(key for key in new if is_quoted(key))
 
     def _split(
         self, partition: int, ticks: Mapping[bytes, Sequence[bytes]]

@@ -99,7 +99,7 @@ class Prices:
     def read(self, tokens: Sequence[Token]) -> PriceResult:
         """Return the current statistics of tokens. Raises RedisUnavailable."""
         now = int(self._now().timestamp() * 1000)
-        keys = [_key(token) for token in tokens]
+        keys = [key_of_token(token) for token in tokens]
         evaluation_by_key = self._evaluate_readable([*dict.fromkeys(keys)], now)
         evaluations = [evaluation_by_key[key] for key in keys]
         unknown_chains = self._unknown_chains(
@@ -212,7 +212,7 @@ class _SeparatelyEvaluatedToken:
         ]
 
 
-def _key(token: Token) -> bytes:
+def key_of_token(token: Token) -> bytes:
     """Return the key of a token in the price store.
 
     The key is b"" for a name that no token can have, which would otherwise be the key of another token's quoted ticks.

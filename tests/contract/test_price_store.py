@@ -10,7 +10,7 @@ import redis
 from headwater.model.price.archive import ArchiveKey, TimeBucket
 from headwater.model.price.band import HOUR_MS, hour_of
 from headwater.model.price.tick import TICKS_PARTITIONS, key_of_quoted_ticks, partition_of, token_key
-from headwater.stores.protocols.prices import PriceStore, PriceWrite, StoredToken
+from headwater.stores.protocols.prices import LIST_PERIOD_S, PriceStore, PriceWrite, StoredToken
 from headwater.stores.redis.client import connect
 from headwater.stores.redis.prices import ENTRIES_PER_SCRIPT, RedisPrices
 from tests.support.memory.prices import MemoryPrices
@@ -212,3 +212,16 @@ def test_all_keys_expire(valkey_url: str) -> None:
     assert len(kept) == 4  # an hour outside of all windows expires immediately
     assert all(0 < ttl <= 30 * 86_400 for ttl in kept.values())
     assert kept[b"{px:3}:t:x"] > 100
+
+
+def test_the_list_of_tokens_has_two_periods(store: PriceStore) -> None:
+    period = NOW // 1000 // LIST_PERIOD_S
+    store.list_tokens([b"base:b", b"base:a", b"solana:x"], period - 1)
+    store.list_tokens([b"base:b", "base:é".encode()], period)
+    store.list_tokens([b"%d" % number for number in range(ENTRIES_PER_SCRIPT + 1)], period + 1)
+    assert store.tokens_after(b"", b"", 10, period) == [b"base:a", b"base:b", "base:é".encode(), b"solana:x"]
+    assert store.tokens_after(b"", b"", 2, period) == [b"base:a", b"base:b"]
+    assert store.tokens_after(b"base:a", b"base:", 1, period) == [b"base:b"]
+    assert store.tokens_after(b"base:b", b"s", 9, period) == [b"solana:x"]
+    assert store.tokens_after(b"solana:x", b"base:", 9, period) == []
+    assert len(store.tokens_after(b"", b"", 9999, period + 2)) == ENTRIES_PER_SCRIPT + 1

@@ -100,10 +100,15 @@ def accepted_bands(state: EvaluableState) -> Collection[int]:
     if len(bands) == 1:
         return bands.keys()
     active_minutes = {number: band.active_minutes for number, band in bands.items()}
-    required = max(MIN_ACTIVE_MINUTES, ceil(sum(active_minutes.values()) / ESTABLISHED_MINUTES_DIVISOR))
+    required = required_minutes(active_minutes.values())
     established = [number for number, minutes in active_minutes.items() if minutes >= required]
     accepted = {number + step for number in established for step in (-1, 0, 1)}
     return accepted & bands.keys() or bands.keys()
+
+
+def required_minutes(active_minutes: Iterable[int]) -> int:
+    """Return the active minutes that make a band established, given those of all bands."""
+    return max(MIN_ACTIVE_MINUTES, ceil(sum(active_minutes) / ESTABLISHED_MINUTES_DIVISOR))
 
 
 def needed_buckets(

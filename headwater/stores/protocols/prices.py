@@ -31,6 +31,10 @@ class StoredToken(NamedTuple):
         return self.state, self.tail, self.ticks
 
 
+LIST_PERIOD_S = 30 * 86_400
+"""The length of a period of the list of tokens."""
+
+
 @dataclass(frozen=True, slots=True)
 class PriceWrite:
     """One write of a worker to a partition.
@@ -102,6 +106,15 @@ class PriceStore(Protocol):
 
     def chains(self) -> Collection[str]:
         """Return the chains that were added."""
+
+    def list_tokens(self, tokens: Collection[bytes], period: int) -> None:
+        """Add tokens to the list of a period. The list is kept until the end of the next period."""
+
+    def tokens_after(self, after: bytes, prefix: bytes, count: int, period: int) -> list[bytes]:
+        """Return the first `count` listed tokens that begin with `prefix` and are greater than `after`, sorted.
+
+        The tokens of this period and of the one before are listed.
+        """
 
     def look_up(self, tokens: Sequence[bytes], hour: int) -> list[StoredToken]:
         """Return the stored data of each token.

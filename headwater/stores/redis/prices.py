@@ -12,6 +12,8 @@ All keys of a partition share one hash tag, so that one script can write several
                          its minute if the token's state divides this hour into minutes, otherwise in the field of the
                          hour. Expires when no reader needs it any more
 {px}:chains      set     the chains of ticks
+{px}:l:PERIOD    zset    the tokens with ticks in a period, all with the score 0, so that they are sorted by name;
+                         expires at the end of the next period
 """
 
 from collections import defaultdict
@@ -23,7 +25,7 @@ from typing import TypeVar
 from headwater.model.price.archive import WHOLE_HOUR, ArchiveKey, TimeBucket
 from headwater.model.price.band import HOUR_MS
 from headwater.model.price.tick import key_of_quoted_ticks, partition_of
-from headwater.stores.protocols.prices import PriceWrite, StoredToken
+from headwater.stores.protocols.prices import LIST_PERIOD_S, PriceWrite, StoredToken
 from headwater.stores.redis.chunks import chunks
 from headwater.stores.redis.client import Client, Script
 from headwater.stores.redis.connection import Argument, Command
@@ -36,6 +38,8 @@ Readers read the hour of 24 h ago, and the clocks of the machines differ.
 """
 ENTRIES_PER_SCRIPT, BYTES_PER_SCRIPT = 500, 4 << 20
 """The most entries and bytes that one script writes, so that it blocks the server for a few ms only."""
+_ABOVE_UTF_8 = b"\xff"
+"""A byte that is greater than all bytes of a token."""
 _K = TypeVar("_K")
 _CHAINS = "{px}:chains"
 _ACQUIRE, _WRITE = Script.load("acquire_price_partition"), Script.load("write_prices")
@@ -112,6 +116,23 @@ class RedisPrices:
         """See PriceStore."""
         return frozenset(chain.decode() for chain in self._client.call("SMEMBERS", _CHAINS))
 
+    def list_tokens(self, tokens: Collection[bytes], period: int) -> None:
+        """See PriceStore."""
+        key = _list_key(period)
+        for chunk in chunks(tokens, ENTRIES_PER_SCRIPT):
+            self._client.call("ZADD", key, *(argument for token in chunk for argument in (0, token)))
+        self._client.call("EXPIREAT", key, (period + 2) * LIST_PERIOD_S)
+
+    def tokens_after(self, after: bytes, prefix: bytes, count: int, period: int) -> list[bytes]:
+        """See PriceStore."""
+        first = b"(" + after if after >= prefix else b"[" + prefix
+        last = b"(" + prefix + _ABOVE_UTF_8
+        commands: list[list[Command]] = [
+            [("ZRANGEBYLEX", _list_key(number), first, last, "LIMIT", 0, count)] for number in (period, period - 1)
+        ]
+        found = {token for [tokens] in self._client.pipelines(commands) for token in tokens}
+        return sorted(found)[:count]
+
     def look_up(self, tokens: Sequence[bytes], hour: int) -> list[StoredToken]:
         """See PriceStore.
 
@@ -173,6 +194,10 @@ def _data_chunks(entries: Iterable[tuple[_K, bytes]]) -> Iterator[list[tuple[_K,
             chunk, size = [], 0
     if chunk:
         yield chunk
+
+
+def _list_key(period: int) -> str:
+    return f"{{px}}:l:{period}"
 
 
 def _unsettled_key(partition: int) -> str:

@@ -21,6 +21,7 @@ class MemoryPrices:
         self._archived: dict[ArchiveKey, bytes] = {}
         self._unsettled: dict[int, set[bytes]] = {}
         self._chains: set[str] = set()
+        self._listed: dict[int, set[bytes]] = {}
 
     def acquire_partitions(self, writer: str, topic_id: str, partitions: Collection[int]) -> Mapping[int, int]:
         """See PriceStore."""
@@ -76,6 +77,17 @@ class MemoryPrices:
         """See PriceStore."""
         with self._lock:
             return frozenset(self._chains)
+
+    def list_tokens(self, tokens: Collection[bytes], period: int) -> None:
+        """See PriceStore."""
+        with self._lock:
+            self._listed.setdefault(period, set()).update(tokens)
+
+    def tokens_after(self, after: bytes, prefix: bytes, count: int, period: int) -> list[bytes]:
+        """See PriceStore."""
+        with self._lock:
+            listed = self._listed.get(period, set()) | self._listed.get(period - 1, set())
+            return sorted(token for token in listed if token.startswith(prefix) and token > after)[:count]
 
     def look_up(self, tokens: Sequence[bytes], hour: int) -> list[StoredToken]:
         """See PriceStore."""

@@ -39,6 +39,7 @@ from headwater.services.keys import Keys
 from headwater.services.known_lags import KnownLags
 from headwater.services.overview import Overview
 from headwater.services.pipeline_checker import PipelineChecker
+from headwater.services.price_details import PriceDetails
 from headwater.services.prices import Prices
 from headwater.services.quotas import QuotaEnforcingSets, QuotaStores
 from headwater.services.records import Records
@@ -349,6 +350,7 @@ class Installation:
         )
         filters = Filters(flows, self.controller, audited)
         datasets = Datasets(store=self.database.datasets, names=self.names, sets=audited, now=self.clock, new_id=new_id)
+        prices = Prices(self.prices, self.clock, filter_outliers=True)
         services = Services(
             keys=self.keys,
             sign_ins=self.sign_ins,
@@ -402,7 +404,8 @@ class Installation:
             applied=AppliedVersions(
                 filters=filters, datasets=datasets, deployments=self.controller, versions=self.sets
             ),
-            prices=Prices(self.prices, self.clock, filter_outliers=True),
+            prices=prices,
+            price_details=PriceDetails(self.prices, prices, self.clock, filter_outliers=True),
             quotas=quotas,
             viewable_topics=ViewableTopics(self.bindings, deployments.get_deployed),
             records=Records({None: self.history}, self.clock.monotonic),

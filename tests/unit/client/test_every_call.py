@@ -22,6 +22,9 @@ VALUES = ["0x9f47c0de13b5a8264e7fd09c31b6a5e80d24f7c1"]
 
 CALLS: dict[str, Callable[[Any, Any, Any], Any]] = {
     "getPriceStats": lambda hw, flow, dataset: hw.prices.stats([(VALUES[0], "base")]),
+    "listTokens": lambda hw, flow, dataset: hw.prices.tokens(),
+    "getPriceHistory": lambda hw, flow, dataset: hw.prices.history(VALUES[0], "base"),
+    "explainPrice": lambda hw, flow, dataset: hw.prices.explain(VALUES[0], "base"),
     "listConfigurations": lambda hw, flow, dataset: hw.flows.list(),
     "createConfiguration": lambda hw, flow, dataset: hw.flows.create_from(DOCUMENT),
     "listDatasets": lambda hw, flow, dataset: hw.datasets.list(),

@@ -2,7 +2,7 @@
 
 import json
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -11,12 +11,19 @@ import pytest
 from headwater.errors import RedisUnavailable, WorkerError
 from headwater.model.price.band import HOUR_MS
 from headwater.model.price.series import Tick
-from headwater.model.price.tick import TICKS_PARTITIONS, TICKS_TOPIC, encode_tick, partition_of
+from headwater.model.price.tick import (
+    TICKS_PARTITIONS,
+    TICKS_TOPIC,
+    encode_tick,
+    encode_value,
+    key_of_quoted_ticks,
+    partition_of,
+)
 from headwater.model.record import RecordBatch
 from headwater.prices.price_writer import PriceWriter
 from headwater.prices.worker import PriceDelivery
 from headwater.services.prices import Prices, Token
-from headwater.stores.protocols.prices import PriceWrite
+from headwater.stores.protocols.prices import LIST_PERIOD_S, PriceWrite
 from tests.support.memory.prices import MemoryPrices
 from tests.support.prices import brute_force, figures
 
@@ -307,3 +314,33 @@ def test_ignored_prices_are_counted() -> None:
     writer.write({partition: 6})
     assert (writer.ticks, writer.outliers) == (6, 1)
     check(store, topic)
+
+
+def test_tokens_are_listed_once_in_each_period() -> None:
+    class Counting(MemoryPrices):
+        calls = 0
+
+        def list_tokens(self, tokens: Collection[bytes], period: int) -> None:
+            self.calls += 1
+            super().list_tokens(tokens, period)
+
+    def batch_of(key: bytes, value: bytes, partition: int) -> RecordBatch:
+        return RecordBatch.of(TICKS_TOPIC, [value], [key], [0], [partition], [0], [0])
+
+    store, now = Counting(), [NOW]
+    writer = PriceWriter(store, "one", lambda: now[0] / 1000)
+    writer.acquire_partitions(range(TICKS_PARTITIONS))
+    keys = [b"base:a", key_of_quoted_ticks(b"base:b")]
+    for end in (1, 2):
+        for key in keys:
+            value = encode_value(now[0], 0, 1.0, 6) + (b"0xcc\0" if key != keys[0] else b"")
+            partition = partition_of(key)
+            writer.add(batch_of(key, value, partition))
+            writer.write({partition: end})
+    period = NOW // 1000 // LIST_PERIOD_S
+    assert store.calls == 2
+    assert store.tokens_after(b"", b"", 9, period) == [b"base:a", b"base:b"]
+    now[0] += LIST_PERIOD_S * 1000
+    writer.add(batch_of(keys[0], encode_value(now[0], 0, 1.0, 6), partition_of(keys[0])))
+    writer.write({partition_of(keys[0]): 3})
+    assert store.tokens_after(b"", b"", 9, period + 2) == [b"base:a"]

@@ -45,3 +45,104 @@ class PriceStats(Model, frozen=True, kw_only=True):
     message: str
     statuses: list[PriceStatus] = []
     cursor: str | None = None
+
+
+class PricePoint(Model, frozen=True, kw_only=True):
+    """The price of one trade, in USD."""
+
+    timestamp: datetime
+    price: float
+
+
+class PriceHistory(Model, frozen=True, kw_only=True):
+    """The prices of a token over the last 25 hours, oldest first."""
+
+    token_address: str
+    chain: str
+    points: list[PricePoint]
+
+
+class PriceWindow(Model, frozen=True, kw_only=True):
+    """The lowest and the highest price of a window (`1h` or `24h`); both are None without a trade."""
+
+    window: str
+    start: datetime
+    low: PricePoint | None
+    high: PricePoint | None
+
+
+class PriceBand(Model, frozen=True, kw_only=True):
+    """Prices between two successive powers of two. Whether a price counts depends on its band.
+
+    Attributes:
+        active_minutes: The number of minutes with a trade in this band.
+        established: Whether these are at least `PriceExplanation.required_minutes`.
+        accepted: Whether the prices of the band count.
+    """
+
+    min_price: float
+    max_price: float
+    active_minutes: int
+    established: bool
+    accepted: bool
+    last: PricePoint
+
+
+class UnacceptedPrice(PricePoint, frozen=True, kw_only=True):
+    """A trade that does not count: it is `held` or `rejected`."""
+
+    status: str
+    reason: str
+
+
+class PriceExplanation(Model, frozen=True, kw_only=True):
+    """How the figures of a token come about. Lists are empty for an unknown token.
+
+    Attributes:
+        counted_since: The time from which on minutes count for the bands.
+        required_minutes: The minutes with trades that make a band established.
+        accepted: The newest trades that count, newest first.
+        unaccepted: The newest trades that do not count, newest first.
+    """
+
+    token_address: str
+    chain: str
+    status: str
+    quote_stale: bool
+    latest: PricePoint | None
+    percent_change_1h: float | None
+    percent_change_24h: float | None
+    windows: list[PriceWindow]
+    counted_since: datetime | None
+    required_minutes: int | None
+    bands: list[PriceBand]
+    accepted: list[PricePoint]
+    unaccepted: list[UnacceptedPrice]
+
+
+class ListedToken(Model, frozen=True, kw_only=True):
+    """A token with its figures, which are None when it has no price.
+
+    Attributes:
+        held_since: None unless the status is `held`.
+        timestamp: The time of the last accepted trade.
+        age_s: The seconds since then.
+    """
+
+    token_address: str
+    chain: str
+    status: str
+    held_since: datetime | None
+    quote_stale: bool
+    timestamp: datetime | None
+    age_s: float | None
+    latest_price: float | None
+    percent_change_1h: float | None
+    percent_change_24h: float | None
+
+
+class TokenList(Model, frozen=True, kw_only=True):
+    """A page of tokens, sorted by chain and address."""
+
+    items: list[ListedToken]
+    cursor: str | None

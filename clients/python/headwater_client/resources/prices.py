@@ -1,10 +1,18 @@
 """Statistics of token prices."""
 
-from collections.abc import Iterable
+from collections.abc import AsyncGenerator, Iterable, Sequence
 
 from headwater_client.call import path
-from headwater_client.models.token_prices import PriceItem, PriceStats
-from headwater_client.operations import Asynchronous, Synchronous, operation
+from headwater_client.models.token_prices import (
+    ListedToken,
+    PriceExplanation,
+    PriceHistory,
+    PriceItem,
+    PricePoint,
+    PriceStats,
+    TokenList,
+)
+from headwater_client.operations import Asynchronous, Synchronous, iteration, operation
 from headwater_client.resources.base_resource import Resource
 
 STATS_PATH = path("developer", "prices", "stats")
@@ -32,6 +40,43 @@ class PricesOperations(Resource):
         """
         stats = await self._post(STATS_PATH, PriceStats, _body([(token_address, chain)]), timeout)
         return stats.items[0] if stats.items else None
+
+    @iteration
+    async def tokens(
+        self, query: str | None = None, *, page_size: int | None = None, timeout: float | None = None
+    ) -> AsyncGenerator[ListedToken, None]:
+        """Yield the tokens that had trades lately, with their figures, sorted by chain and address.
+
+        Args:
+            query: The beginning of the addresses, or of `<chain>:<address>`.
+            page_size: The number of tokens of each request, up to 200.
+
+        >>> [token.latest_price for token in hw.prices.tokens("0x9f")]
+        [99.0]
+        """
+        parameters = {"q": query, "limit": page_size}
+        async for token in self._pages(path("developer", "prices", "tokens"), TokenList, parameters, timeout):
+            yield token
+
+    @operation
+    async def history(self, token_address: str, chain: str, *, timeout: float | None = None) -> Sequence[PricePoint]:
+        """Return the prices of a token over the last 25 hours, oldest first: at most 60, for a small plot.
+
+        >>> hw.prices.history("0x9f47c0de13b5a8264e7fd09c31b6a5e80d24f7c1", "base")[-1].price
+        99.0
+        """
+        query = {"token_address": token_address, "chain": chain}
+        return (await self._get(path("developer", "prices", "history"), PriceHistory, timeout, **query)).points
+
+    @operation
+    async def explain(self, token_address: str, chain: str, *, timeout: float | None = None) -> PriceExplanation:
+        """Return how the figures of a token come about: its windows, bands and newest trades.
+
+        >>> hw.prices.explain("0x9f47c0de13b5a8264e7fd09c31b6a5e80d24f7c1", "base").unaccepted[0].status
+        'held'
+        """
+        query = {"token_address": token_address, "chain": chain}
+        return await self._get(path("developer", "prices", "explain"), PriceExplanation, timeout, **query)
 
 
 def _body(tokens: Iterable[tuple[str, str]]) -> list[dict[str, str]]:
