@@ -97,9 +97,9 @@ class Unauthenticated(RequestError):
 
 
 class InvalidSignInCode(Unauthenticated):
-    """The one-time code is unknown, was used, or has expired. The detail does not say which of these.
+    """The one-time code is unknown, was used, or has expired.
 
-    Open a new link: `headwater keys sign-in-link` prints one.
+    The detail does not say which. Open a new link: `headwater keys sign-in-link` prints one.
     """
 
     def __init__(self) -> None:

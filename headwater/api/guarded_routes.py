@@ -1,4 +1,7 @@
-"""Declares routes that the guards check, most of which need an API key, and the rule of each route."""
+"""Declares the routes that the guards check, and the rule of each route.
+
+Most of these routes need an API key.
+"""
 
 from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass

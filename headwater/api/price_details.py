@@ -123,7 +123,7 @@ class UnacceptedPrice(PricePoint):
 
 
 class PriceExplanation(BaseModel):
-    """How the figures of a token come about. Members about trades are empty for an unknown token."""
+    """How the figures of a token come about; empty for an unknown token."""
 
     token_address: str
     chain: str
@@ -233,7 +233,9 @@ def list_tokens(
     openapi_extra=required_scopes("prices:read"),
 )
 def read_history(token_address: TokenAddress, chain: Chain, services: ServicesDep) -> PriceHistory:
-    """Returns at most 60 prices, for a small plot. It is empty for a token without accepted trades in this time."""
+    """Returns at most 60 prices, for a small plot.
+    The list is empty for a token without accepted trades in this time.
+    """
     ticks = services.price_details.history(Token(chain, token_address))
     return PriceHistory(token_address=token_address, chain=chain, points=_points(ticks))
 
@@ -246,8 +248,8 @@ def read_history(token_address: TokenAddress, chain: Chain, services: ServicesDe
     openapi_extra=required_scopes("prices:read"),
 )
 def explain_price(token_address: TokenAddress, chain: Chain, services: ServicesDep) -> PriceExplanation:
-    """Returns the windows with the times of their low and high, the bands of prices, and the newest trades: those that
-    count, and those that do not, with the reason.
+    """Returns the windows with the times of their low and high, and the bands of prices.
+    The newest trades follow: trades that count, and trades that do not count, with the reason.
     """
     price = services.price_details.explain(Token(chain, token_address))
     stats, explanation = price.stats, price.explanation

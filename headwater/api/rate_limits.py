@@ -22,7 +22,9 @@ log = structlog.get_logger(__name__)
 
 
 class RateLimitMiddleware(Guard):
-    """Counts each request with an API key against the rate limit of its API key, and sends 429 above the limit.
+    """Counts each request against the rate limit of its API key, and sends 429 above it.
+
+    A request to a route that needs no key is not counted.
 
     While Valkey or Redis is unavailable, requests are executed without being counted, except for requests that may
     change a deployment, which get 503.

@@ -64,8 +64,8 @@ async def sign_in(
     services: ServicesDep,
     limiter: Annotated[InvalidKeyLimiter, Depends(_invalid_codes)],
 ) -> SignedInBody:
-    """Returns a new API key that is valid for 12 hours. No key is needed. `headwater up` and
-    `headwater keys sign-in-link` print a link with a code. A code is valid for 60 s, and works once.
+    """Returns a new API key that is valid for 12 hours. No key is needed.
+    `headwater up` and `headwater keys sign-in-link` print a link with a code. A code is valid for 60 s, and works once.
     """
     address = client_ip(request.scope)
     if wait_s := limiter.take(address):
@@ -89,6 +89,8 @@ async def sign_in(
     openapi_extra=required_scopes("flow:read"),
 )
 def sign_out(api_key: ApiKeyDep, services: ServicesDep) -> Message:
-    """Revokes the API key of this request, when it comes from a sign-in code. The response is 409 for any other key."""
+    """Revokes the API key of this request, when it comes from a sign-in code.
+    The response is 409 for any other key.
+    """
     services.sign_ins.sign_out(api_key)
     return Message(message=f"The API key {api_key.id} is revoked.")

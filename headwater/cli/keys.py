@@ -1,4 +1,4 @@
-"""`headwater keys`: creates, lists and revokes API keys, signs in, and rotates the secret key."""
+"""`headwater keys`: manages API keys, prints links to sign in, rotates the secret key."""
 
 from datetime import UTC, datetime
 from typing import Annotated

@@ -50,7 +50,9 @@ class PriceDetails:
         self._filter_outliers = filter_outliers
 
     def tokens(self, query: str, after: str, limit: int) -> tuple[PriceResult, str | None]:
-        """Return the next listed tokens with their figures, and the last token when there may be more.
+        """Return the next listed tokens with their figures.
+
+        Also returns the last of these tokens when there are more; None otherwise.
 
         Args:
             query: The beginning of addresses, of `<chain>:<address>`, or of the name of a chain.

@@ -12,7 +12,10 @@ from headwater.stores.protocols.sign_in import SignInStore
 
 
 class SignIns:
-    """Creates codes, exchanges each of them once, and revokes the keys that they gave. Thread-safe."""
+    """Creates one-time codes, exchanges each once, and revokes the resulting keys.
+
+    Thread-safe.
+    """
 
     def __init__(self, store: SignInStore, keys: Keys, now: Clock) -> None:
         self._store = store
@@ -46,7 +49,10 @@ class SignIns:
         return text, key
 
     def sign_out(self, key: ApiKey) -> None:
-        """Revoke a key that a code gave. Raises Conflict for any other key, and DatabaseUnavailable."""
+        """Revoke a key that a code gave.
+
+        Raises Conflict for any other key, and DatabaseUnavailable.
+        """
         if not key.is_from_code:
             raise Conflict(
                 "This API key does not come from a sign-in code, so it stays valid. Forget it where it is kept, or "

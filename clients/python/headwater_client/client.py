@@ -54,7 +54,10 @@ class HeadwaterOperations(Resource):
 
     @operation
     async def sign_out(self, *, timeout: float | None = None) -> None:
-        """Revoke the API key of this client, which `sign_in` has returned. Raises Conflict for any other key."""
+        """Revoke the API key of this client, which `sign_in` has returned.
+
+        Raises Conflict for any other key.
+        """
         await self._send(Call("DELETE", path("flow", "sign-in"), dict[str, str], timeout=timeout))
 
     @operation

@@ -1,4 +1,7 @@
-"""How the figures of a token come about: the ticks behind its extremes, its bands, and which of its ticks count."""
+"""How the figures of a token come about.
+
+An explanation has the ticks of the lows and highs, the bands, and the newest ticks that count or do not count.
+"""
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from heapq import nlargest

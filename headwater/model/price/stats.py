@@ -107,7 +107,7 @@ def accepted_bands(state: EvaluableState) -> Collection[int]:
 
 
 def required_minutes(active_minutes: Iterable[int]) -> int:
-    """Return the active minutes that make a band established, given those of all bands."""
+    """Return the active minutes that make a band established, from the minutes of each band."""
     return max(MIN_ACTIVE_MINUTES, ceil(sum(active_minutes) / ESTABLISHED_MINUTES_DIVISOR))
 
 

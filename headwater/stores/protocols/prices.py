@@ -111,9 +111,10 @@ class PriceStore(Protocol):
         """Add tokens to the list of a period. The list is kept until the end of the next period."""
 
     def tokens_after(self, after: bytes, prefix: bytes, count: int, period: int) -> list[bytes]:
-        """Return the first `count` listed tokens that begin with `prefix` and are greater than `after`, sorted.
+        """Return the next `count` listed tokens after a token, sorted.
 
-        The tokens of this period and of the one before are listed.
+        They begin with `prefix`, and are greater than `after`. The tokens of this period and of the previous period
+        are listed.
         """
 
     def look_up(self, tokens: Sequence[bytes], hour: int) -> list[StoredToken]:

@@ -23,4 +23,4 @@ class SignInStore(Protocol):
         """
 
     def remove_expired(self, now: datetime) -> None:
-        """Remove the codes that have expired, and the expired API keys for which codes were exchanged."""
+        """Remove expired codes, and the expired API keys for which codes were exchanged."""

@@ -63,7 +63,10 @@ class PriceHistory(Model, frozen=True, kw_only=True):
 
 
 class PriceWindow(Model, frozen=True, kw_only=True):
-    """The lowest and the highest price of a window (`1h` or `24h`); both are None without a trade."""
+    """The lowest and the highest price of a window, `1h` or `24h`.
+
+    Both are None without a trade.
+    """
 
     window: str
     start: datetime
