@@ -317,6 +317,24 @@ export interface components {
             /** @description The uid of the transform, or the name of the sink. */
             transform_uid: string;
         };
+        /** @description A token with its figures. */
+        ListedToken: {
+            /** @description The seconds since then. */
+            age_s: number | null;
+            chain: string;
+            /** @description Null unless the status is `held`. */
+            held_since: string | null;
+            latest_price: number | null;
+            percent_change_1h: number | null;
+            percent_change_24h: number | null;
+            quote_stale: boolean;
+            /** @enum {string} */
+            status: "ok" | "held" | "stale" | "unknown_token" | "unknown_chain";
+            /** @description The time of the last accepted trade; null without a price. */
+            timestamp: string | null;
+            /** @description As on chain; EVM addresses in lower case. */
+            token_address: string;
+        };
         /** @description Response of GET /healthz. */
         Liveness: {
             /**
@@ -714,6 +732,51 @@ export interface components {
             source: components["schemas"]["Source"];
             transforms?: (components["schemas"]["V8Transform"] | components["schemas"]["RedisSetFilterTransform"])[];
         };
+        /** @description Prices between two successive powers of two. Whether a price counts depends on its band. */
+        PriceBand: {
+            /** @description Whether the band is established, or next to one; all are while none is. */
+            accepted: boolean;
+            /** @description The number of minutes since `counted_since` with a trade in this band. */
+            active_minutes: number;
+            /** @description Whether `active_minutes` are at least `required_minutes`. */
+            established: boolean;
+            last: components["schemas"]["PricePoint"];
+            /** @description Prices below this one are in the band. */
+            max_price: number;
+            /** @description The lowest price of the band. */
+            min_price: number;
+        };
+        /** @description How the figures of a token come about; empty for an unknown token. */
+        PriceExplanation: {
+            /** @description At most 50 accepted trades, newest first: the last one of each millisecond in the last one to two hours, or in the last two minutes of a token with many trades, and the last one of each hour before. */
+            accepted: components["schemas"]["PricePoint"][];
+            /** @description At most 50 bands, the one with the most minutes first. */
+            bands: components["schemas"]["PriceBand"][];
+            chain: string;
+            /** @description The time from which on minutes count for the bands. */
+            counted_since: string | null;
+            /** @description The latest accepted trade; null when the token has no price. */
+            latest: components["schemas"]["PricePoint"] | null;
+            percent_change_1h: number | null;
+            percent_change_24h: number | null;
+            /** @description As in the statistics. */
+            quote_stale: boolean;
+            /** @description The minutes with trades that make a band established. */
+            required_minutes: number | null;
+            /** @enum {string} */
+            status: "ok" | "held" | "stale" | "unknown_token" | "unknown_chain";
+            token_address: string;
+            /** @description Likewise at most 50 trades that do not count. */
+            unaccepted: components["schemas"]["UnacceptedPrice"][];
+            windows: components["schemas"]["PriceWindow"][];
+        };
+        /** @description The prices of a token over the last 25 hours. */
+        PriceHistory: {
+            chain: string;
+            /** @description The last accepted trade of each hour, and of each 5 minutes of the last one to two hours; oldest first. An interval without a trade has no point. */
+            points: components["schemas"]["PricePoint"][];
+            token_address: string;
+        };
         /** @description Prices of a token in USD, and changes in percent. docs/prices.md defines each figure. */
         PriceItem: {
             chain: string;
@@ -733,6 +796,12 @@ export interface components {
              * @description Time of the last trade.
              * @example 2026-01-02T03:04:05.678Z
              */
+            timestamp: string;
+        };
+        /** @description The price of one trade, in USD. */
+        PricePoint: {
+            price: number;
+            /** @example 2026-01-02T03:04:05.678Z */
             timestamp: string;
         };
         /** @description The price statistics of the requested tokens. */
@@ -759,6 +828,19 @@ export interface components {
              */
             status: "ok" | "held" | "stale" | "unknown_token" | "unknown_chain";
             token_address: string;
+        };
+        /** @description The lowest and the highest accepted price of a window, and when they were traded last. */
+        PriceWindow: {
+            high: components["schemas"]["PricePoint"] | null;
+            /** @description Null without a trade; low and high are then the latest price. */
+            low: components["schemas"]["PricePoint"] | null;
+            /**
+             * @description Trades after this time count.
+             * @example 2026-01-02T03:04:05.678Z
+             */
+            start: string;
+            /** @enum {string} */
+            window: "1h" | "24h";
         };
         /** @description A prices sink. Read the prices with POST /api/v1/developer/prices/stats. */
         PricesConnection: {
@@ -1059,6 +1141,23 @@ export interface components {
             /** @description Warnings about the save: exceptions that new or changed scripts threw for the stream's example record, fields in filters that the stream does not have, `set_values` that were ignored, and filters that were removed. Omitted when there are none. */
             warnings?: components["schemas"]["Fault"][] | null;
         };
+        /** @description A one-time code. */
+        SignInRequest: {
+            /** @description The code at the end of the link, after `#code=`. */
+            code: string;
+        };
+        /** @description A new API key. Its text is shown only in this response. */
+        SignedInBody: {
+            /** @description When the key expires; null when it does not. */
+            expires_at: string | null;
+            /** @description The text of the key, for the header `X-API-Key`. */
+            key: string;
+            /** @description The id of the key: the 12 characters after `hw_live_`. */
+            key_id: string;
+            /** @description The owner of the key. All keys of an owner see the same resources. */
+            owner: string;
+            scopes: string[];
+        };
         /** @description The connection details of a sink's topic, and the sink's members that configure it. */
         SinkConnection: {
             bootstrap_servers: string;
@@ -1173,6 +1272,13 @@ export interface components {
             last?: null;
             positions: unknown[];
         };
+        /** @description A page of tokens. */
+        TokenList: {
+            /** @description The cursor of the next page; null on the last page. */
+            cursor: string | null;
+            /** @description Sorted by chain and address. */
+            items: components["schemas"]["ListedToken"][];
+        };
         /** @description One metric of one transform over time. */
         TransformMetricSeries: {
             /** @enum {string} */
@@ -1261,6 +1367,18 @@ export interface components {
             sent: number;
             transforms: components["schemas"]["TransformTotalsBody"][];
             unfinished: number;
+        };
+        /** @description A trade that does not count. */
+        UnacceptedPrice: {
+            price: number;
+            reason: string;
+            /**
+             * @description `held`: it is newer than the latest accepted trade, and counts when its band is accepted.
+             * @enum {string}
+             */
+            status: "held" | "rejected";
+            /** @example 2026-01-02T03:04:05.678Z */
+            timestamp: string;
         };
         /** @description Runs a JavaScript function `process(record)` in the sandbox. */
         V8Transform: {

@@ -29,6 +29,9 @@ type Work = (objects: Objects) => unknown;
 
 const CALLS: Record<string, Work> = {
   getPriceStats: ({ hw }) => hw.prices.stats([[VALUES[0]!, "base"]]),
+  listTokens: ({ hw }) => hw.prices.tokens({ q: "0x9f" }),
+  getPriceHistory: ({ hw }) => hw.prices.history(VALUES[0]!, "base"),
+  explainPrice: ({ hw }) => hw.prices.explain(VALUES[0]!, "base"),
   listConfigurations: ({ hw }) => hw.flows.list(),
   createConfiguration: ({ hw }) => hw.flows.create(DOCUMENT),
   listDatasets: ({ hw }) => hw.datasets.list(),

@@ -1,7 +1,14 @@
 /** Statistics of token prices. */
 
+import { type ListOptions, pages } from "../pages.ts";
 import { type CallOptions, path, type Session } from "../session.ts";
-import type { PriceItem, PriceStats } from "../types.ts";
+import type {
+  PricedToken,
+  PriceExplanation,
+  PriceHistory,
+  PriceItem,
+  PriceStats,
+} from "../types.ts";
 
 /** A token: its address and its chain. */
 export type Token = readonly [address: string, chain: string];
@@ -24,5 +31,37 @@ export class Prices {
   /** Returns the statistics of one token; null when it has no price. */
   async get(address: string, chain: string, options?: CallOptions): Promise<PriceItem | null> {
     return (await this.stats([[address, chain]], options)).items[0] ?? null;
+  }
+
+  /** Yields the tokens that have prices; `q` is a part of an address. */
+  tokens(
+    { q, pageSize = 100, ...options }: ListOptions & { q?: string } = {},
+  ): AsyncGenerator<PricedToken, void> {
+    return pages(
+      this.#session,
+      path("developer", "prices", "tokens"),
+      { q, limit: pageSize },
+      options,
+    );
+  }
+
+  /** Returns the prices of a token over time. */
+  history(address: string, chain: string, options?: CallOptions): Promise<PriceHistory> {
+    const query = { token_address: address, chain };
+    return this.#session.send({
+      method: "GET",
+      path: path("developer", "prices", "history"),
+      query,
+    }, options);
+  }
+
+  /** Returns how the figures of a token came about. */
+  explain(address: string, chain: string, options?: CallOptions): Promise<PriceExplanation> {
+    const query = { token_address: address, chain };
+    return this.#session.send({
+      method: "GET",
+      path: path("developer", "prices", "explain"),
+      query,
+    }, options);
   }
 }
