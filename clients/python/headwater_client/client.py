@@ -57,6 +57,8 @@ class HeadwaterOperations(Resource):
         """Revoke the API key of this client, which `sign_in` has returned.
 
         Raises Conflict for any other key.
+
+        >>> hw.sign_out()
         """
         await self._send(Call("DELETE", path("flow", "sign-in"), dict[str, str], timeout=timeout))
 

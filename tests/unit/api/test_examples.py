@@ -22,7 +22,7 @@ from headwater.model.outputs import REVISION_HEADER
 from headwater.model.price.codec import encode_state
 from headwater.model.price.state import TokenState
 from headwater.model.price.tick import partition_of, token_key
-from headwater.stores.protocols.prices import PriceWrite
+from headwater.stores.protocols.prices import LIST_PERIOD_S, PriceWrite
 from tests.support.sql import a_line
 from tests.unit.api.installation import FLOW, Installation, User
 from tests.unit.api.test_openapi import operations, sent_examples
@@ -63,6 +63,8 @@ class World:
         self._metrics, self._clock = headwater.metrics, headwater.clock
         self._schema = schema
         self._history = headwater.history
+        self._keys, self._sign_ins = headwater.keys, headwater.sign_ins
+        self._signed_in = headwater.nobody
         self._trade(headwater)
         flow = self.create(FLOW)
         self.ids = {
@@ -75,13 +77,15 @@ class World:
         }
 
     def _trade(self, headwater: Installation) -> None:
-        """Give the first token of the examples a price."""
+        """Give the first token of the examples a price, and a trade that is not accepted."""
         key = token_key("base", examples.CONTRACT).encode()
         state = TokenState()
         now = int(self._clock.monotonic() * 1000)
-        state.fold((now, 0, 99.0, 18, b""), now)
+        minutes = [(now - ago * 60_000, 0, 99.0, 18, b"") for ago in range(3)]
+        state.fold_all([*minutes, (now - 60_000, 1, 9900.0, 18, b"")], now)
         headwater.prices.acquire_partitions("", "", [partition_of(key)])
         headwater.prices.write(partition_of(key), "", PriceWrite(1, {key: encode_state(state)}, {}, {}))
+        headwater.prices.list_tokens([key], now // 1000 // LIST_PERIOD_S)
 
     def _append(self, topic: str) -> None:
         self._history.create(topic, 1)
@@ -111,6 +115,10 @@ class World:
         redrive = self.user.post(f"{FLOW}/{self.ids['config_id']}/dead-letters/redrive", {"all": True})
         self.ids["redrive_id"] = redrive.json()["id"]
 
+    def _create_code(self) -> str:
+        code, _ = self._sign_ins.create_code(self._keys.authenticate(self.user.key))
+        return code
+
     def create(self, path: str) -> dict[str, Any]:
         created: dict[str, Any] = self.user.post(path, sent_examples(self._schema["paths"][path]["post"])[0]).json()
         return created
@@ -126,6 +134,11 @@ class World:
         if operation["operationId"] in ("listRevisions", "rollBack"):
             for name in ("second", "third"):
                 self.user.put(f"{FLOW}/{self.ids['config_id']}", {**examples.CREATE, "name": name})
+        if operation["operationId"] == "signIn":
+            body = {"code": self._create_code()}
+        if operation["operationId"] == "signOut":
+            signed_in = self.user.post(path, {"code": self._create_code()})
+            self.user = self._signed_in(signed_in.json()["key"])
         if operation["operationId"] == "createDataset":
             self.user.delete(f"{FLOW}/datasets/{self.ids['dataset_id']}")
         required = [p for p in operation.get("parameters", []) if p["in"] == "query" and p["required"]]
