@@ -31,7 +31,7 @@ class AppliedWorker(BaseModel):
 
     name: str
     version: int | None = Field(
-        description="The version that the worker has read last; null while it has reported none of the set as it is."
+        description="The version that the worker has read last; null before it has read the present set."
     )
 
 

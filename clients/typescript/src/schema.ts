@@ -16,7 +16,7 @@ export interface components {
         /** @description A worker that uses the set. */
         AppliedWorker: {
             name: string;
-            /** @description The version that the worker has read last; null while it has reported none of the set as it is. */
+            /** @description The version that the worker has read last; null before it has read the present set. */
             version: number | null;
         };
         /** @description The result of one of the two revisions for a record. */
