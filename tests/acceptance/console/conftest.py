@@ -15,9 +15,12 @@ CHROMIUM = shutil.which("chromium")
 owners = itertools.count()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """Return Debian's Chromium."""
+    """Return Debian's Chromium.
+
+    Playwright has an event loop in this thread until it ends, so that no other test could run one of its own.
+    """
     if CHROMIUM is None:
         if os.environ.get("CI"):
             pytest.fail("The tests of the console need the package chromium.")

@@ -34,8 +34,6 @@ def test_another_method_is_found_by_the_path() -> None:
     assert (route.methods, parameters) == ({"POST"}, {"config_id": "x"})
 
 
-@pytest.mark.parametrize(
-    "path", ["", "/", "*", "/api", f"{FLOW}//deploy", f"{FLOW}/x/", f"{FLOW}/x/deploy/y", "/healthz\n"]
-)
+@pytest.mark.parametrize("path", ["", "*", "/api", f"{FLOW}//deploy", f"{FLOW}/x/", f"{FLOW}/x/deploy/y", "/healthz\n"])
 def test_no_route(path: str) -> None:
     assert found(path) is None
