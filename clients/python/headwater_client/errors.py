@@ -205,7 +205,7 @@ BY_STATUS: Mapping[int, type[RequestFailed]] = {
 
 
 def error_of(status: int, headers: Mapping[str, str], body: bytes) -> RequestFailed:
-    """Return the error for a response that is no success.
+    """Return the error for a response with an error status.
 
     >>> body = b'{"type": "urn:headwater:problem:quota", "status": 403, "used": 9, "allowed": 10}'
     >>> error = error_of(403, {}, body)

@@ -146,7 +146,7 @@ const BY_STATUS: Record<number, Kind> = {
   503: Unavailable,
 };
 
-/** Returns the error for a response that is no success. */
+/** Returns the error for a response with an error status. */
 export function errorOf(status: number, headers: Headers, body: string): RequestFailed {
   const problem = problemOf(status, body);
   const kind = BY_TYPE[problem.type.replace(PROBLEM_TYPE, "")] ?? BY_STATUS[status] ??

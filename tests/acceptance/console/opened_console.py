@@ -16,7 +16,7 @@ axe.run().then(({ violations }) => violations
   .map(({ id, nodes }) => `${id}: ${nodes[0].html.slice(0, 200)} ${nodes[0].failureSummary}`))
 """
 EXPECTED_STATUSES = ("401", "403", "404", "409", "412", "422", "429", "503")
-"""The browser writes a line for every response that is no success; the console shows these to the user."""
+"""The browser logs each response with an error status; the console shows the error to the user."""
 
 
 class Console:
