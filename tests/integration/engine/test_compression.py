@@ -23,7 +23,7 @@ RECORDS = [{"n": number, "pad": "x" * 300} for number in range(400)]
 
 def codecs(kafka: KafkaServer, topic: str) -> set[str]:
     """Return the codecs of the record batches in the broker's log."""
-    segments = [segment.read_bytes() for segment in kafka.data_dir.rglob(f"{topic}-[0-9]/*.log")]
+    segments = [segment.read_bytes() for segment in kafka.data_dir.glob(f"kafka/data/{topic}-[0-9]/*.log")]
     return {codec for segment in segments for codec in _codecs(segment)}
 
 

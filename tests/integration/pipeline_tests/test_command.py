@@ -226,6 +226,7 @@ def test_watching_runs_cases_again_after_a_change(folder: Path) -> None:
         change(folder, "headwater.yaml", "project", "wrong")
         assert next(lines).startswith("Waiting for changes")
         assert "headwater.yaml" in next(lines)
+        assert next(lines).startswith("Waiting for changes")
         watching.send_signal(signal.SIGINT)
     assert watching.returncode == 0
 
