@@ -50,12 +50,12 @@ class ClusterState:
         self._labels = labels.selector(instance)
         self._on_change = on_change
         self._seen_at = float("-inf")
-        self._listed: set[str] = set()
+        self._versions: dict[type[Pod | Secret], int] = {}
 
     @property
     def is_current(self) -> bool:
         """Whether the state was confirmed by the API server in the last CURRENT_FOR_S seconds."""
-        return len(self._listed) == 2 and time.monotonic() - self._seen_at < CURRENT_FOR_S
+        return len(self._versions) == 2 and time.monotonic() - self._seen_at < CURRENT_FOR_S
 
     async def follow(self) -> None:
         """Keep the state up to date, until the task is cancelled."""
@@ -72,6 +72,7 @@ class ClusterState:
                     version = await self._list(kind, objects)
                 async for seen_version in self._watch(kind, version):
                     version = seen_version
+                    self._versions[kind] = int(version)
                     self._confirm()
             except ApiError as error:
                 version = None
@@ -93,11 +94,12 @@ class ClusterState:
         changed += [each for name, each in listed.items() if objects.get(name) != each]
         objects.clear()
         objects.update(listed)
-        self._listed.add(kind.__name__)
+        version = str(listing.resourceVersion)
+        self._versions[kind] = int(version)
         self._confirm()
         for each in changed:
             self._on_change(each)
-        return str(listing.resourceVersion)
+        return version
 
     async def _watch(self, kind: type[T], version: str) -> AsyncIterator[str]:
         """Apply changes for WATCH_TIMEOUT_S seconds, and yield the version after each."""
@@ -108,9 +110,20 @@ class ClusterState:
                 assert changed.metadata is not None
                 yield changed.metadata.resourceVersion or version
 
+    def apply_response(self, written: Pod | Secret) -> None:
+        """Store the object that a write has returned, unless the watch has reached its version already.
+
+        The watch can be faster than the response. Then it has delivered newer versions, or the end of the object.
+        """
+        if _version(written) > self._versions.get(type(written), 0):
+            self.apply(written)
+
     def apply(self, changed: Pod | Secret, *, is_deleted: bool = False) -> None:
-        """Take over a new, changed or deleted object."""
+        """Store a new or changed object, or remove a deleted one, unless a newer version of it is known."""
         objects: dict[str, Pod] | dict[str, Secret] = self.pods if isinstance(changed, Pod) else self.secrets
+        known = objects.get(_name(changed))
+        if known is not None and _version(known) > _version(changed):
+            return
         if is_deleted:
             objects.pop(_name(changed), None)
         else:
@@ -137,3 +150,9 @@ class ClusterState:
 def _name(named: Pod | Secret) -> str:
     assert named.metadata is not None
     return named.metadata.name or ""
+
+
+def _version(versioned: Pod | Secret) -> int:
+    """Return the version of an object: a number that grows with each write (Kubernetes' KEP-5504)."""
+    assert versioned.metadata is not None
+    return int(versioned.metadata.resourceVersion or 0)

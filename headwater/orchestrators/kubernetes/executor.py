@@ -134,7 +134,7 @@ class Executor:
         role = labels.WORKER if action.is_worker else labels.SUCCESSOR
         manifest = manifests.pod(wanted, action.slot, secret, template, role=role, restarts=action.earlier_restarts)
         try:
-            self._cluster.apply(await self._client.create(manifest))
+            self._cluster.apply_response(await self._client.create(manifest))
         except ApiError as error:
             if error.status.code != CONFLICT:
                 raise
@@ -151,7 +151,7 @@ class Executor:
             if error.status.code != CONFLICT:
                 raise
             secret = await self._client.get(Secret, name)
-        self._cluster.apply(secret)
+        self._cluster.apply_response(secret)
         return secret
 
     async def _join(self, pod: ObservedPod, plan: ReadingPlan) -> None:
@@ -162,7 +162,7 @@ class Executor:
 
     async def _promote(self, pod: ObservedPod) -> None:
         patch = {"metadata": {"labels": {labels.ROLE: labels.WORKER}, "uid": pod.uid}}
-        self._cluster.apply(await self._client.patch(Pod, pod.name, patch))
+        self._cluster.apply_response(await self._client.patch(Pod, pod.name, patch))
 
     async def _delete(self, pod: ObservedPod, *, at_once: bool) -> None:
         grace_period = 0 if at_once else None
