@@ -58,7 +58,7 @@ async def phases(steps: tuple[tuple[str, Pod], ...]) -> list[str | None]:
     api, found = Api(), list[str | None]()
     cluster = ClusterState(cast("AsyncClient", api), "headwater", lambda _: None)
     following = asyncio.create_task(cluster.follow())
-    while not cluster.is_current:
+    while not cluster.is_current:  # noqa: ASYNC110  # it has no event
         await asyncio.sleep(0)
     for kind, each in steps:
         if kind == "response":
