@@ -339,6 +339,7 @@ TOKEN_LIST: dict[str, Any] = {
         }
     ],
     "cursor": f"base:{CONTRACT}",
+    "worker_runs": True,
 }
 PRICE_EXPLANATION: dict[str, Any] = {
     **TOKENS[0],
@@ -394,9 +395,11 @@ OVERVIEW: dict[str, Any] = {
             "name": "transfers",
             "external_id": None,
             "tags": ["example"],
+            "source": {"chain": "base", "entity": "erc20_token_transfer"},
             "state": "deployed",
             "condition": "Stable",
             "revision": 2,
+            "updated_at": CREATED_AT,
             "messages_received": [1200, 1180],
             "messages_sent": [12, 9],
             "errors": [0, 1],

@@ -20,9 +20,9 @@ from headwater.model.deployment import Condition, shown_condition
 from headwater.model.fields import Text
 from headwater.model.flow import MAX_NAME_CHARS
 from headwater.model.pagination import CURSOR_PATTERN, parse_cursor
-from headwater.model.pipeline_state import ConfigurationQuery, ConfigurationSummary, PipelineState
+from headwater.model.pipeline_state import ConfigurationQuery, PipelineState
 from headwater.model.recent_metrics import RecentMetrics
-from headwater.services.overview import MetricsById
+from headwater.services.overview import ListedConfiguration, MetricsById
 
 router = guarded_router("/api/v1/flow/overview", "Configurations")
 
@@ -31,6 +31,13 @@ DEFAULT_ITEMS = 100
 RATES_TIMEOUT_S = 1.0
 """How long the list waits for the rates. Rates that are not known by then are null."""
 _PER_MINUTE = "One count for each minute of the last hour, the oldest minute first; null when they are not known."
+
+
+class SourceStream(BaseModel):
+    """The stream that a pipeline reads."""
+
+    chain: str
+    entity: str
 
 
 class OverviewItem(BaseModel):
@@ -43,12 +50,16 @@ class OverviewItem(BaseModel):
     name: str
     external_id: str | None
     tags: list[str]
+    source: SourceStream | None = Field(
+        description="The source of the newest revision; null when this version of Headwater can't read it."
+    )
     state: PipelineState = Field(
         description="`draft`: not deployed; `failing`: the last rollout failed or was rolled back, or a worker is in a "
         "crash loop or has not been ready for 60 s; `unreadable`: this version of Headwater can't read it."
     )
     condition: Condition | None = Field(description="The condition of the last rollout, as in GET …/deploy.")
     revision: int = Field(description="The number of the newest revision.")
+    updated_at: Timestamp = Field(description="The time when the newest revision was saved.")
     messages_received: Sequence[int] | None = Field(description=_PER_MINUTE)
     messages_sent: Sequence[int] | None = Field(description=_PER_MINUTE)
     errors: Sequence[int] | None = Field(description=f"Errors of processors and outputs. {_PER_MINUTE}")
@@ -61,26 +72,23 @@ class OverviewItem(BaseModel):
     )
 
     @classmethod
-    def of(
-        cls,
-        summary: ConfigurationSummary,
-        state: PipelineState,
-        metrics: RecentMetrics | None,
-        lag: int | None,
-    ) -> "OverviewItem":
+    def of(cls, listed: ListedConfiguration, metrics: RecentMetrics | None, lag: int | None) -> "OverviewItem":
         """Return the item for a configuration.
 
         The stored values are valid already, so they are not validated again.
         """
+        summary, state, source = listed
         deployment = summary.deployment
         return cls.model_construct(
             id=summary.id,
             name=summary.name,
             external_id=summary.external_id,
             tags=list(summary.tags),
+            source=None if source is None else SourceStream.model_construct(chain=source.chain, entity=source.entity),
             state=state,
             condition=None if deployment is None else shown_condition(deployment.desired, deployment.condition),
             revision=summary.revision,
+            updated_at=summary.updated_at,
             messages_received=None if metrics is None else metrics.received,
             messages_sent=None if metrics is None else metrics.sent,
             errors=None if metrics is None else metrics.errors,
@@ -143,20 +151,18 @@ async def read(
     lags = overview.lags(page.deployments)
     metrics = await _result(reading)
     body = OverviewBody.model_construct(
-        items=[_item(summary, state, metrics, lags) for summary, state in page.items],
+        items=[_item(listed, metrics, lags) for listed in page.items],
         cursor=None if page.next_position is None else page.next_position.cursor(),
         first_minute=first_minute,
     )
     return Response(body.model_dump_json(), media_type="application/json")
 
 
-def _item(
-    summary: ConfigurationSummary, state: PipelineState, metrics: MetricsById | None, lags: Mapping[str, int]
-) -> OverviewItem:
-    if summary.deployment is None:
-        return OverviewItem.of(summary, state, None, None)
-    id_ = summary.deployment.id
-    return OverviewItem.of(summary, state, None if metrics is None else metrics.get(id_), lags.get(id_))
+def _item(listed: ListedConfiguration, metrics: MetricsById | None, lags: Mapping[str, int]) -> OverviewItem:
+    if listed.summary.deployment is None:
+        return OverviewItem.of(listed, None, None)
+    id_ = listed.summary.deployment.id
+    return OverviewItem.of(listed, None if metrics is None else metrics.get(id_), lags.get(id_))
 
 
 async def _result(reading: "Future[MetricsById | None]") -> MetricsById | None:

@@ -50,6 +50,7 @@ class ConfigurationSummary:
     """A configuration without its pipeline, and its deployment.
 
     Attributes:
+        updated_at: When the newest revision was saved.
         is_row_readable: Whether this version can read the stored tags and the passwords of the deployment. Whether it
             can read the pipeline is not known without the pipeline.
         deployment: The active deployment; None when there is none, and from the request of its teardown on.
@@ -61,6 +62,7 @@ class ConfigurationSummary:
     tags: tuple[str, ...]
     revision: int
     created_at: datetime
+    updated_at: datetime
     is_row_readable: bool
     deployment: DeploymentSummary | None
 

@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import NamedTuple
 
 from headwater.model.binding import Bindings, KafkaTopic
 from headwater.model.deployment import worker_group
@@ -15,13 +16,25 @@ from headwater.services.known_lags import KnownLags, LagSource
 from headwater.services.optional_reads import OptionalReads
 from headwater.services.readable_revisions import ReadableRevisions
 from headwater.stores.protocols.metrics import MetricStore
-from headwater.stores.protocols.overview import OverviewStore, RevisionId
+from headwater.stores.protocols.overview import OverviewStore, RevisionId, SourceStream
 
 SUMMARIES_PER_READ = 500
 """How many configurations are read at once when some of them may not match."""
 
 MetricsById = Mapping[str, RecentMetrics]
 """Recent metrics by the id of a deployment."""
+
+
+class ListedConfiguration(NamedTuple):
+    """A configuration with its state.
+
+    Attributes:
+        source: The source of the newest revision; None when this version can't read it.
+    """
+
+    summary: ConfigurationSummary
+    state: PipelineState
+    source: SourceStream | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,13 +45,13 @@ class OverviewPage:
         next_position: The position behind which the next page begins; None on the last page.
     """
 
-    items: Sequence[tuple[ConfigurationSummary, PipelineState]]
+    items: Sequence[ListedConfiguration]
     next_position: ListPosition | None
 
     @property
     def deployments(self) -> Sequence[DeploymentSummary]:
         """The deployments of the configurations on the page."""
-        return [summary.deployment for summary, _ in self.items if summary.deployment is not None]
+        return [item.summary.deployment for item in self.items if item.summary.deployment is not None]
 
 
 class Overview:
@@ -71,11 +84,11 @@ class Overview:
 
         May block, and raises DatabaseUnavailable.
         """
-        matching: list[tuple[ConfigurationSummary, PipelineState]] = []
+        matching: list[ListedConfiguration] = []
         for part in self._parts(owner, query, after, limit):
             matching += self._matching(query, part)
             if len(matching) > limit:
-                return OverviewPage(matching[:limit], matching[limit - 1][0].position)
+                return OverviewPage(matching[:limit], matching[limit - 1].summary.position)
         return OverviewPage(matching, None)
 
     def _parts(
@@ -92,14 +105,15 @@ class Overview:
 
     def _matching(
         self, query: ConfigurationQuery, part: Sequence[ConfigurationSummary]
-    ) -> Iterator[tuple[ConfigurationSummary, PipelineState]]:
+    ) -> Iterator[ListedConfiguration]:
         selected = [summary for summary in part if query.matches(summary)]
-        readable = self._readable.readable([_revision_id(summary) for summary in selected])
+        sources = self._readable.sources([_revision_id(summary) for summary in selected])
         now = self._now()
         for summary in selected:
-            state = summary.state(now, is_pipeline_readable=_revision_id(summary) in readable)
+            source = sources.get(_revision_id(summary))
+            state = summary.state(now, is_pipeline_readable=source is not None)
             if query.state in (None, state):
-                yield summary, state
+                yield ListedConfiguration(summary, state, source)
 
     @property
     def first_minute(self) -> datetime:

@@ -1,38 +1,41 @@
-"""Knows which revisions of configurations this version of Headwater can read."""
+"""Knows which revisions of configurations this version of Headwater can read, and their sources."""
 
 import threading
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
-from headwater.stores.protocols.overview import OverviewStore, RevisionId
+from headwater.stores.protocols.overview import OverviewStore, RevisionId, SourceStream
 
 MAX_KNOWN = 200_000
 """How many revisions are remembered. With more, all are forgotten and read again."""
 
 
 class ReadableRevisions:
-    """Remembers which revisions can be read, since their pipelines never change. Thread-safe.
+    """Remembers the sources of revisions that can be read, since their pipelines never change. Thread-safe.
 
     So a list reads no pipelines except those that were saved since the last list, and all of them after a start.
     """
 
     def __init__(self, store: OverviewStore) -> None:
         self._store = store
-        self._is_readable: dict[RevisionId, bool] = {}
+        self._known: dict[RevisionId, SourceStream | None] = {}
         self._lock = threading.Lock()
 
-    def readable(self, revisions: Collection[RevisionId]) -> frozenset[RevisionId]:
-        """Return the given revisions that can be read. May block, and raises DatabaseUnavailable."""
+    def sources(self, revisions: Collection[RevisionId]) -> Mapping[RevisionId, SourceStream]:
+        """Return the source of each given revision that can be read.
+
+        May block, and raises DatabaseUnavailable.
+        """
         with self._lock:
-            known = {revision: self._is_readable[revision] for revision in revisions if revision in self._is_readable}
+            known = {revision: self._known[revision] for revision in revisions if revision in self._known}
         if new := [revision for revision in revisions if revision not in known]:
-            unreadable = set(self._store.unreadable_among(new))
-            read = {revision: revision not in unreadable for revision in new}
+            sources = self._store.sources(new)
+            read = {revision: sources.get(revision) for revision in new}
             self._remember(read)
             known |= read
-        return frozenset(revision for revision, is_readable in known.items() if is_readable)
+        return {revision: source for revision, source in known.items() if source is not None}
 
-    def _remember(self, read: dict[RevisionId, bool]) -> None:
+    def _remember(self, read: dict[RevisionId, SourceStream | None]) -> None:
         with self._lock:
-            if len(self._is_readable) + len(read) > MAX_KNOWN:
-                self._is_readable.clear()
-            self._is_readable |= read
+            if len(self._known) + len(read) > MAX_KNOWN:
+                self._known.clear()
+            self._known |= read

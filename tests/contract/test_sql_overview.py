@@ -39,6 +39,7 @@ def test_a_configuration_without_a_deployment(stores: SqlStores) -> None:
             tags=("a", "b"),
             revision=2,
             created_at=T0,
+            updated_at=at(1),
             is_row_readable=True,
             deployment=None,
         )
@@ -150,8 +151,8 @@ def test_revisions_that_can_not_be_read(stores: SqlStores) -> None:
     stores.flows.save(next_revision(a_flow(), pipeline_config=unreadable))
     stores.flows.create(replace(a_flow("f2"), pipeline_config=read_pipeline_config("damaged")))
     asked = [RevisionId("f1", 1), RevisionId("f1", 2), RevisionId("f2", 1), RevisionId("f9", 1)]
-    assert sorted(stores.overview.unreadable_among(asked)) == [("f1", 2), ("f2", 1)]
-    assert list(stores.overview.unreadable_among([])) == []
+    assert stores.overview.sources(asked) == {("f1", 1): ("base", "log")}
+    assert stores.overview.sources([]) == {}
 
 
 def test_many_revisions_are_read_in_parts(stores: SqlStores) -> None:
@@ -161,7 +162,7 @@ def test_many_revisions_are_read_in_parts(stores: SqlStores) -> None:
         config = a_config(transforms=[{"uid": "t1", "type": "v8", "script": script}])
         stores.flows.create(a_flow(f"f{number}", pipeline_config=config, created_s=number))
         wanted.append(RevisionId(f"f{number}", 1))
-    assert list(stores.overview.unreadable_among(wanted)) == []
+    assert stores.overview.sources(wanted).keys() == {*wanted}
 
 
 def test_times_keep_their_order_to_the_microsecond(stores: SqlStores) -> None:

@@ -697,12 +697,19 @@ export interface components {
             name: string;
             /** @description The number of the newest revision. */
             revision: number;
+            /** @description The source of the newest revision; null when this version of Headwater can't read it. */
+            source: components["schemas"]["SourceStream"] | null;
             /**
              * @description `draft`: not deployed; `failing`: the last rollout failed or was rolled back, or a worker is in a crash loop or has not been ready for 60 s; `unreadable`: this version of Headwater can't read it.
              * @enum {string}
              */
             state: "draft" | "deployed" | "paused" | "failing" | "unreadable";
             tags: string[];
+            /**
+             * @description The time when the newest revision was saved.
+             * @example 2026-01-02T03:04:05.678Z
+             */
+            updated_at: string;
         };
         /** @description Percentiles of times; null when nothing was measured. */
         Percentiles: {
@@ -1215,6 +1222,11 @@ export interface components {
             /** @enum {string} */
             type: "kafka" | "pubsub";
         };
+        /** @description The stream that a pipeline reads. */
+        SourceStream: {
+            chain: string;
+            entity: string;
+        };
         /** @description A stream of records that a pipeline can read. */
         Stream: {
             chain: string;
@@ -1278,6 +1290,8 @@ export interface components {
             cursor: string | null;
             /** @description Sorted by chain and address. */
             items: components["schemas"]["ListedToken"][];
+            /** @description Whether a prices worker runs, which stores the trades. It is read in the background, so it is null in the first answers, and while Kafka is unavailable. */
+            worker_runs: boolean | null;
         };
         /** @description One metric of one transform over time. */
         TransformMetricSeries: {

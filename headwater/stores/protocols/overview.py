@@ -1,6 +1,6 @@
 """The protocol of the store that lists configurations with their deployments."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from headwater.model.pagination import ListPosition
@@ -12,6 +12,13 @@ class RevisionId(NamedTuple):
 
     config_id: str
     revision: int
+
+
+class SourceStream(NamedTuple):
+    """The stream that a pipeline reads."""
+
+    chain: str
+    entity: str
 
 
 class OverviewStore(Protocol):
@@ -32,8 +39,8 @@ class OverviewStore(Protocol):
             limit: The number of configurations.
         """
 
-    def unreadable_among(self, revisions: Collection[RevisionId]) -> Collection[RevisionId]:
-        """Return the given revisions whose pipeline this version can't read.
+    def sources(self, revisions: Collection[RevisionId]) -> Mapping[RevisionId, SourceStream]:
+        """Return the source of each given revision whose pipeline this version can read.
 
         The texts of the pipelines are read in parts.
         """

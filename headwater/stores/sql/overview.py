@@ -1,7 +1,8 @@
 """The store that lists configurations with their deployments."""
 
 import json
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from sys import intern
 from typing import Any
 
 from sqlalchemy import ColumnElement, Text, cast, false, func, or_, select, tuple_
@@ -15,7 +16,7 @@ from headwater.model.pipeline_state import (
     PipelineState,
 )
 from headwater.model.stored_config import UnreadablePipelineConfig, read_pipeline_config
-from headwater.stores.protocols.overview import RevisionId
+from headwater.stores.protocols.overview import RevisionId, SourceStream
 from headwater.stores.sql import credential_rows
 from headwater.stores.sql.connections import Connections
 from headwater.stores.sql.credential_rows import CredentialRows
@@ -45,7 +46,7 @@ _LOWER_CASE_WITH_ASCII = {
 _EFFECTIVE_REVISION = func.coalesce(deployments.c.observed_revision, deployments.c.desired_revision)
 _SELECT_SUMMARIES = (
     select(
-        *(flows.c[name] for name in ("id", "name", "external_id", "tags", "revision", "created_at")),
+        *(flows.c[name] for name in ("id", "name", "external_id", "tags", "revision", "created_at", "updated_at")),
         *credential_rows.COLUMNS,
         deployments.c.desired,
         deployments.c.condition,
@@ -92,8 +93,8 @@ class SqlOverview:
         with self._connections.reading() as connection:
             return [self._summary(row) for row in connection.execute(selected)]
 
-    def unreadable_among(self, revisions: Collection[RevisionId]) -> Collection[RevisionId]:
-        return [unreadable for part in self._parts(sorted(revisions)) for unreadable in self._unreadable_in(part)]
+    def sources(self, revisions: Collection[RevisionId]) -> Mapping[RevisionId, SourceStream]:
+        return {id_: source for part in self._parts(sorted(revisions)) for id_, source in self._sources_in(part)}
 
     def _parts(self, revisions: Sequence[RevisionId]) -> Iterator[Sequence[RevisionId]]:
         """Split revisions into parts whose texts are small enough to be in memory together."""
@@ -107,14 +108,17 @@ class SqlOverview:
                 for part in split_by_size(rows, lambda row: int(row.stored_bytes))
             )
 
-    def _unreadable_in(self, revisions: Sequence[RevisionId]) -> list[RevisionId]:
+    def _sources_in(self, revisions: Sequence[RevisionId]) -> list[tuple[RevisionId, SourceStream]]:
         texts = select(flow_revisions.c.config_id, flow_revisions.c.revision, flow_revisions.c.config)
         with self._connections.reading() as connection:
             rows = connection.execute(texts.where(_is_among(revisions))).all()
         return [
-            RevisionId(row.config_id, row.revision)
+            (
+                RevisionId(row.config_id, row.revision),
+                SourceStream(intern(config.source.chain), intern(config.source.entity)),
+            )
             for row in rows
-            if isinstance(read_pipeline_config(row.config), UnreadablePipelineConfig)
+            if not isinstance(config := read_pipeline_config(row.config), UnreadablePipelineConfig)
         ]
 
     def _summary(self, row: Any) -> ConfigurationSummary:
@@ -126,6 +130,7 @@ class SqlOverview:
             tags=tags or (),
             revision=row.revision,
             created_at=row.created_at,
+            updated_at=row.updated_at,
             is_row_readable=tags is not None and not self._credentials.decryption_error(row),
             deployment=_deployment(row),
         )

@@ -91,6 +91,7 @@ SCHEMAS: dict[str, type[msgspec.Struct]] = {
     "SinkConnection": deployment.SinkConnection,
     "Snippets": deployment.Snippets,
     "Source": flow_config.Source,
+    "SourceStream": account.SourceStream,
     "Stream": catalog.Stream,
     "TokenList": token_prices.TokenList,
     "TransformMetricSeries": metrics.TransformSeries,

@@ -1,6 +1,6 @@
 """The pipeline of a revision is read once."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import pytest
 
@@ -8,7 +8,7 @@ from headwater.model.pagination import ListPosition
 from headwater.model.pipeline_state import ConfigurationQuery, ConfigurationSummary
 from headwater.services import readable_revisions
 from headwater.services.readable_revisions import ReadableRevisions
-from headwater.stores.protocols.overview import OverviewStore, RevisionId
+from headwater.stores.protocols.overview import OverviewStore, RevisionId, SourceStream
 
 
 class Store(OverviewStore):
@@ -22,20 +22,21 @@ class Store(OverviewStore):
     ) -> Sequence[ConfigurationSummary]:
         raise AssertionError("only revisions are read")
 
-    def unreadable_among(self, revisions: Collection[RevisionId]) -> Collection[RevisionId]:
+    def sources(self, revisions: Collection[RevisionId]) -> Mapping[RevisionId, SourceStream]:
         self.read += revisions
-        return [revision for revision in revisions if revision == RevisionId("bad", 1)]
+        return {revision: LOG for revision in revisions if revision != RevisionId("bad", 1)}
 
 
+LOG = SourceStream("base", "log")
 GOOD, BAD, REPAIRED = RevisionId("good", 1), RevisionId("bad", 1), RevisionId("bad", 2)
 
 
 def test_each_revision_is_read_once() -> None:
     store = Store()
     revisions = ReadableRevisions(store)
-    assert revisions.readable([GOOD, BAD]) == {GOOD}
-    assert revisions.readable([GOOD, BAD, REPAIRED]) == {GOOD, REPAIRED}
-    assert revisions.readable([]) == frozenset()
+    assert revisions.sources([GOOD, BAD]) == {GOOD: LOG}
+    assert revisions.sources([GOOD, BAD, REPAIRED]) == {GOOD: LOG, REPAIRED: LOG}
+    assert revisions.sources([]) == {}
     assert store.read == [GOOD, BAD, REPAIRED]
 
 
@@ -43,7 +44,7 @@ def test_the_number_of_remembered_revisions_is_bounded(monkeypatch: pytest.Monke
     monkeypatch.setattr(readable_revisions, "MAX_KNOWN", 2)
     store = Store()
     revisions = ReadableRevisions(store)
-    revisions.readable([GOOD, BAD])
-    assert revisions.readable([REPAIRED]) == {REPAIRED}
-    assert revisions.readable([GOOD]) == {GOOD}
+    revisions.sources([GOOD, BAD])
+    assert revisions.sources([REPAIRED]) == {REPAIRED: LOG}
+    assert revisions.sources([GOOD]) == {GOOD: LOG}
     assert store.read == [GOOD, BAD, REPAIRED, GOOD]

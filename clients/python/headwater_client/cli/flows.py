@@ -29,8 +29,6 @@ STATES: Final = {
     "unreadable": ("! unreadable", "red"),
     "draft": ("○ draft", "bright_black"),
 }
-MAX_WITH_SOURCES: Final = 100
-"""Above this number of pipelines, the list has no sources: they are read with the whole configurations."""
 
 
 class State(StrEnum):
@@ -66,39 +64,22 @@ def list_(
     if not items:
         run.out.note("There are no such pipelines. `headwater apply` or `headwater flows create` creates one.")
         return
-    sources = _sources(run, items)
-    titles = ["STATE", "NAME", *(["SOURCE"] if sources else []), "IN", "", "OUT", "", "ERR/H", "AGE", "LAG"]
+    titles = ["STATE", "NAME", "SOURCE", "IN", "", "OUT", "", "ERR/H", "AGE", "LAG"]
     right = {"IN", "OUT", "ERR/H", "AGE", "LAG"}
     columns = [Column(title, is_right=title in right) for title in titles]
-    run.out.table(columns, [_row(item, sources) for item in items])
+    run.out.table(columns, [_row(item) for item in items])
 
 
-def _sources(run: Run, items: "list[OverviewItem]") -> dict[str, str]:
-    if len(items) > MAX_WITH_SOURCES:
-        return {}
-    ids = {item.id for item in items}
-    sources = {}
-    for flow in run.hw.flows.list(page_size=200):
-        if flow.id in ids:
-            source = (
-                flow.config.pipeline_config.get("source", {}) if isinstance(flow.config.pipeline_config, dict) else {}
-            )
-            sources[flow.id] = f"{source.get('chain', '?')}.{source.get('entity', '?')}"
-        if len(sources) == len(ids):
-            break
-    return sources
-
-
-def _row(item: "OverviewItem", sources: dict[str, str]) -> list[str | Cell]:
+def _row(item: "OverviewItem") -> list[str | Cell]:
     state = "rolling" if item.condition == "RollingOut" else item.state
     text, color = STATES.get(state, (state, ""))
-    source = [sources.get(item.id, "")] if sources else []
+    source = "" if item.source is None else f"{item.source.chain}.{item.source.entity}"
     errors = "" if item.errors is None else figures.count(sum(item.errors))
     lag = "" if item.lag is None else f"{item.lag:,}"
     return [
         Cell(text, color),
         item.name,
-        *source,
+        source,
         figures.rate(item.messages_received),
         figures.sparkline(item.messages_received),
         figures.rate(item.messages_sent),

@@ -38,13 +38,22 @@ class Quotas(Model, frozen=True, kw_only=True):
     limits: list[Quota]
 
 
+class SourceStream(Model, frozen=True, kw_only=True):
+    """The stream that a pipeline reads."""
+
+    chain: str
+    entity: str
+
+
 class OverviewItem(Model, frozen=True, kw_only=True):
     """A configuration in a list.
 
     Members about the deployment are None while the configuration is not deployed.
 
     Attributes:
+        source: The source of the newest revision; None when the server can't read it, or is of an older version.
         state: `draft`, `deployed`, `paused`, `failing` or `unreadable`.
+        updated_at: When the newest revision was saved.
         messages_received: One count for each minute of the last hour, the oldest first; likewise the next two members.
         lag: Records in the source that are not processed yet.
     """
@@ -53,9 +62,11 @@ class OverviewItem(Model, frozen=True, kw_only=True):
     name: str
     external_id: str | None
     tags: list[str]
+    source: SourceStream | None = None
     state: str
     condition: str | None
     revision: int
+    updated_at: datetime | None = None
     messages_received: list[int] | None
     messages_sent: list[int] | None
     errors: list[int] | None
