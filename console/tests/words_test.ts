@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 
 import type { OverviewItem } from "headwater-client";
 
-import { duration, recentRate, short } from "../src/common/numbers.ts";
+import { duration, middle, percent, recentRate, short, usd } from "../src/common/numbers.ts";
 import { changed } from "../src/editor/changes.ts";
 import type { EditedDocument } from "../src/editor/document.ts";
 import { sorted } from "../src/pipelines/sorting.ts";
@@ -25,6 +25,18 @@ Deno.test("numbers are short", () => {
     "2 min",
     "2 h",
   ]);
+});
+
+Deno.test("prices have six digits", () => {
+  const values = [2005.1234, 0.00001234, 1.5e-12, 9_000_000, 0];
+  assert.deepEqual(values.map(usd), ["2,005.12", "0.00001234", "1.500e-12", "9,000,000", "0"]);
+  assert.deepEqual([1.254, -3, 0, 12_000].map(percent), [
+    "+1.25 %",
+    "-3.00 %",
+    "0.00 %",
+    "+12.0 k %",
+  ]);
+  assert.equal(middle("0x4200000000000000000000000000000000000006"), "0x420000…000006");
 });
 
 Deno.test("a rate is of the last whole minutes", () => {

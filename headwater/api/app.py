@@ -194,6 +194,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     await to_thread.run_sync(live_tails.stop)
     app.state.services.deployment_metrics.close()
     app.state.services.overview.close()
+    app.state.services.prices_workers.close()
     app.state.probes.close()
 
 

@@ -27,6 +27,7 @@ from headwater.services.keys import Keys
 from headwater.services.overview import Overview
 from headwater.services.price_details import PriceDetails
 from headwater.services.prices import Prices
+from headwater.services.prices_workers import PricesWorkers
 from headwater.services.quotas import QuotaStores
 from headwater.services.rate_limits import RateLimits
 from headwater.services.records import Records
@@ -77,6 +78,7 @@ class Services:
     applied: AppliedVersions
     prices: Prices
     price_details: PriceDetails
+    prices_workers: PricesWorkers
     quotas: QuotaStores
     viewable_topics: ViewableTopics
     records: Records

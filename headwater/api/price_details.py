@@ -168,6 +168,10 @@ class TokenList(BaseModel):
 
     items: list[ListedToken] = Field(description="Sorted by chain and address.")
     cursor: str | None = Field(description="The cursor of the next page; null on the last page.")
+    worker_runs: bool | None = Field(
+        description="Whether a prices worker runs, which stores the trades. It is read in the background, so it is "
+        "null in the first answers, and while Kafka is unavailable."
+    )
 
 
 @router.get(
@@ -222,7 +226,7 @@ def list_tokens(
             result.tokens, result.stats, result.statuses, result.quote_stale, strict=True
         )
     ]
-    return TokenList(items=items, cursor=last)
+    return TokenList(items=items, cursor=last, worker_runs=services.prices_workers.any_runs())
 
 
 @router.get(

@@ -32,6 +32,7 @@ from headwater.model.binding import Bindings, KafkaTopic
 from headwater.model.flow import Source
 from headwater.model.price.tick import TICKS_TOPIC
 from headwater.model.sink import SinkLimits
+from headwater.prices.source import GROUP as PRICES_GROUP
 from headwater.sandbox import trial_sandbox, validate_script
 from headwater.services.applied_versions import AppliedVersions
 from headwater.services.audit import AuditedSets
@@ -49,6 +50,7 @@ from headwater.services.overview import Overview
 from headwater.services.pipeline_checker import PipelineChecker
 from headwater.services.price_details import PriceDetails
 from headwater.services.prices import Prices
+from headwater.services.prices_workers import PricesWorkers
 from headwater.services.quotas import QuotaEnforcingSets, QuotaStores
 from headwater.services.rate_limits import RateLimits
 from headwater.services.records import Records
@@ -210,6 +212,7 @@ def _services(endpoints: Endpoints, database: Database, client: Client) -> Servi
         ),
         prices=prices,
         price_details=PriceDetails(price_store, prices, utc_now, filter_outliers=settings.price_filter),
+        prices_workers=PricesWorkers(lambda: broker.groups().get(PRICES_GROUP, False)),
         quotas=quotas,
         viewable_topics=ViewableTopics(bindings, deployments.get_deployed),
         records=Records(histories, time.monotonic),

@@ -34,6 +34,7 @@ export type PriceExplanation = Schemas["PriceExplanation"];
 export type PriceHistory = Schemas["PriceHistory"];
 export type PriceItem = Schemas["PriceItem"];
 export type PriceStats = Schemas["PriceStats"];
+export type PricedTokenPage = Schemas["TokenList"];
 export type Problem = Schemas["ProblemDetails"];
 export type Quota = Schemas["QuotaLimit"];
 export type Redrive = Schemas["RedriveBody"];

@@ -20,6 +20,9 @@ import { readRange } from "../pipeline/range.ts";
 import { readTail, TailTab } from "../pipeline/tail/TailTab.tsx";
 import { readOverviewSearch } from "../pipelines/overview_search.ts";
 import { PipelinesPage } from "../pipelines/PipelinesPage.tsx";
+import { PricesPage } from "../prices/PricesPage.tsx";
+import { readPrices, readToken } from "../prices/search.ts";
+import { TokenPage } from "../prices/TokenPage.tsx";
 import { readStream, StreamPage } from "../streams/StreamPage.tsx";
 import { readStreams, StreamsPage } from "../streams/StreamsPage.tsx";
 
@@ -53,6 +56,18 @@ const streamRoute = createRoute({
 });
 const datasetsRoute = createRoute({ ...underRoot, path: "/datasets", component: DatasetsPage });
 const datasetRoute = createRoute({ ...underRoot, path: "/datasets/$id", component: DatasetPage });
+const pricesRoute = createRoute({
+  ...underRoot,
+  path: "/prices",
+  validateSearch: readPrices,
+  component: PricesPage,
+});
+const tokenRoute = createRoute({
+  ...underRoot,
+  path: "/prices/$chain/$address",
+  validateSearch: readToken,
+  component: TokenPage,
+});
 const keysRoute = createRoute({ ...underRoot, path: "/keys", component: KeysPage });
 const pipelineRoute = createRoute({
   ...underRoot,
@@ -104,6 +119,8 @@ export const router = createRouter({
     streamRoute,
     datasetsRoute,
     datasetRoute,
+    pricesRoute,
+    tokenRoute,
     keysRoute,
     pipelineRoute.addChildren(tabRoutes),
   ]),

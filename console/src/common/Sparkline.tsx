@@ -1,6 +1,8 @@
 import { memo } from "react";
 
-const [WIDTH, HEIGHT] = [96, 22];
+export const SPARKLINE_WIDTH = 96;
+export const SPARKLINE_HEIGHT = 22;
+const [WIDTH, HEIGHT] = [SPARKLINE_WIDTH, SPARKLINE_HEIGHT];
 
 /** A line of counts per minute without axes. */
 export const Sparkline = memo(function Sparkline({ values, color, label }: {

@@ -19,6 +19,25 @@ export function exact(value: number): string {
   return value.toLocaleString("en-US", { maximumFractionDigits: 3 });
 }
 
+/** Returns `1,234.56` or `1.2e-10`: a price with at most 6 significant digits. */
+export function usd(value: number): string {
+  if (value !== 0 && (Math.abs(value) < 1e-7 || Math.abs(value) >= 1e12)) {
+    return value.toExponential(3);
+  }
+  return value.toLocaleString("en-US", { maximumSignificantDigits: 6 });
+}
+
+/** Returns `+1.25 %`. */
+export function percent(value: number): string {
+  const text = Math.abs(value) < 1000 ? value.toFixed(2) : short(value);
+  return `${value > 0 ? "+" : ""}${text} %`;
+}
+
+/** Returns `0x420000…000006`: an address or a hash without its middle. */
+export function middle(text: string): string {
+  return text.length > 20 ? `${text.slice(0, 8)}…${text.slice(-6)}` : text;
+}
+
 /** Returns `350 ms`, `3 s`, `5 min`, `2 h` or `4 d`. */
 export function duration(ms: number): string {
   if (ms < 1000) return `${Math.round(ms)} ms`;

@@ -3,7 +3,6 @@ import {
   CirclePause,
   CirclePlay,
   FileQuestion,
-  type LucideIcon,
   OctagonAlert,
   PencilLine,
   RefreshCw,
@@ -12,12 +11,10 @@ import {
 } from "lucide-react";
 
 import { sum } from "../common/numbers.ts";
+import type { Look } from "../common/StateBadge.tsx";
 
-/** How a state looks. Each colour has one meaning, and is never shown without the word. */
-export interface Look {
-  word: string;
-  color: string;
-  Icon: LucideIcon;
+/** How a pipeline's state looks. */
+export interface PipelineLook extends Look {
   /** The higher, the more it needs a person. */
   severity: number;
 }
@@ -31,7 +28,7 @@ const LOOKS = {
   deployed: { word: "Runs", color: "green", Icon: CirclePlay, severity: 1 },
   paused: { word: "Paused", color: "violet", Icon: CirclePause, severity: 0 },
   draft: { word: "Draft", color: "gray", Icon: PencilLine, severity: -1 },
-} satisfies Record<string, Look>;
+} satisfies Record<string, PipelineLook>;
 
 /** A share of errors in the last minutes above which a pipeline that runs is degraded. */
 const DEGRADED_SHARE = 0.01;
@@ -39,7 +36,7 @@ const RECENT_MINUTES = 5;
 
 export function lookOf(
   item: Pick<OverviewItem, "state" | "condition" | "errors" | "messages_received">,
-): Look {
+): PipelineLook {
   if (item.state !== "deployed") return LOOKS[item.state];
   if (item.condition === "RollingOut") return LOOKS.rollingOut;
   if (item.condition === "RolledBack") return LOOKS.rolledBack;

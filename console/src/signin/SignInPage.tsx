@@ -3,6 +3,7 @@ import {
   Anchor,
   Button,
   Center,
+  Code,
   Group,
   Image,
   Paper,
@@ -70,6 +71,7 @@ export function SignInPage() {
           </Button>
           <Text size="xs" c="dimmed">
             The key is kept for this tab alone, and is sent to this server alone.{" "}
+            <Code fz="xs">headwater keys sign-in-link</Code> prints a link that needs no key.{" "}
             <Anchor href="/docs" size="xs">The API's description</Anchor> needs no key.
           </Text>
         </Stack>

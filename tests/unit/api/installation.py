@@ -24,6 +24,7 @@ from headwater.model.positions import Move, OffsetGap
 from headwater.model.record import Failure, RecordBatch, TransformResult
 from headwater.model.transforms.v8 import CheckedScript, V8Transform
 from headwater.native import BytesColumn
+from headwater.prices.source import GROUP as PRICES_GROUP
 from headwater.sandbox import Sandbox
 from headwater.services.applied_versions import AppliedVersions
 from headwater.services.audit import AuditedSets
@@ -41,6 +42,7 @@ from headwater.services.overview import Overview
 from headwater.services.pipeline_checker import PipelineChecker
 from headwater.services.price_details import PriceDetails
 from headwater.services.prices import Prices
+from headwater.services.prices_workers import PricesWorkers
 from headwater.services.quotas import QuotaEnforcingSets, QuotaStores
 from headwater.services.records import Records
 from headwater.services.redrives import Redrives
@@ -406,6 +408,7 @@ class Installation:
             ),
             prices=prices,
             price_details=PriceDetails(self.prices, prices, self.clock, filter_outliers=True),
+            prices_workers=PricesWorkers(lambda: self.broker.groups().get(PRICES_GROUP, False)),
             quotas=quotas,
             viewable_topics=ViewableTopics(self.bindings, deployments.get_deployed),
             records=Records({None: self.history}, self.clock.monotonic),

@@ -145,7 +145,12 @@ class ListedToken(Model, frozen=True, kw_only=True):
 
 
 class TokenList(Model, frozen=True, kw_only=True):
-    """A page of tokens, sorted by chain and address."""
+    """A page of tokens, sorted by chain and address.
+
+    Attributes:
+        worker_runs: Whether a prices worker runs, which stores the trades; None when it is not known.
+    """
 
     items: list[ListedToken]
     cursor: str | None
+    worker_runs: bool | None = None

@@ -4,6 +4,7 @@ import { type ListOptions, pages } from "../pages.ts";
 import { type CallOptions, path, type Session } from "../session.ts";
 import type {
   PricedToken,
+  PricedTokenPage,
   PriceExplanation,
   PriceHistory,
   PriceItem,
@@ -33,7 +34,7 @@ export class Prices {
     return (await this.stats([[address, chain]], options)).items[0] ?? null;
   }
 
-  /** Yields the tokens that have prices; `q` is a part of an address. */
+  /** Yields the tokens that have prices; `q` is the beginning of an address. */
   tokens(
     { q, pageSize = 100, ...options }: ListOptions & { q?: string } = {},
   ): AsyncGenerator<PricedToken, void> {
@@ -43,6 +44,22 @@ export class Prices {
       { q, limit: pageSize },
       options,
     );
+  }
+
+  /** Returns one page of the tokens that have prices; `q` is the beginning of an address. */
+  tokensPage(
+    { q, cursor, limit, ...options }: CallOptions & {
+      q?: string | undefined;
+      cursor?: string | null | undefined;
+      limit?: number | undefined;
+    } = {},
+  ): Promise<PricedTokenPage> {
+    const query = { q, cursor, limit };
+    return this.#session.send({
+      method: "GET",
+      path: path("developer", "prices", "tokens"),
+      query,
+    }, options);
   }
 
   /** Returns the prices of a token over time. */

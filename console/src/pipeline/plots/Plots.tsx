@@ -9,7 +9,7 @@ import { Section } from "../../common/Section.tsx";
 import { RANGES } from "../range.ts";
 import { plotData, PLOTS } from "./plot_data.ts";
 
-const Plot = lazy(() => import("./Plot.tsx"));
+const Plot = lazy(() => import("../../common/plot/Plot.tsx"));
 const HEIGHT = 150;
 
 /** Four plots with one crosshair. Drag to zoom, double-click to zoom out. */

@@ -1,21 +1,18 @@
 import type { Metrics, MetricSeries, TimeRange } from "headwater-client";
 
+import type { Line, Unit } from "../../common/plot/Plot.tsx";
 import { RANGES } from "../range.ts";
 
-type Unit = "/s" | "ms" | "";
-
-/** A line of a plot. */
-export interface Line {
+/** A line that shows a metric. */
+interface MetricLine extends Line {
   metric: MetricSeries["metric_type"];
-  label: string;
-  color: string;
 }
 
 /** What a plot shows. */
 export interface PlotKind {
   title: string;
   unit: Unit;
-  series: Line[];
+  series: MetricLine[];
 }
 
 export const PLOTS: PlotKind[] = [

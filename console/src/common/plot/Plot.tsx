@@ -5,27 +5,42 @@ import { useElementSize } from "@mantine/hooks";
 import { useEffect, useRef, useState } from "react";
 import UPlot from "uplot";
 
-import { duration, short } from "../../common/numbers.ts";
-import type { Line } from "./plot_data.ts";
+import { duration, short, usd } from "../numbers.ts";
 import { type Mark, marksPlugin } from "./marks.ts";
 
+/** A line of a plot. */
+export interface Line {
+  label: string;
+  color: string;
+  /** `dots`: without a line; `dotted`: a line with a dot at each value, which spans missing values. */
+  look?: "line" | "dotted" | "dots";
+}
+
+export type Unit = "/s" | "ms" | "USD" | "";
+
+const NO_MARKS: Mark[] = [];
+
 /** One plot. All plots of a page share a crosshair, and the values at it are beside the title. */
-export default function Plot({ title, unit, series, data, marks, height }: {
+export default function Plot({ title, unit, series, data, marks = NO_MARKS, height, range }: {
   title: string;
-  unit: string;
+  unit: Unit;
   series: Line[];
   data: [number[], ...(number | null)[][]];
-  marks: Mark[];
+  marks?: Mark[];
   height: number;
+  /** The lowest and the highest value that is shown; by default from 0 on. */
+  range?: [number, number];
 }) {
   const { ref, width } = useElementSize();
   const target = useRef<HTMLDivElement>(null);
   const plot = useRef<UPlot>(undefined);
   const marksNow = useRef(marks);
   marksNow.current = marks;
+  const rangeNow = useRef(range);
+  rangeNow.current = range;
   const scheme = useComputedColorScheme("light");
   const [index, setIndex] = useState<number | null>(null);
-  const write = (value: number) => unit === "ms" ? duration(value) : short(value);
+  const write = { ms: duration, USD: usd, "/s": short, "": short }[unit];
 
   useEffect(() => {
     if (!target.current || width === 0) return;
@@ -43,18 +58,31 @@ export default function Plot({ title, unit, series, data, marks, height }: {
         height,
         legend: { show: false },
         cursor: { sync: { key: "pipeline" }, points: { size: 6 }, y: false },
-        scales: { y: { range: (_, __, most) => [0, most > 0 ? most * 1.1 : 1] } },
+        tzDate: (time) => UPlot.tzDate(new Date(time * 1000), "Etc/UTC"),
+        scales: {
+          y: { range: (_, __, most) => rangeNow.current ?? [0, most > 0 ? most * 1.1 : 1] },
+        },
         axes: [
           { ...axis, size: 24, space: 80, values: "{HH}:{mm}" },
-          { ...axis, size: 56, space: 32, values: (_, values) => values.map(write) },
+          {
+            ...axis,
+            size: unit === "USD" ? 80 : 56,
+            space: 32,
+            values: (_, values) => values.map(write),
+          },
         ],
         series: [
           {},
-          ...series.map((line) => ({
-            stroke: color(`--mantine-color-${line.color}-text`),
-            width: 1.5,
-            points: { show: false },
-          })),
+          ...series.map(({ look = "line", ...line }) => {
+            const stroke = color(`--mantine-color-${line.color}-text`);
+            return {
+              stroke,
+              width: 1.5,
+              spanGaps: look === "dotted",
+              points: { show: look !== "line", size: look === "dots" ? 8 : 4, fill: stroke },
+              ...(look === "dots" ? { paths: () => null } : {}),
+            };
+          }),
         ],
         hooks: { setCursor: [(each) => setIndex(each.cursor.idx ?? null)] },
         plugins: [marksPlugin(() => marksNow.current, text)],
@@ -77,7 +105,10 @@ export default function Plot({ title, unit, series, data, marks, height }: {
       <Group gap="sm" h={24}>
         <Text size="xs" fw={600}>{title}</Text>
         {series.map((line, column) => {
-          const value = data[column + 1]?.[shown];
+          const values = data[column + 1]?.slice(0, shown + 1);
+          const value = line.look === "dotted"
+            ? values?.findLast((each) => each !== null)
+            : values?.[shown];
           return (
             <Group key={line.label} gap={4}>
               <Box w={8} h={8} bg={`var(--mantine-color-${line.color}-text)`} bdrs="xl" />
