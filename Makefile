@@ -36,7 +36,7 @@ up: setup  ## Start Headwater on this machine (UP_FLAGS="--port 8081")
 
 run: up  ## The same as up
 
-demo: setup  ## Run the demo on a generated stream; it ends by itself (DEMO_FLAGS="--file F")
+demo: setup  ## Run the demo on a generated stream; it ends by itself (DEMO_FLAGS=--keep, DEMO_FLAGS="--file F")
 	$(BIN)/headwater demo $(DEMO_FLAGS)
 
 fmt: setup  ## Format the code

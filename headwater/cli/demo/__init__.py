@@ -22,10 +22,12 @@ def demo(
     chain: Annotated[str, typer.Option(help="Chain of the recorded records.")] = "base",
     entity: Annotated[str, typer.Option(help="Entity of the recorded records.")] = "log",
     records: Annotated[int, typer.Option(min=1000, help="How many records to generate.")] = 112_000,
+    keep: Annotated[bool, typer.Option("--keep", help="Continue to run and to write records until Ctrl-C.")] = False,
 ) -> None:
     """Run a demo on a temporary installation.
 
-    The demo deploys a pipeline, writes and reads records, changes a filter live, verifies the results and tears down.
+    The demo plans and applies pipelines in files, shows live records, changes a filter live, verifies the results,
+    shows prices, and stops.
     """
     from rich.console import Console
 
@@ -36,4 +38,4 @@ def demo(
 
     configure_logging("warning")
     stream = recorded(file, chain, entity) if file else generated(records)
-    raise typer.Exit(Demo(stream, settings, write_to_stream, Console()).run())
+    raise typer.Exit(Demo(stream, settings, write_to_stream, Console(), keep=keep).run())

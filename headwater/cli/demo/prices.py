@@ -1,6 +1,8 @@
-"""The demo's last step: a second pipeline turns generated trades into token prices."""
+"""The demo's second pipeline, which makes token prices of generated trades."""
 
+import itertools
 import json
+import random
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -8,21 +10,37 @@ from typing import Any
 
 import httpx2
 
-TOKEN, CHAIN, ENTITY = "0x4200000000000000000000000000000000000006", "base", "decoded_log"
+from headwater.cli.demo.installation import checked
+
+PIPELINE = "prices"
+CHAIN, ENTITY = "base", "decoded_log"
+TOKEN = "0x4200000000000000000000000000000000000006"
 TRADES = ((3 * 3600, 2000.0), (1800, 2140.0), (600, 2090.0), (1, 2100.0))
-"""The generated trades: age in seconds, price in USD."""
+"""The trades of the token: age in seconds, price in USD."""
+OTHER_TOKENS = {
+    "0xcbb7c0000ab88b473b1f5afd9ef808440eed33bf": 64_000.0,
+    "0x940181a94a35a4569e4529a3cdfb74e38fd98631": 0.82,
+}
+"""Tokens that are traded in a demo that is kept running, and their first price in USD."""
+HISTORY_S = 24 * 3600
+HISTORY_STEP_S = 600
+LARGEST_CHANGE = 0.004
+
+PIPELINE_FILE = f"""
+name: {PIPELINE}
+description: Prices of the tokens that are traded
+source: {{chain: {CHAIN}, entity: {ENTITY}}}
+transforms:
+  - name: ticks
+    v8: {{file: scripts/{PIPELINE}.js}}
+sinks:
+  - {{type: prices, name: ticks}}
+""".lstrip()
 SCRIPT = """
 function process(swap) {
   return { chain: "base", token_address: swap.address, price_usd: swap.price, timestamp: swap.at, decimals: 18 };
-}"""
-BODY: dict[str, Any] = {
-    "name": "Headwater demo: prices",
-    "pipeline_config": {
-        "source": {"chain": CHAIN, "entity": ENTITY},
-        "transforms": [{"type": "v8", "script": SCRIPT}],
-        "sinks": [{"type": "prices", "name": "ticks"}],
-    },
 }
+""".lstrip()
 EXPECTED_STATISTICS: dict[str, Any] = {
     "low_24h": 2000.0,
     "high_24h": 2140.0,
@@ -34,10 +52,43 @@ EXPECTED_STATISTICS: dict[str, Any] = {
 READABLE_WITHIN_S = 30.0
 
 
-def trades() -> Iterator[bytes]:
-    """Yield the generated trades as records of the stream."""
-    now = time.time()
-    return (json.dumps({"address": TOKEN, "price": price, "at": now - age_s}).encode() for age_s, price in TRADES)
+def trade(token: str, price: float, age_s: float = 0.0) -> bytes:
+    """Return a trade as a record of the stream."""
+    return json.dumps({"address": token, "price": price, "at": time.time() - age_s}).encode()
+
+
+def write_trades(write: Callable[[Path, str, str, Iterator[bytes], float], int], data_dir: Path) -> None:
+    """Write the trades of the token to the stream."""
+    write(data_dir, CHAIN, ENTITY, (trade(TOKEN, price, age_s) for age_s, price in TRADES), 0)
+
+
+def past_trades() -> Iterator[bytes]:
+    """Yield trades of the other tokens of the last 24 hours, which end at the first price of `live_trades`."""
+    random_numbers = _random()
+    for token, price in OTHER_TOKENS.items():
+        walk = [price]
+        for _ in range(0, HISTORY_S, HISTORY_STEP_S):
+            walk.append(_changed(walk[-1], random_numbers))
+        ages = range(HISTORY_S, 0, -HISTORY_STEP_S)
+        yield from (trade(token, price, age_s) for age_s, price in zip(ages, reversed(walk), strict=False))
+
+
+def live_trades() -> Iterator[bytes]:
+    """Yield trades of all tokens without end, each at the time at which it is asked for."""
+    random_numbers = _random()
+    walk = {TOKEN: TRADES[-1][1], **OTHER_TOKENS}
+    for token in itertools.cycle(walk):
+        walk[token] = _changed(walk[token], random_numbers)
+        yield trade(token, walk[token])
+
+
+def _random() -> random.Random:
+    return random.Random(7)  # noqa: S311  # test data, not a secret
+
+
+def _changed(price: float, random_numbers: random.Random) -> float:
+    """Return the next price of a random walk."""
+    return price * (1 + random_numbers.uniform(-LARGEST_CHANGE, LARGEST_CHANGE))
 
 
 def poll_statistics(client: httpx2.Client) -> dict[str, Any] | None:
@@ -47,20 +98,13 @@ def poll_statistics(client: httpx2.Client) -> dict[str, Any] | None:
     """
     deadline, statistics = time.monotonic() + READABLE_WITHIN_S, None
     while time.monotonic() < deadline and not is_correct(statistics):
-        response = client.post(
-            "/api/v1/developer/prices/stats", json=[{"token_address": TOKEN, "chain": CHAIN}]
-        ).raise_for_status()
-        items: list[dict[str, Any]] = response.json()["items"]
+        response = client.post("/api/v1/developer/prices/stats", json=[{"token_address": TOKEN, "chain": CHAIN}])
+        items: list[dict[str, Any]] = checked(response)["items"]
         statistics = items[0] if items else None
         time.sleep(0.1)
     return statistics
 
 
 def is_correct(statistics: dict[str, Any] | None) -> bool:
-    """Whether these are the statistics of the generated trades."""
+    """Whether these are the statistics of the trades."""
     return statistics is not None and EXPECTED_STATISTICS.items() <= statistics.items()
-
-
-def write_trades(write: Callable[[Path, str, str, Iterator[bytes], float], int], data_dir: Path) -> None:
-    """Write the generated trades to the stream."""
-    write(data_dir, CHAIN, ENTITY, trades(), 0)

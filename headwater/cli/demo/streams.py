@@ -27,12 +27,12 @@ function process(transfer) {
   const raw = BigInt(transfer.raw_amount);          // exact, also beyond 2^53
   if (raw < unit) return null;                      // less than one token: drop it
   return {
+    amount: String(raw / unit),
     token: transfer.token_symbol,
     from: transfer.from_address,
     to: transfer.to_address,
-    amount: String(raw / unit),
     raw_amount: raw,
-    id: transfer.unique_id,
+    at: `${transfer.block_number}/${transfer.log_index}`,
   };
 }
 """.strip()
@@ -45,6 +45,7 @@ class DemoStream:
     """Records to write, and the pipeline that filters them.
 
     Attributes:
+        description: A description of the pipeline.
         chain: The chain of the stream.
         entity: The entity of the stream.
         lines: The records, as JSON.
@@ -53,9 +54,9 @@ class DemoStream:
         watched: The initial values of the filter.
         added_value: The value that is added while the pipeline runs.
         expected_output: Returns the expected output of a record for a set of filter values; None when it is dropped.
-        summary: Returns a line about an output record.
     """
 
+    description: str
     chain: str
     entity: str
     lines: list[bytes]
@@ -64,7 +65,6 @@ class DemoStream:
     watched: list[str]
     added_value: str
     expected_output: Callable[[Record, set[str]], Record | None]
-    summary: Callable[[Record], str]
 
     def expected(self, first_after_change: int) -> tuple[list[str], set[str]]:
         """Return the required results and the optional results, as canonical JSON.
@@ -93,6 +93,7 @@ def generated(count: int) -> DemoStream:
     """Return a stream of `count` generated ERC-20 transfers. The filter selects wallets."""
     generator = TransferGenerator(seed=7, wallets=20_000)
     return DemoStream(
+        description="Transfers from or to some wallets, with exact amounts",
         chain="base",
         entity="erc20_token_transfer",
         lines=list(itertools.islice(generator.lines(), count)),
@@ -101,7 +102,6 @@ def generated(count: int) -> DemoStream:
         watched=[generator.wallet(rank) for rank in WATCHED_RANKS],
         added_value=generator.wallet(NEW_RANK),
         expected_output=_transfer,
-        summary=lambda r: f"{r['amount']:>32} {r['token']:<6} {r['from'][:10]}… → {r['to'][:10]}…",
     )
 
 
@@ -111,12 +111,12 @@ def _transfer(record: Record, watched: set[str]) -> Record | None:
     if watched.isdisjoint((record["from_address"], record["to_address"])) or record["raw_amount"] < unit:
         return None
     return {
+        "amount": str(record["raw_amount"] // unit),
         "token": record["token_symbol"],
         "from": record["from_address"],
         "to": record["to_address"],
-        "amount": str(record["raw_amount"] // unit),
         "raw_amount": record["raw_amount"],
-        "id": record["unique_id"],
+        "at": f"{record['block_number']}/{record['log_index']}",
     }
 
 
@@ -140,6 +140,7 @@ def recorded(path: Path, chain: str, entity: str) -> DemoStream:
         return {**record, "passed": True} if str(record[name]).lower() in watched else None
 
     return DemoStream(
+        description=f"Records with some values of {name}",
         chain=chain,
         entity=entity,
         lines=lines,
@@ -148,5 +149,4 @@ def recorded(path: Path, chain: str, entity: str) -> DemoStream:
         watched=frequent[1:],
         added_value=frequent[0],
         expected_output=expected_output,
-        summary=lambda r: f"{name} {r[name]}",
     )

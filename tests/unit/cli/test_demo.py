@@ -1,4 +1,4 @@
-"""The demo uses only its own temporary installation, and rejects files that it can't use."""
+"""The demo uses only its own temporary installation, writes valid files, and rejects files that it can't use."""
 
 import os
 import subprocess
@@ -8,10 +8,12 @@ from typing import Any, NoReturn
 import pytest
 
 from headwater.app import topic_writer
-from headwater.cli.demo.demo import running
-from headwater.cli.demo.streams import recorded
+from headwater.cli.demo.folder import write_pipelines
+from headwater.cli.demo.installation import running
+from headwater.cli.demo.streams import generated, recorded
 from headwater.errors import SetupError
 from headwater.settings import Settings
+from headwater_client.files.folder import read_folder
 
 
 @pytest.fixture(autouse=True)
@@ -54,3 +56,15 @@ def test_a_file_without_usable_records(content: str, tmp_path: Path) -> None:
     file.write_text(content)
     with pytest.raises(SetupError, match="one JSON object a line"):
         recorded(file, "base", "log")
+
+
+@pytest.mark.parametrize("is_recorded", [False, True])
+def test_the_folder_of_the_demo_is_valid(is_recorded: bool, tmp_path: Path) -> None:
+    file = tmp_path / "records.jsonl"
+    file.write_text('{"address": "0xAA"}\n{"address": "0xBB"}\n')
+    stream = recorded(file, "base", "log") if is_recorded else generated(1)
+    write_pipelines(tmp_path / "pipelines", stream)
+    [prices, watched] = read_folder(tmp_path / "pipelines").pipelines
+    assert (prices.key, watched.key) == ("prices", "watched")
+    assert list(watched.values["addresses"].normalised()) == stream.watched
+    assert watched.config["transforms"][0]["filter_expr"] == stream.filter_expr
