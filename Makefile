@@ -24,7 +24,7 @@ setup: .venv/ready $(CONSOLE)  ## Create the virtual environment .venv, and inst
 	@$(PYTHON) -c 'import sys; sys.exit("Headwater needs Python 3.11 or newer; set PYTHON=python3.11 or the like." if sys.version_info < (3, 11) else 0)'
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --no-compile --require-hashes -r requirements/dev.txt
-	$(BIN)/pip install --quiet --no-deps --no-build-isolation -e . -e clients/python
+	for package in . clients/python; do $(BIN)/pip install --quiet --no-deps --no-build-isolation -e $$package || exit 1; done
 	$(BIN)/headwater fetch
 	@touch $@
 

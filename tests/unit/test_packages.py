@@ -23,7 +23,14 @@ def test_all_packages_have_the_version_of_the_server() -> None:
     version = headwater.__version__
     assert project("embedded")["version"] == project("clients/python")["version"] == version
     assert (ROOT / "requirements/headwater_embedded.in").read_text("utf-8") == f"headwater-embedded =={version}\n"
+    assert (ROOT / "requirements/headwater_client.in").read_text("utf-8") == f"headwater-client[cli] =={version}\n"
     assert f'"headwater =={version}"' in (EMBEDDED / "pyproject.toml").read_text("utf-8")
+
+
+def test_one_package_has_the_command() -> None:
+    """When two packages have one file, the removal of one package removes the file of the other one."""
+    assert project("clients/python")["scripts"] == {"headwater": "headwater_client.cli:main"}
+    assert [project(folder).get("scripts") for folder in (".", "embedded")] == [None, None]
 
 
 def test_the_notice_names_every_jar_and_every_licence() -> None:

@@ -34,6 +34,7 @@ _HEADWATER_SOURCES = (
     "pyproject.toml",
     "setup.py",
     "requirements",
+    "clients/python",
     "clients/typescript",
     "console",
     "headwater",

@@ -3,10 +3,9 @@
 import subprocess
 import sys
 
-import pytest
 import typer
 
-from headwater.cli import commands, entry
+from headwater.cli import commands
 from headwater.cli.application import app
 
 
@@ -21,7 +20,7 @@ def test_all_commands_are_listed_with_their_help() -> None:
 
 
 def run(*arguments: str) -> str:
-    program = "import sys; from headwater.cli.entry import main; sys.argv[0] = 'headwater'; main()"
+    program = "import sys; from headwater_client.cli import main; sys.argv[0] = 'headwater'; main()"
     ended = subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True, text=True, timeout=60)
     assert ended.returncode == 0, ended.stderr
     return ended.stdout
@@ -34,14 +33,3 @@ def test_one_command_has_the_commands_of_the_client_and_of_the_server() -> None:
     assert "Usage: headwater server keys list" in run("server", "keys", "list", "--help")
     assert "Usage: headwater keys list" in run("keys", "list", "--help")
     assert "prices of tokens" in run("prices", "get", "--help")
-
-
-def test_commands_for_users_need_the_client(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(entry, "find_spec", lambda _: None)
-    monkeypatch.setattr(sys, "argv", ["headwater", "test"])
-    with pytest.raises(SystemExit) as ended:
-        entry.main()
-    assert ended.value.code == 2
-    assert "pip install 'headwater-client[cli]'" in capsys.readouterr().err
