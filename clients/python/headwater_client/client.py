@@ -131,7 +131,8 @@ class Headwater(HeadwaterOperations, Synchronous):
 
         Args:
             url: The address of the server; by default `HEADWATER_URL`, or else the profile's.
-            key: The API key; by default `HEADWATER_KEY`, or else the profile's.
+            key: The API key; by default `HEADWATER_KEY`, or else the profile's, or else the one of the installation in
+                the current folder.
             profile: A profile of `~/.config/headwater/config.toml`.
             timeout: The seconds to wait for a response.
             retries: How often a request is sent again after 429, 503 and broken connections.

@@ -12,6 +12,8 @@ Arguments come first, then the variables `HEADWATER_URL` and `HEADWATER_KEY`, th
     [profiles.office]
     url = "https://headwater.example.com"
     key_file = "~/.config/headwater/office.key"
+
+A local server needs none of it in the folder in which `headwater up` runs: its key is in `.headwater/api-key`.
 """
 
 import os
@@ -20,10 +22,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from headwater_client.errors import ConfigurationError
 
 DEFAULT_URL = "http://127.0.0.1:8080"
+LOCAL_KEY = Path(".headwater", "api-key")
+"""Where `headwater up` writes its API key."""
+LOCAL_HOSTS = ("127.0.0.1", "localhost")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +58,8 @@ def config_file() -> Path:
 def find_connection(url: str | None = None, key: str | None = None, profile: str | None = None) -> Connection:
     """Return the connection that the arguments, the environment and the profiles describe.
 
-    The key of a profile is sent to the URL of this profile alone. Raises ConfigurationError.
+    The key of a profile is sent to the URL of this profile alone, and the key of the installation in this folder to
+    this machine alone. Raises ConfigurationError.
 
     >>> find_connection("http://127.0.0.1:8080/", "hw_live_x").url
     'http://127.0.0.1:8080'
@@ -67,11 +74,24 @@ def find_connection(url: str | None = None, key: str | None = None, profile: str
         raise ConfigurationError(f"The URL {address!r} does not begin with http:// or https://.")
     if not key and chosen and chosen.url.rstrip("/") == address:
         key = chosen.key
+    if not key and not named:
+        key = _local_key(address)
     if not key:
         raise ConfigurationError(
-            f"There is no API key for {address}. Pass key=, set HEADWATER_KEY, or write a profile into {config_file()}."
+            f"There is no API key for {address}. Pass key=, set HEADWATER_KEY, write a profile into {config_file()}, "
+            "or work in the folder in which `headwater up` runs."
         )
     return Connection(address, key.strip())
+
+
+def _local_key(address: str) -> str:
+    """Return the API key of the installation in this folder; empty when another machine is meant."""
+    if urlsplit(address).hostname not in LOCAL_HOSTS:
+        return ""
+    try:
+        return LOCAL_KEY.read_text("utf-8").strip()
+    except OSError:
+        return ""
 
 
 def _find_profile(name: str | None) -> Profile | None:

@@ -27,6 +27,7 @@ key = "x"
 def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the configuration folder be an empty one, and unset all variables."""
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
     for name in ("HEADWATER_URL", "HEADWATER_KEY", "HEADWATER_PROFILE"):
         monkeypatch.delenv(name, raising=False)
 
@@ -67,6 +68,29 @@ def test_the_key_of_a_profile_is_sent_to_its_url_alone(config: None) -> None:
 def test_a_profile_that_can_not_be_used(profile: str, message: str, config: None) -> None:
     with pytest.raises(ConfigurationError, match=message):
         find_connection(profile=profile)
+
+
+@pytest.fixture
+def local_key(tmp_path: Path) -> None:
+    """Let the folder be one in which `headwater up` runs."""
+    (tmp_path / ".headwater").mkdir()
+    (tmp_path / ".headwater" / "api-key").write_text("key-of-folder\n", "utf-8")
+
+
+def test_the_key_of_the_installation_in_the_folder(local_key: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert find_connection() == Connection("http://127.0.0.1:8080", "key-of-folder")
+    assert find_connection("http://localhost:9000").key == "key-of-folder"
+    monkeypatch.setenv("HEADWATER_KEY", "key-of-variable")
+    assert find_connection().key == "key-of-variable"
+
+
+def test_the_key_of_the_installation_in_the_folder_is_not_sent_elsewhere(local_key: None, config: None) -> None:
+    assert find_connection().key == "key-of-office"
+    for other in ("http://other:8080", "http://127.0.0.1.example:8080"):
+        with pytest.raises(ConfigurationError, match="no API key for"):
+            find_connection(other)
+    with pytest.raises(ConfigurationError, match="no API key for"):
+        find_connection("http://127.0.0.1:8081", profile="office")
 
 
 def test_no_key_is_found() -> None:

@@ -7,7 +7,6 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
@@ -19,10 +18,6 @@ from headwater_client.files.errors import FolderError
 
 if TYPE_CHECKING:
     from headwater_client import Flow, Headwater
-
-LOCAL_KEY: Final = Path(".headwater", "api-key")
-"""Where `headwater up` writes its API key."""
-_LOCAL_URLS: Final = ("http://127.0.0.1:", "http://localhost:")
 
 UrlOption = Annotated[
     str | None, typer.Option("--url", help="URL of the server. [HEADWATER_URL]", rich_help_panel="Connection")
@@ -64,18 +59,7 @@ class Run:
         from headwater_client import Headwater
 
         url = self.url or (None if self.profile else url_of_files) or None
-        key = self.key or (None if self.profile else os.environ.get("HEADWATER_KEY") or self._local_key(url))
-        return Headwater(url, key, profile=self.profile)
-
-    def _local_key(self, url: str | None) -> str | None:
-        """Return the API key of the installation in this directory, unless another server is meant."""
-        address = url or os.environ.get("HEADWATER_URL") or _LOCAL_URLS[0]
-        if os.environ.get("HEADWATER_PROFILE") or not address.startswith(_LOCAL_URLS):
-            return None
-        try:
-            return LOCAL_KEY.read_text("utf-8").strip()
-        except OSError:
-            return None
+        return Headwater(url, self.key, profile=self.profile)
 
     def flow(self, reference: str) -> "Flow":
         """Return the pipeline with this id, external id or name."""
