@@ -52,7 +52,7 @@ class TestDemo:
         assert re.search(r"through the pipeline at [\d,]+ a second", story)
         assert "+ watched                              created and deployed" in story
         assert "✓ watched   created, deployed" in story
-        assert "values  +1 −0 of 40 (replace)" in story
+        assert "values  +1 −0 of 20 (replace)" in story
         assert "✓ watched   values written" in story
         assert len(re.findall(r'^{"amount":".*"at":"\d+/\d+"}$', story, re.MULTILINE)) == 4
         assert re.search(r"^0x42\w+ +2100 +\+5\.00 %", story, re.MULTILINE)

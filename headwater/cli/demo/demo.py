@@ -32,8 +32,10 @@ STEADY_AT_LEAST_S = 8.0
 MEASURED_S = 3.0
 KEPT_RATE = 100
 KEPT_TRADES_RATE = 2
-FAILING_EVERY = 100
-"""With `--keep`, one in this many records has no amounts, so that the script fails."""
+OTHERS_EVERY = 10
+"""With `--keep`, one in this many of the records is written that the pipeline drops."""
+FAILING_EVERY = 500
+"""With `--keep`, one in this many of the written records has no amounts, so that the script fails."""
 
 WriteRecords = Callable[[Path, str, str, Iterator[bytes], float], int]
 """Writes records: (data directory, chain, entity, lines, records a second) → number of records written."""
@@ -137,7 +139,7 @@ class Demo:
         prices.write_trades(self._write, data_dir)
         statistics = prices.poll_statistics(installation.client)
         self._say("7. The other pipeline has made a price of four trades of this token:")
-        self._run(shell, f"headwater prices get {prices.CHAIN} {prices.TOKEN}")
+        self._run(shell, f"headwater prices get {prices.CHAIN} {prices.WETH}")
         if not prices.is_correct(statistics):
             self._say(f"   The prices are not correct: {statistics}")
             return False
@@ -148,7 +150,7 @@ class Demo:
         data_dir = folder / ".headwater"
         self._say(f"8. {KEPT_RATE} records a second are written from now on. Ctrl-C ends all. Look at it in a browser:")
         self._write(data_dir, prices.CHAIN, prices.ENTITY, prices.past_trades(), 0)
-        stream, lines = self._stream, _with_failing(itertools.cycle(self._stream.lines))
+        stream, lines = self._stream, _with_failing(self._kept_lines())
         with (
             contextlib.suppress(KeyboardInterrupt),
             self._in_background(data_dir, stream.chain, stream.entity, lines, KEPT_RATE),
@@ -160,6 +162,13 @@ class Demo:
             while (status := installation.process.poll()) is None:
                 time.sleep(0.2)
             raise SetupError(f"Headwater has ended with status {status}.")
+
+    def _kept_lines(self) -> Iterator[bytes]:
+        """Yield records without end, more of them for the pipeline than in the stream."""
+        stream, watched = self._stream, set(self._stream.watched)
+        for number, line in enumerate(itertools.cycle(stream.lines)):
+            if number % OTHERS_EVERY == 0 or stream.expected_output(json.loads(line), watched) is not None:
+                yield line
 
     @contextlib.contextmanager
     def _writing(self, data_dir: Path, end: int, rate: float) -> Iterator[Future[int]]:

@@ -14,7 +14,7 @@ from headwater.cli.demo.installation import checked
 
 PIPELINE = "prices"
 CHAIN, ENTITY = "base", "decoded_log"
-TOKEN = "0x4200000000000000000000000000000000000006"
+WETH = "0x4200000000000000000000000000000000000006"
 TRADES = ((3 * 3600, 2000.0), (1800, 2140.0), (600, 2090.0), (1, 2100.0))
 """The trades of the token: age in seconds, price in USD."""
 OTHER_TOKENS = {
@@ -59,7 +59,7 @@ def trade(token: str, price: float, age_s: float = 0.0) -> bytes:
 
 def write_trades(write: Callable[[Path, str, str, Iterator[bytes], float], int], data_dir: Path) -> None:
     """Write the trades of the token to the stream."""
-    write(data_dir, CHAIN, ENTITY, (trade(TOKEN, price, age_s) for age_s, price in TRADES), 0)
+    write(data_dir, CHAIN, ENTITY, (trade(WETH, price, age_s) for age_s, price in TRADES), 0)
 
 
 def past_trades() -> Iterator[bytes]:
@@ -76,7 +76,7 @@ def past_trades() -> Iterator[bytes]:
 def live_trades() -> Iterator[bytes]:
     """Yield trades of all tokens without end, each at the time at which it is asked for."""
     random_numbers = _random()
-    walk = {TOKEN: TRADES[-1][1], **OTHER_TOKENS}
+    walk = {WETH: TRADES[-1][1], **OTHER_TOKENS}
     for token in itertools.cycle(walk):
         walk[token] = _changed(walk[token], random_numbers)
         yield trade(token, walk[token])
@@ -98,7 +98,7 @@ def poll_statistics(client: httpx2.Client) -> dict[str, Any] | None:
     """
     deadline, statistics = time.monotonic() + READABLE_WITHIN_S, None
     while time.monotonic() < deadline and not is_correct(statistics):
-        response = client.post("/api/v1/developer/prices/stats", json=[{"token_address": TOKEN, "chain": CHAIN}])
+        response = client.post("/api/v1/developer/prices/stats", json=[{"token_address": WETH, "chain": CHAIN}])
         items: list[dict[str, Any]] = checked(response)["items"]
         statistics = items[0] if items else None
         time.sleep(0.1)

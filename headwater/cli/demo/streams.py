@@ -17,7 +17,7 @@ from headwater.record_files.record_file import read_lines
 
 Record = dict[str, Any]
 
-WATCHED_RANKS = range(5, 45)
+WATCHED_RANKS = range(5, 25)
 NEW_RANK = 2
 ADDRESS_FIELDS = ("token_address", "address", "coin", "signer")
 
