@@ -12,7 +12,7 @@ IN_GROUPS := --dist loadscope --no-loadscope-reorder
 # Without bytecode files, each of the many processes of a test run would compile every module that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup up demo fmt check test test-unit coverage test-all test-kubernetes bench chaos soak run docs dashboards conformance dist site
+.PHONY: help setup up demo fmt check test test-unit coverage test-all test-kubernetes bench chaos soak run docs dashboards conformance dist pictures site
 
 help:  ## Show this help
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -84,6 +84,9 @@ docs: setup  ## Write the reference pages that are generated from the code
 
 site: setup  ## Build the documentation as a site that needs no network (SITE=site)
 	$(BIN)/python -m deploy.website.build $(SITE)
+
+pictures: setup $(CONSOLE)  ## Write the pictures of the console in docs/pictures, with Debian's chromium
+	$(BIN)/python -m deploy.website.pictures
 
 dashboards: setup  ## Write the Grafana dashboards that are generated from the code
 	$(BIN)/python -m deploy.grafana.dashboards

@@ -4,6 +4,7 @@ import contextlib
 import itertools
 import json
 import signal
+import subprocess
 import tempfile
 import threading
 import time
@@ -188,9 +189,13 @@ class Demo:
     ) -> Iterator[Future[int]]:
         """Write lines to a stream in a thread, until they end or the block ends."""
         stop = threading.Event()
+
+        def unstopped() -> Iterator[bytes]:
+            while not stop.is_set() and (line := next(lines, None)) is not None:
+                yield line
+
         with ThreadPoolExecutor(1) as pool:
-            unstopped = itertools.takewhile(lambda _: not stop.is_set(), lines)
-            writing = pool.submit(self._write, data_dir, chain, entity, unstopped, rate)
+            writing = pool.submit(self._write, data_dir, chain, entity, unstopped(), rate)
             try:
                 yield writing
             finally:
@@ -207,7 +212,8 @@ class Demo:
         """
         with shell.started(command) as process:
             if results is None:
-                process.wait(COMMAND_WITHIN_S)
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(COMMAND_WITHIN_S)
             else:
                 is_done = while_writing.done if while_writing else lambda: False
                 results.read_while(lambda: process.poll() is None and not is_done(), COMMAND_WITHIN_S)
