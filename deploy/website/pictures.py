@@ -4,7 +4,6 @@ The pictures show a demo that is kept running, with some more pipelines from tem
 `chromium`.
 """
 
-import os
 import re
 import shutil
 import signal
@@ -26,7 +25,7 @@ HISTORY_S = 200.0
 """The seconds in which the demo writes records before the first picture, so that the plots have lines."""
 WITHIN_MS = 60_000
 TEMPLATES = ("large-transfers", "decoded-events")
-KEPT = re.compile(r"cd (\S+); export HEADWATER_URL=(\S+)")
+KEPT = re.compile(r"cd (\S+); export \w+=(http\S+)")
 SIGN_IN = re.compile(r"(http://\S+/console/sign-in#code=\S+)")
 
 
@@ -46,11 +45,8 @@ class KeptDemo:
 
     def run(self, *arguments: str) -> str:
         """Run a command for users, and return what it prints."""
-        command = [sys.executable, "-m", "headwater_client.cli", *arguments]
-        environment = {**os.environ, "HEADWATER_URL": self.url}
-        return subprocess.run(
-            command, cwd=self.folder, env=environment, check=True, stdout=subprocess.PIPE, text=True
-        ).stdout
+        command = [sys.executable, "-m", "headwater_client.cli", *arguments, "--url", self.url]
+        return subprocess.run(command, cwd=self.folder, check=True, stdout=subprocess.PIPE, text=True).stdout
 
 
 @contextmanager

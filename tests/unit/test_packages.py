@@ -28,7 +28,7 @@ def test_all_packages_have_the_version_of_the_server() -> None:
 
 
 def test_one_package_has_the_command() -> None:
-    """When two packages have one file, the removal of one package removes the file of the other one."""
+    """When two packages have one file, the removal of one of them removes it."""
     assert project("clients/python")["scripts"] == {"headwater": "headwater_client.cli:main"}
     assert [project(folder).get("scripts") for folder in (".", "embedded")] == [None, None]
 

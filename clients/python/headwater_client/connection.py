@@ -85,7 +85,10 @@ def find_connection(url: str | None = None, key: str | None = None, profile: str
 
 
 def _local_key(address: str) -> str:
-    """Return the API key of the installation in this folder; empty when another machine is meant."""
+    """Return the API key of the installation in this folder.
+
+    The key is empty when the address is on another machine.
+    """
     if urlsplit(address).hostname not in LOCAL_HOSTS:
         return ""
     try:

@@ -122,7 +122,7 @@ class Demo:
         return missing == unexpected == 0
 
     def _burst(self, data_dir: Path, results: Results, required: list[str]) -> None:
-        """Write all other records as fast as possible, and read until all required results have arrived."""
+        """Write all other records as fast as possible, and read all required results."""
         count = len(self._stream.lines) - self._sent
         started = time.monotonic()
         with self._writing(data_dir, len(self._stream.lines), 0) as writing:
@@ -136,7 +136,10 @@ class Demo:
         )
 
     def _prices(self, installation: Installation, shell: Shell, data_dir: Path) -> bool:
-        """Write trades, and show the price that the second pipeline makes of them. Returns whether it is correct."""
+        """Write trades, and show the price that the second pipeline makes of them.
+
+        Returns whether it is correct.
+        """
         prices.write_trades(self._write, data_dir)
         statistics = prices.poll_statistics(installation.client)
         self._say("7. The other pipeline has made a price of four trades of this token:")
@@ -173,7 +176,10 @@ class Demo:
 
     @contextlib.contextmanager
     def _writing(self, data_dir: Path, end: int, rate: float) -> Iterator[Future[int]]:
-        """Write the stream's records that are not written yet, up to the number `end`, and count them in `_sent`."""
+        """Write the next records of the stream, up to the number `end`.
+
+        They are counted in `_sent`.
+        """
 
         def counted() -> Iterator[bytes]:
             for line in itertools.islice(self._stream.lines, self._sent, end):

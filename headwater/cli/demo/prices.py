@@ -63,7 +63,10 @@ def write_trades(write: Callable[[Path, str, str, Iterator[bytes], float], int],
 
 
 def past_trades() -> Iterator[bytes]:
-    """Yield trades of the other tokens of the last 24 hours, which end at the first price of `live_trades`."""
+    """Yield trades of the other tokens of the last 24 hours.
+
+    They end at the first price of `live_trades`.
+    """
     random_numbers = _random()
     for token, price in OTHER_TOKENS.items():
         walk = [price]

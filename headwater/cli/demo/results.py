@@ -1,4 +1,4 @@
-"""Reads the results of the demo's pipeline from Kafka, and compares them with the expected ones."""
+"""Reads the results of the demo's pipeline, and compares them with the expected ones."""
 
 import contextlib
 import json

@@ -42,7 +42,10 @@ class Shell:
 
     @contextlib.contextmanager
     def started(self, command: str) -> Iterator[subprocess.Popen[bytes]]:
-        """Show a command and start it. It prints where this process does, and is stopped at the end of the block."""
+        """Show a command and start it.
+
+        Its output goes where the output of this process goes. It is stopped at the end of the block.
+        """
         self._console.print(f"   $ {command}", style="bold", markup=False, highlight=False, soft_wrap=True)
         process = subprocess.Popen(
             ["/bin/sh", "-c", command],

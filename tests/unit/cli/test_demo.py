@@ -1,4 +1,4 @@
-"""The demo uses only its own temporary installation, writes valid files, and rejects files that it can't use."""
+"""The demo uses only its own installation, and rejects files that it can't use."""
 
 import os
 import subprocess
