@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -168,11 +169,14 @@ class Demo:
             raise SetupError(f"Headwater has ended with status {status}.")
 
     def _kept_lines(self) -> Iterator[bytes]:
-        """Yield records without end, more of them for the pipeline than in the stream."""
+        """Yield records of now without end, more of them for the pipeline than in the stream."""
         stream, watched = self._stream, set(self._stream.watched)
         for number, line in enumerate(itertools.cycle(stream.lines)):
-            if number % OTHERS_EVERY == 0 or stream.expected_output(json.loads(line), watched) is not None:
-                yield line
+            record: dict[str, Any] = json.loads(line)
+            if number % OTHERS_EVERY == 0 or stream.expected_output(record, watched) is not None:
+                if "block_timestamp" in record:
+                    record["block_timestamp"] = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S")
+                yield json.dumps(record).encode()
 
     @contextlib.contextmanager
     def _writing(self, data_dir: Path, end: int, rate: float) -> Iterator[Future[int]]:

@@ -8,10 +8,11 @@ import json
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from headwater.cli.demo.transfer_generator import TransferGenerator
+from headwater.cli.demo.transfer_generator import BLOCK_TIME_S, TRANSFERS_PER_BLOCK, TransferGenerator
 from headwater.errors import SetupError
 from headwater.record_files.record_file import read_lines
 
@@ -90,8 +91,9 @@ def canonical(record: Record) -> str:
 
 
 def generated(count: int) -> DemoStream:
-    """Return a stream of `count` generated ERC-20 transfers. The filter selects wallets."""
-    generator = TransferGenerator(seed=7, wallets=20_000)
+    """Return a stream of `count` generated ERC-20 transfers until now. The filter selects wallets."""
+    start = datetime.now(UTC) - timedelta(seconds=count / TRANSFERS_PER_BLOCK * BLOCK_TIME_S)
+    generator = TransferGenerator(seed=7, wallets=20_000, start=start)
     return DemoStream(
         description="Transfers from or to some wallets, with exact amounts",
         chain="base",
