@@ -86,14 +86,14 @@ of Valkey.
 """
 
 
-def command(spec: Path, slot: int, control_fd: int, plan: ReadingPlan = READ_ALL) -> list[str]:
+def command(spec: Path, slot: int, control_fd: int, reading_plan: ReadingPlan = READ_ALL) -> list[str]:
     """Return the command line with which the process orchestrator starts a worker.
 
     The command runs `headwater.app.worker_main` instead of the CLI, which saves each worker 0.25 s of imports.
     """
     options = ["--spec", str(spec), "--slot", str(slot), "--control-fd", str(control_fd)]
-    options += ["--isolate-partitions"] if plan.isolates_partitions else []
-    options += [f"--quarantined={position}" for position in plan.quarantined]
+    options += ["--isolate-partitions"] if reading_plan.isolates_partitions else []
+    options += [f"--quarantined={position}" for position in reading_plan.quarantined]
     return [sys.executable, "-m", "headwater.app.worker_main", *options]
 
 
@@ -318,6 +318,7 @@ def main() -> int:
     if arguments.listen is not None:
         run = partial(run_file, arguments.spec, arguments.slot)
         return run_in_pod(run, arguments.listen, arguments.token_file, arguments.state_dir)
-    plan = ReadingPlan(arguments.isolate_partitions, tuple(arguments.quarantined))
+    reading_plan = ReadingPlan(arguments.isolate_partitions, tuple(arguments.quarantined))
     fd = arguments.control_fd
-    return run_file(arguments.spec, arguments.slot, NoOrchestrator(plan) if fd is None else SocketPairChannel(fd, plan))
+    channel = NoOrchestrator(reading_plan) if fd is None else SocketPairChannel(fd, reading_plan)
+    return run_file(arguments.spec, arguments.slot, channel)

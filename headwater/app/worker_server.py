@@ -18,9 +18,9 @@ REPORT_TIMEOUT_S = 15.0
 """How long `GET /status` waits for a change."""
 STOP_TIMEOUT_S = 15.0
 """How long `POST /stop` waits for the end of the worker."""
-_PLAN = TypeAdapter(ReadingPlan)
+_READING_PLAN = TypeAdapter(ReadingPlan)
 
-Answer = tuple[HTTPStatus, bytes]
+Response = tuple[HTTPStatus, bytes]
 
 
 def worker_application(channel: HttpChannel, token: str) -> WSGIApplication:
@@ -28,13 +28,14 @@ def worker_application(channel: HttpChannel, token: str) -> WSGIApplication:
 
     `GET /healthz` and `GET /readyz` need no token, since the kubelet sends none. The other requests need it:
     `GET /status?seen=<version>&line=<number>` answers with a WorkerReport, `POST /join` has a ReadingPlan as its body,
-    and `POST /stop?leave=<0 or 1>` answers 200 once the worker has left Kafka, or 202 if that takes too long.
+    and `POST /stop?leave=<0 or 1>` answers 200 once the worker has closed its Kafka clients, or 202 if that
+    takes too long.
 
     Args:
         channel: The worker's end of the connection.
         token: The token that the orchestrator sends.
     """
-    routes: dict[tuple[str, str], Callable[[WSGIEnvironment], Answer]] = {
+    routes: dict[tuple[str, str], Callable[[WSGIEnvironment], Response]] = {
         ("GET", "/status"): lambda request: _status(channel, request),
         ("POST", "/join"): lambda request: _join(channel, request),
         ("POST", "/stop"): lambda request: _stop(channel, request),
@@ -42,12 +43,12 @@ def worker_application(channel: HttpChannel, token: str) -> WSGIApplication:
     expected = f"Bearer {token}".encode()
 
     def application(request: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
-        status, body = answer(request)
+        status, body = respond(request)
         headers = [("Content-Type", "application/json"), ("Content-Length", str(len(body)))]
         start_response(f"{status.value} {status.phrase}", headers)
         return [body]
 
-    def answer(request: WSGIEnvironment) -> Answer:
+    def respond(request: WSGIEnvironment) -> Response:
         path = request["PATH_INFO"]
         if path in ("/healthz", "/readyz"):
             is_good = channel.is_alive if path == "/healthz" else channel.is_ready
@@ -65,20 +66,20 @@ def worker_application(channel: HttpChannel, token: str) -> WSGIApplication:
     return application
 
 
-def _status(channel: HttpChannel, request: WSGIEnvironment) -> Answer:
+def _status(channel: HttpChannel, request: WSGIEnvironment) -> Response:
     query = parse_qs(request["QUERY_STRING"])
     seen, line = (int(query.get(name, ["0"])[0]) for name in ("seen", "line"))
     report = channel.report(seen, line, REPORT_TIMEOUT_S)
     return HTTPStatus.OK, report.model_dump_json().encode()
 
 
-def _join(channel: HttpChannel, request: WSGIEnvironment) -> Answer:
+def _join(channel: HttpChannel, request: WSGIEnvironment) -> Response:
     body = request["wsgi.input"].read(int(request.get("CONTENT_LENGTH") or 0))
-    channel.join(_PLAN.validate_json(body))
+    channel.join(_READING_PLAN.validate_json(body))
     return HTTPStatus.NO_CONTENT, b""
 
 
-def _stop(channel: HttpChannel, request: WSGIEnvironment) -> Answer:
-    leave = parse_qs(request["QUERY_STRING"]).get("leave") == ["1"]
-    has_ended = channel.stop(leave=leave, timeout_s=STOP_TIMEOUT_S)
+def _stop(channel: HttpChannel, request: WSGIEnvironment) -> Response:
+    leave_group = parse_qs(request["QUERY_STRING"]).get("leave") == ["1"]
+    has_ended = channel.stop(leave_group=leave_group, timeout_s=STOP_TIMEOUT_S)
     return HTTPStatus.OK if has_ended else HTTPStatus.ACCEPTED, b""

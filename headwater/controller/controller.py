@@ -59,22 +59,23 @@ REPORT_EVERY_S = 1.0
 """How often the states and log lines of workers are stored."""
 REDRIVES_EVERY_S = 0.5
 SCALE_EVERY_S = 3.0
-"""How often the number of workers is chosen for deployments whose configuration has bounds."""
+"""How often the number of workers is chosen for deployments whose `parallelism` is a range (`min`, `max`)."""
 COMPARE_TOPICS_EVERY_S = 60.0
 """How often the topics of all running deployments are compared with their sources."""
 SWEEP_EVERY_S = 30.0
 MAX_CONCURRENT_RECONCILES = 16
 MAX_OUTAGE_DELAY_S = 5.0
-"""The maximum delay while a store or the broker is unavailable.
+"""The maximum delay while a store or Kafka is unavailable.
 
 It is shorter than the lease, so that the controller still leads when the store is available again.
 """
 
-_WANTED_PHASES = {
+_REACHED_PHASES = {
     DesiredPhase.RUNNING: Phase.RUNNING,
     DesiredPhase.PAUSED: Phase.PAUSED,
     DesiredPhase.ABSENT: Phase.ABSENT,
 }
+"""The phase of a deployment that has reached its desired phase."""
 
 T = TypeVar("T")
 
@@ -85,13 +86,13 @@ class _ManagedDeployment:
 
     Attributes:
         deployment: The deployment, as it was last read from the database.
-        running: The reconciliation in progress, if there is one.
+        reconciliation: The reconciliation in progress, if there is one.
         not_before: The time of the next reconciliation, in monotonic seconds.
         backoff: The delays after failed reconciliations.
     """
 
     deployment: Deployment
-    running: Future[Observation | None] | None = None
+    reconciliation: Future[Observation | None] | None = None
     not_before: float = 0.0
     backoff: Backoff = field(default_factory=lambda: Backoff(1.0, MAX_RETRY_DELAY_S))
 
@@ -175,7 +176,7 @@ class Controller:
     def run(self, stop: threading.Event) -> None:
         """Run until `stop` is set.
 
-        While a store or the broker is unavailable, retry with a back-off.
+        While a store or Kafka is unavailable, retry with a back-off.
         """
         backoff = Backoff(TICK_S, MAX_OUTAGE_DELAY_S)
         while not stop.wait(TICK_S) and not self._has_lost_lease:
@@ -320,7 +321,7 @@ class Controller:
     def _start_scaling(self) -> None:
         """Start to choose numbers of workers, on a thread of the pool.
 
-        Nothing is started when no deployment has bounds.
+        Nothing is started when no deployment has a range of workers.
         """
         if elastic := [each.deployment for each in self._managed.values() if is_elastic(each.deployment)]:
             self._scaling = self._submit(self._autoscaler.run, elastic)
@@ -351,20 +352,20 @@ class Controller:
         self._due_at[work] = now + every_s
         return True
 
-    def _reload(self, observed: Collection[str] = ()) -> None:
-        """Load the deployments that have changed, and the deployments in `observed`.
+    def _reload(self, stored_ids: Collection[str] = ()) -> None:
+        """Load the deployments that have changed, and the deployments in `stored_ids`.
 
         Unchanged deployments are not loaded. Deployments that have ended are removed from memory, and deleted
         configurations that no deployment uses are removed from the database.
 
         Args:
-            observed: The ids of the deployments whose observed state or number of workers was just stored.
+            stored_ids: The deployments whose observed state or number of workers this controller has just stored.
         """
         # The deleted configurations are read first: a configuration that is deleted by now can't get a new deployment.
         deleted = self._flows.deleted()
         versions = {version.id: version for version in self._deployments.active_versions()}
         changed_ids = {
-            id_ for id_, version in versions.items() if id_ in observed or self._versions.get(id_) != version
+            id_ for id_, version in versions.items() if id_ in stored_ids or self._versions.get(id_) != version
         }
         if changed_ids:
             for deployment in self._deployments.list_active(changed_ids):
@@ -377,7 +378,9 @@ class Controller:
     def _discard_ended(self) -> None:
         """Remove deployments from memory that have ended and are not being reconciled."""
         ended_ids = [
-            id_ for id_, managed in self._managed.items() if id_ not in self._versions and managed.running is None
+            id_
+            for id_, managed in self._managed.items()
+            if id_ not in self._versions and managed.reconciliation is None
         ]
         for deployment_id in ended_ids:
             del self._managed[deployment_id]
@@ -385,7 +388,7 @@ class Controller:
 
     def _update_managed(self, deployment: Deployment) -> None:
         managed = self._managed.setdefault(deployment.id, _ManagedDeployment(deployment))
-        if _desired_state(managed.deployment) != _desired_state(deployment):
+        if _requested_state(managed.deployment) != _requested_state(deployment):
             managed.not_before = 0.0
             managed.backoff.reset()
         managed.deployment = deployment
@@ -433,10 +436,10 @@ class Controller:
         """
         now = self._clock()
         for managed in self._managed.values():
-            if managed.running is None and now >= managed.not_before:
+            if managed.reconciliation is None and now >= managed.not_before:
                 managed.not_before = now + _check_interval_s(managed.deployment)
                 if not self._is_idle(managed.deployment):
-                    managed.running = self._submit(self._reconciler.reconcile, managed.deployment)
+                    managed.reconciliation = self._submit(self._reconciler.reconcile, managed.deployment)
 
     def _is_idle(self, deployment: Deployment) -> bool:
         try:
@@ -470,13 +473,13 @@ class Controller:
         Returns None when no reconciliation has ended, when it has not changed the observed state, and after an error.
         An error is logged, and delays the next reconciliation of the deployment. Raises LeaseLost.
         """
-        reconciliation = managed.running
+        reconciliation = managed.reconciliation
         if reconciliation is None or not reconciliation.done():
             return None
         error = reconciliation.exception()
         if isinstance(error, LeaseLost):
             raise error
-        managed.running = None
+        managed.reconciliation = None
         if error is None:
             managed.backoff.reset()
             return reconciliation.result()
@@ -532,14 +535,14 @@ def _by_deployment(logs: Mapping[str, Sequence[LogLine]]) -> Mapping[str, Sequen
     return {id_: sorted(of_deployment, key=lambda line: line.time) for id_, of_deployment in lines.items()}
 
 
-def _desired_state(deployment: Deployment) -> tuple[int, int, Scaling | None]:
-    """Return the counters that requests increment, and the chosen number of workers."""
+def _requested_state(deployment: Deployment) -> tuple[int, int, Scaling | None]:
+    """Return the counters that requests increment, and the stored choice of the autoscaler."""
     return deployment.generation, deployment.credentials_version, deployment.scaling
 
 
 def _check_interval_s(deployment: Deployment) -> float:
     """Return after how many seconds a deployment is checked again."""
-    if not deployment.is_reconciled or deployment.phase not in (_WANTED_PHASES[deployment.desired], Phase.FAILED):
+    if not deployment.is_reconciled or deployment.phase not in (_REACHED_PHASES[deployment.desired], Phase.FAILED):
         return TICK_S
     if deployment.phase is Phase.PAUSED:
         return RESYNC_EVERY_S

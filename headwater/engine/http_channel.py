@@ -17,7 +17,7 @@ from headwater.model.worker_report import WorkerReport
 MAX_LINES = 1000
 """The number of log lines that a worker keeps until its orchestrator has read them."""
 JOIN_TIMEOUT_S = 10.0
-"""How long a restarted worker that had joined waits for a new plan. Then it joins with its last plan."""
+"""How long a restarted worker that had joined waits for a new reading plan. Then it joins with its last one."""
 
 
 class HttpChannel:
@@ -29,7 +29,8 @@ class HttpChannel:
         state: What the worker remembers across restarts of its container.
         stop: Asks the worker to finish its batches, and to end.
         clock: Returns monotonic seconds.
-        first_version: The version of the first report, and the number of the first log line.
+        first_version: The version of the first report, and the number of the first log line. The default is the
+            present time: a restarted container must not repeat numbers that the orchestrator has seen.
     """
 
     def __init__(
@@ -45,31 +46,31 @@ class HttpChannel:
         self._clock = clock
         self._changed = threading.Condition()
         self._version = time.time_ns() if first_version is None else first_version
-        self._plan: ReadingPlan | None = None
+        self._reading_plan: ReadingPlan | None = None
         self._joins_at = clock() + JOIN_TIMEOUT_S if state.joined_plan is not None else float("inf")
         self._heartbeat: Heartbeat | None = None
         self._progress = ProgressClock(clock())
         self._lines: deque[WorkerLogLine] = deque(maxlen=MAX_LINES)
         self._next_line = self._version
-        self._leaves = False
+        self._must_leave_group = False
         self._is_stopping = state.is_stopped
         self._has_ended = False
 
     # For the engine
 
     @property
-    def plan(self) -> ReadingPlan:
-        return self._plan or self._state.joined_plan or READ_ALL
+    def reading_plan(self) -> ReadingPlan:
+        return self._reading_plan or self._state.joined_plan or READ_ALL
 
     def may_join(self, timeout_s: float) -> bool:
         with self._changed:
             return self._changed.wait_for(self._is_join_due, timeout_s)
 
     def _is_join_due(self) -> bool:
-        return self._plan is not None or self._clock() >= self._joins_at
+        return self._reading_plan is not None or self._clock() >= self._joins_at
 
-    def may_leave(self) -> bool:
-        return self._leaves
+    def must_leave_group(self) -> bool:
+        return self._must_leave_group
 
     def send(self, heartbeat: Heartbeat) -> bool:
         with self._changed:
@@ -108,24 +109,24 @@ class HttpChannel:
         is_quiet = self._progress.quiet_s(self._clock()) >= QUIET_AFTER_S
         return heartbeat is not None and heartbeat.state == "ready" and not is_quiet and not self._has_ended
 
-    def join(self, plan: ReadingPlan) -> None:
+    def join(self, reading_plan: ReadingPlan) -> None:
         """Let the worker join its consumer group. Idempotent."""
-        self._state.save_joined(plan)
+        self._state.save_joined(reading_plan)
         with self._changed:
-            self._plan = self._plan or plan
+            self._reading_plan = self._reading_plan or reading_plan
             self._version += 1
             self._changed.notify_all()
 
-    def stop(self, *, leave: bool, timeout_s: float) -> bool:
-        """Ask the worker to finish its batches, and wait until it has left Kafka. Idempotent.
+    def stop(self, *, leave_group: bool, timeout_s: float) -> bool:
+        """Ask the worker to finish its batches, and wait until it has closed its Kafka clients. Idempotent.
 
-        Returns whether it has.
+        Returns whether it has closed them.
 
         Args:
-            leave: Whether the worker leaves its consumer group, because no worker follows in its slot.
+            leave_group: Whether the worker leaves its consumer group, because no worker follows in its slot.
             timeout_s: How long to wait.
         """
-        self._leaves = self._leaves or leave
+        self._must_leave_group = self._must_leave_group or leave_group
         self._state.save_stopped()
         if not self._is_stopping:
             self._is_stopping = True
@@ -134,7 +135,7 @@ class HttpChannel:
             return self._changed.wait_for(lambda: self._has_ended, timeout_s)
 
     def on_ended(self) -> None:
-        """Report that the worker has left Kafka."""
+        """Report that the worker has closed its Kafka clients."""
         with self._changed:
             self._has_ended = True
             self._version += 1

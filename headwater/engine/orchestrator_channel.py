@@ -22,7 +22,7 @@ class OrchestratorChannel(Protocol):
     """The worker's end of the connection to its orchestrator."""
 
     @property
-    def plan(self) -> ReadingPlan:
+    def reading_plan(self) -> ReadingPlan:
         """How the worker reads its partitions; valid once `may_join` has returned True."""
 
     def may_join(self, timeout_s: float) -> bool:
@@ -32,8 +32,11 @@ class OrchestratorChannel(Protocol):
         another worker for the same slot.
         """
 
-    def may_leave(self) -> bool:
-        """Return whether the orchestrator has said that no worker follows in this slot."""
+    def must_leave_group(self) -> bool:
+        """Return whether this worker must leave its consumer group when it ends.
+
+        The orchestrator sends this instruction when no worker follows in this slot.
+        """
 
     def send(self, heartbeat: Heartbeat) -> bool:
         """Send one heartbeat, without blocking.
@@ -45,13 +48,13 @@ class OrchestratorChannel(Protocol):
 class NoOrchestrator:
     """Implements OrchestratorChannel for a worker that was started by hand: it joins at once."""
 
-    def __init__(self, plan: ReadingPlan = READ_ALL) -> None:
-        self.plan = plan
+    def __init__(self, reading_plan: ReadingPlan = READ_ALL) -> None:
+        self.reading_plan = reading_plan
 
     def may_join(self, timeout_s: float) -> bool:  # noqa: ARG002 - the protocol has it
         return True
 
-    def may_leave(self) -> bool:
+    def must_leave_group(self) -> bool:
         return False
 
     def send(self, heartbeat: Heartbeat) -> bool:  # noqa: ARG002 - the protocol has it
@@ -65,11 +68,11 @@ class SocketPairChannel:
 
     Args:
         fd: The worker's end of the socket pair.
-        plan: How the worker reads its partitions.
+        reading_plan: How the worker reads its partitions.
     """
 
-    def __init__(self, fd: int, plan: ReadingPlan = READ_ALL) -> None:
-        self.plan = plan
+    def __init__(self, fd: int, reading_plan: ReadingPlan = READ_ALL) -> None:
+        self.reading_plan = reading_plan
         self._fd: int | None = fd
         self._unsent = b""
         self._received = b""
@@ -91,7 +94,7 @@ class SocketPairChannel:
             raise _orchestrator_ended()
         self._received += received
 
-    def may_leave(self) -> bool:
+    def must_leave_group(self) -> bool:
         if self._fd is not None:
             with contextlib.suppress(OSError):
                 self._received += os.read(self._fd, 1 << 10)

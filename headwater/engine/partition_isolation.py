@@ -42,7 +42,7 @@ class _Phase(Enum):
 class PartitionIsolation:
     """Tells the source which partitions to read, by a ReadingPlan.
 
-    With READ_ALL as the plan it does nothing. A turn is the time in which one partition is read alone. It lasts at
+    With the plan READ_ALL it does nothing. A turn is the time in which one partition is read alone. It lasts at
     least TURN_S, and until a batch of the partition was committed or the partition has had no records for TURN_S.
 
     Args:
@@ -69,14 +69,14 @@ class PartitionIsolation:
         self._began_at = self._idle_since = self._pause_until = 0.0
         self._allowed: frozenset[int] | None = None
 
-    def start(self, plan: ReadingPlan) -> None:
-        """Follow a plan, by which the source may read nothing at first.
+    def start(self, reading_plan: ReadingPlan) -> None:
+        """Follow a reading plan. Unless it is READ_ALL, the source reads nothing until `advance` is called.
 
         Call this method before the worker joins its group.
         """
-        self._isolates_partitions = plan.isolates_partitions
-        self._is_active = plan != READ_ALL
-        self._quarantined = dict(plan.quarantined)
+        self._isolates_partitions = reading_plan.isolates_partitions
+        self._is_active = reading_plan != READ_ALL
+        self._quarantined = dict(reading_plan.quarantined)
         if self._is_active:
             self._restrict(frozenset())
             if self._isolates_partitions:

@@ -6,7 +6,7 @@ from pydantic import TypeAdapter
 
 from headwater.model.reading_plan import IsolationStatus, ReadingPlan
 
-_PLAN = TypeAdapter(ReadingPlan)
+_READING_PLAN = TypeAdapter(ReadingPlan)
 
 
 class RestartState:
@@ -24,15 +24,15 @@ class RestartState:
     def __init__(self, directory: Path) -> None:
         self._joined, self._stopped = directory / "joined.json", directory / "stopped"
         self._isolation = directory / "isolation.json"
-        self.joined_plan = _PLAN.validate_json(self._joined.read_bytes()) if self._joined.exists() else None
+        self.joined_plan = _READING_PLAN.validate_json(self._joined.read_bytes()) if self._joined.exists() else None
         self.is_stopped = self._stopped.exists()
         self.isolation = (
             IsolationStatus.model_validate_json(self._isolation.read_bytes()) if self._isolation.exists() else None
         )
 
-    def save_joined(self, plan: ReadingPlan) -> None:
+    def save_joined(self, reading_plan: ReadingPlan) -> None:
         """Remember that the worker may join its consumer group, and its plan."""
-        _replace(self._joined, _PLAN.dump_json(plan))
+        _replace(self._joined, _READING_PLAN.dump_json(reading_plan))
 
     def save_stopped(self) -> None:
         """Remember that the worker was asked to stop."""

@@ -148,7 +148,7 @@ class Worker:
         if not self._is_stopping:
             self._status.assignment.on_joining(self._clock())
             if self._can_isolate_partitions:
-                self._isolation.start(self._reporter.channel.plan)
+                self._isolation.start(self._reporter.channel.reading_plan)
             self._source.join(self)
 
     def _may_join(self) -> bool:
@@ -200,7 +200,7 @@ class Worker:
         for transform in self._transforms:
             transform.close()
         self._delivery.close()
-        self._source.close(leave=self._reporter.channel.may_leave())
+        self._source.close(leave_group=self._reporter.channel.must_leave_group())
 
     def step(self) -> None:
         """Run one iteration of the loop.

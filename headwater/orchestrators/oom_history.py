@@ -27,7 +27,7 @@ class OomHistory:
         self._shared_quarantine: frozenset[PartitionPosition] = frozenset()
         self._last_kill_at = float("-inf")
 
-    def plan(self, spec_hash: str) -> ReadingPlan:
+    def reading_plan(self, spec_hash: str) -> ReadingPlan:
         """Return how a worker with this spec reads its partitions."""
         if spec_hash == self._spec_hash:
             return ReadingPlan(self._isolates_partitions, self.quarantined)
@@ -76,6 +76,6 @@ class OomHistory:
         """Reset the history when the slot's worker has another spec."""
         if spec_hash == self._spec_hash:
             return
-        self._isolates_partitions = self.plan(spec_hash).isolates_partitions
+        self._isolates_partitions = self.reading_plan(spec_hash).isolates_partitions
         self._previous_killers = self._shared_quarantine.union(self.quarantined)
         self._spec_hash, self._quarantined = spec_hash, {}

@@ -465,12 +465,12 @@ class ProcessOrchestrator:
             cgroup = self._new_cgroup(undo)
             control_socket, worker_end = socket.socketpair()
             undo.enter_context(control_socket).setblocking(False)
-            plan = slot.oom_history.plan(spec_hash)
+            reading_plan = slot.oom_history.reading_plan(spec_hash)
             spec_path = self._spec_path(slot_id.worker_set_id, spec_hash)
             log_path = self._folder(slot_id.worker_set_id) / f"worker-{slot_id.number}.log"
             with worker_end, captured_output(log_path, MAX_LOG_BYTES) as output:
                 child = spawn(
-                    self._command(spec_path, slot_id.number, worker_end.fileno(), plan),
+                    self._command(spec_path, slot_id.number, worker_end.fileno(), reading_plan),
                     env=self._environment,
                     stdout=subprocess.DEVNULL,
                     stderr=output,

@@ -175,9 +175,9 @@ class Source(Protocol):
     def resume(self) -> None:
         """Return records again."""
 
-    def close(self, *, leave: bool = False) -> None:
+    def close(self, *, leave_group: bool = False) -> None:
         """Close the source. The next member reads uncommitted records again.
 
-        With `leave`, the member leaves the group, so that its partitions are reassigned immediately. Set it when this
-        member has no successor.
+        With `leave_group`, the member leaves the group, so that its partitions are reassigned immediately. Set it when
+        this member has no successor.
         """

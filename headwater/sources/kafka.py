@@ -631,14 +631,14 @@ class KafkaSource:
         metadata = commit_metadata(self._topic_id)
         return TransactionGroup(self._consumer.group_metadata(), metadata, self._epochs.epoch_before)
 
-    def close(self, *, leave: bool = False) -> None:
+    def close(self, *, leave_group: bool = False) -> None:
         self._listener = None
-        if leave:
-            self._leave()
+        if leave_group:
+            self._leave_group()
         self._consumer.close()
         self._monitor.close()
 
-    def _leave(self) -> None:
+    def _leave_group(self) -> None:
         """Unsubscribe, so that the partitions are reassigned immediately.
 
         A static member that only closes keeps its partitions for its successor until its session times out.

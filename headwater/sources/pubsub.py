@@ -146,7 +146,7 @@ class PubSubSource:
     def resume(self) -> None:
         self._is_paused = False
 
-    def close(self, *, leave: bool = False) -> None:  # noqa: ARG002 - a subscription has no members
+    def close(self, *, leave_group: bool = False) -> None:  # noqa: ARG002 - a subscription has no members
         """Release unacknowledged messages for redelivery.
 
         The next worker then need not wait until the ack deadlines of these messages pass.

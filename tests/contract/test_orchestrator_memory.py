@@ -139,12 +139,12 @@ class TestIsolation:
             assert not os.environ.get("CI"), reason
             pytest.skip(reason)
 
-        def command(spec: Path, slot: int, control_fd: int, plan: ReadingPlan) -> Sequence[str]:
+        def command(spec: Path, slot: int, control_fd: int, reading_plan: ReadingPlan) -> Sequence[str]:
             return [
                 sys.executable,
                 "-m",
                 "tests.support.memory_worker",
-                *build_worker.command(spec, slot, control_fd, plan)[3:],
+                *build_worker.command(spec, slot, control_fd, reading_plan)[3:],
             ]
 
         repository = str(Path(__file__).parents[2])

@@ -1,8 +1,8 @@
 """Runs workers as Pods of Kubernetes, one per slot.
 
 The controller owns the Pods: it creates, stops and deletes them, and the kubelet restarts their containers. A thread
-runs an event loop, which watches the Pods, follows each worker's reports over HTTP, and carries out plans (plan.py).
-The Pods outlive this process: another controller finds them by their labels and continues.
+runs an event loop, which watches the Pods, follows each worker's reports over HTTP, and carries out the plans of
+pod_plan.py. The Pods outlive this process: another controller finds them by their labels and continues.
 """
 
 import asyncio
@@ -24,9 +24,9 @@ from headwater.model.worker_report import WorkerReport
 from headwater.model.worker_spec import WorkerSet
 from headwater.orchestrators.kubernetes import labels, manifests
 from headwater.orchestrators.kubernetes.cluster import ClusterState
-from headwater.orchestrators.kubernetes.executor import Executor
 from headwater.orchestrators.kubernetes.observed_pod import ObservedPod, observe
-from headwater.orchestrators.kubernetes.plan import CreatePod, DeletePod, WantedSet, plan_rollout, plan_teardown
+from headwater.orchestrators.kubernetes.pod_executor import PodExecutor
+from headwater.orchestrators.kubernetes.pod_plan import CreatePod, DeletePod, WantedSet, plan_rollout, plan_teardown
 from headwater.orchestrators.kubernetes.report_reader import ReportReader
 from headwater.orchestrators.kubernetes.settings import PodSettings, PodTemplate
 from headwater.orchestrators.kubernetes.slot_history import SlotHistory
@@ -36,9 +36,12 @@ from headwater.orchestrators.kubernetes.worker_view import missing_worker, obser
 log = structlog.get_logger(__name__)
 
 RECHECK_INTERVAL_S = 5.0
-"""How often all worker sets are planned again, also those about which nothing has changed."""
+"""How often all worker sets are planned again, even when nothing has changed."""
 OVERDUE_AFTER_S = 15.0
-"""How long after its grace period a Pod must be gone. Then it is deleted without its node, which may be lost."""
+"""A Pod that still exists this long after its grace period is deleted without waiting for its node.
+
+The node may be lost.
+"""
 MAX_RETRY_DELAY_S = 2.0
 MAX_UPDATES = 4
 """How many outdated Pods of all worker sets are replaced at a time, after an upgrade or a change of settings."""
@@ -80,7 +83,7 @@ class KubernetesOrchestrator:
         self._loop_health = LoopHealth("managing Pods")
         self._cluster: ClusterState | None = None
         self._reports: ReportReader | None = None
-        self._executor: Executor | None = None
+        self._executor: PodExecutor | None = None
         self._thread = threading.Thread(target=lambda: asyncio.run(self._run()), name="orchestrator", daemon=True)
         self._thread.start()
 
@@ -175,7 +178,7 @@ class KubernetesOrchestrator:
         return self._loop_health.error or watch
 
     def close(self) -> None:
-        """Stop managing the workers, which run on."""
+        """Stop managing the workers. Their Pods keep running."""
         with self._lock:
             self._is_closed = True
         if self._loop is not None:
@@ -206,12 +209,12 @@ class KubernetesOrchestrator:
 
     def _observed(self, pod: ObservedPod) -> ObservedWorker:
         history = self._history(pod.worker_set_id, pod.slot)
-        return observed_worker(pod, self._report(pod), history.uncounted_deaths.get(pod.uid, 0))
+        return observed_worker(pod, self._report(pod), history.excused_deaths.get(pod.uid, 0))
 
     def _missing(self, wanted: WorkerSet, slot: int) -> ObservedWorker:
         template, executor = self._templates[wanted.id], self._executor
-        refusal = executor.refusal(wanted, template, slot) if executor is not None else ""
-        return missing_worker(f"{wanted.id}-{slot}", wanted.spec_hash, refusal, self._wanted_since[wanted.id])
+        failure = executor.creation_failure(wanted, template, slot) if executor is not None else ""
+        return missing_worker(f"{wanted.id}-{slot}", wanted.spec_hash, failure, self._wanted_since[wanted.id])
 
     def _history(self, worker_set_id: str, slot: int) -> SlotHistory:
         key = (worker_set_id, slot)
@@ -236,7 +239,7 @@ class KubernetesOrchestrator:
         client, workers = self._connect(), WorkerClient()
         self._loop, self._wake = asyncio.get_running_loop(), asyncio.Event()
         self._cluster = ClusterState(client, self._settings.instance, self._on_change)
-        self._executor = Executor(client, workers, self._cluster, self._settings.port, self._plan_soon)
+        self._executor = PodExecutor(client, workers, self._cluster, self._settings.port, self._plan_soon)
         self._reports = ReportReader(workers, self._executor.token, self._settings.port, self._on_report)
         watching = asyncio.create_task(self._cluster.follow())
         try:
@@ -270,7 +273,7 @@ class KubernetesOrchestrator:
                 self._dirty |= {*self._wanted, *self._unwanted}
 
     def _on_change(self, changed: Pod | Secret) -> None:
-        """Take over a change of a Pod or a Secret."""
+        """Store the present state of a Pod or a Secret that has changed, and plan its worker set."""
         assert self._cluster is not None
         assert self._reports is not None
         assert changed.metadata is not None
@@ -342,8 +345,8 @@ class KubernetesOrchestrator:
                 self._updating[wanted.id] = len(rollout.updating)
             for action in rollout.actions:
                 slot = action.slot if isinstance(action, CreatePod) else action.pod.slot
-                plan = self._history(wanted.id, slot).oom_history.plan(wanted.spec_hash)
-                self._executor.carry_out(wanted, template, action, plan)
+                reading_plan = self._history(wanted.id, slot).oom_history.reading_plan(wanted.spec_hash)
+                self._executor.carry_out(wanted, template, action, reading_plan)
         elif worker_set_id in self._unwanted:
             for ending in plan_teardown(pods, reports):
                 self._executor.end(ending)

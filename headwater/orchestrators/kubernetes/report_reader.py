@@ -17,7 +17,7 @@ CURRENT_FOR_S = 20.0
 
 
 @dataclass(slots=True)
-class _Followed:
+class _FollowedPod:
     pod: ObservedPod
     task: asyncio.Task[None]
     report: WorkerReport | None = None
@@ -31,7 +31,7 @@ class ReportReader:
         workers: The client.
         token: Returns the token of a Pod's worker; empty while it is not known.
         port: The port of the workers.
-        on_report: Is called when there is a new report, or none any more.
+        on_report: Is called when there is a new report, and when the last one no longer counts.
         clock: Returns monotonic seconds.
     """
 
@@ -48,7 +48,7 @@ class ReportReader:
         self._token = token
         self._port = port
         self._on_report = on_report
-        self._followed: dict[str, _Followed] = {}
+        self._followed: dict[str, _FollowedPod] = {}
 
     def latest(self, pod: ObservedPod) -> WorkerReport | None:
         """Return the last report of the present container of a Pod. Thread-safe."""
@@ -58,10 +58,10 @@ class ReportReader:
         return followed.report
 
     def follow(self, pod: ObservedPod) -> None:
-        """Follow a worker, or take note of a change of its Pod."""
+        """Follow the worker of a new Pod, or store the new state of a Pod that is followed already."""
         followed = self._followed.get(pod.uid)
         if followed is None:
-            self._followed[pod.uid] = _Followed(pod, asyncio.create_task(self._read(pod.uid)))
+            self._followed[pod.uid] = _FollowedPod(pod, asyncio.create_task(self._read(pod.uid)))
             return
         if followed.pod.restarts != pod.restarts or not pod.is_running:
             followed.report = None

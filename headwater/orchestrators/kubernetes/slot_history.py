@@ -23,15 +23,15 @@ class SlotHistory:
         name: The name of the worker.
         oom_history: The out-of-memory kills of the slot's workers.
         lines: Log lines that the controller has not taken yet.
-        uncounted_deaths: By uid of a Pod, how many of its deaths were caused by records that had killed workers with
-            the previous spec.
+        excused_deaths: By uid of a Pod, how many of its deaths do not count against the present spec, because the same
+            records had killed workers with the previous spec.
     """
 
     name: str
     _: KW_ONLY
     oom_history: OomHistory = field(default_factory=OomHistory)
     lines: deque[LogLine] = field(default_factory=lambda: deque(maxlen=MAX_PENDING_LINES))
-    uncounted_deaths: dict[str, int] = field(default_factory=dict)
+    excused_deaths: dict[str, int] = field(default_factory=dict)
     _recorded_restarts: dict[str, int] = field(default_factory=dict)
 
     def on_report(self, pod: ObservedPod, report: WorkerReport, now: float) -> None:
@@ -65,7 +65,7 @@ class SlotHistory:
         self._recorded_restarts[pod.uid] = pod.restarts
         if pod.last_end is not None and pod.last_end.is_oom_kill and not report.may_join:
             is_old_cause = self.oom_history.record_kill(pod.spec_hash, report.previous_isolation, now)
-            self.uncounted_deaths[pod.uid] = self.uncounted_deaths.get(pod.uid, 0) + is_old_cause
+            self.excused_deaths[pod.uid] = self.excused_deaths.get(pod.uid, 0) + is_old_cause
 
     def log(self, level: str, message: str) -> None:
         """Add a line to the deployment's log."""

@@ -12,7 +12,7 @@ REPORT_TIMEOUT_S = 25.0
 """Longer than a worker waits for a change of its state before it answers."""
 STOP_TIMEOUT_S = 20.0
 MAX_RESPONSE_BYTES = 16 << 20
-_PLAN = TypeAdapter(ReadingPlan)
+_READING_PLAN = TypeAdapter(ReadingPlan)
 
 
 class WorkerRequestError(Exception):
@@ -44,13 +44,18 @@ class WorkerClient:
         except ValidationError as error:
             raise WorkerRequestError(f"the report of the worker at {address} is not valid") from error
 
-    async def join(self, address: str, token: str, plan: ReadingPlan) -> None:
+    async def join(self, address: str, token: str, reading_plan: ReadingPlan) -> None:
         """Let a worker join its consumer group."""
-        await _request("POST", address, "/join", token, _PLAN.dump_json(plan), timeout_s=REPORT_TIMEOUT_S)
+        await _request(
+            "POST", address, "/join", token, _READING_PLAN.dump_json(reading_plan), timeout_s=REPORT_TIMEOUT_S
+        )
 
-    async def stop(self, address: str, token: str, *, leave: bool) -> None:
-        """Ask a worker to finish and to leave Kafka, and wait for that for some seconds."""
-        await _request("POST", address, f"/stop?leave={leave:d}", token, timeout_s=STOP_TIMEOUT_S)
+    async def stop(self, address: str, token: str, *, leave_group: bool) -> None:
+        """Ask a worker to finish its batches and to close its Kafka clients. Wait some seconds for the end.
+
+        With `leave_group`, the worker also leaves its consumer group.
+        """
+        await _request("POST", address, f"/stop?leave={leave_group:d}", token, timeout_s=STOP_TIMEOUT_S)
 
 
 async def _request(method: str, address: str, target: str, token: str, body: bytes = b"", *, timeout_s: float) -> bytes:

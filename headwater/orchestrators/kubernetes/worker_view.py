@@ -29,13 +29,13 @@ def missing_worker(name: str, spec_hash: str, reason: str, since: datetime) -> O
     )
 
 
-def observed_worker(pod: ObservedPod, report: WorkerReport | None, uncounted_deaths: int) -> ObservedWorker:
+def observed_worker(pod: ObservedPod, report: WorkerReport | None, excused_deaths: int) -> ObservedWorker:
     """Return a worker that has a Pod.
 
     Args:
         pod: The Pod.
         report: The last report of the present container; None before the first one.
-        uncounted_deaths: How many deaths do not count against the spec.
+        excused_deaths: How many deaths do not count against the spec (see SlotHistory).
     """
     heartbeat = report.heartbeat if report is not None else None
     state = heartbeat.state if heartbeat is not None else ""
@@ -52,7 +52,7 @@ def observed_worker(pod: ObservedPod, report: WorkerReport | None, uncounted_dea
         start_time=pod.started_at or pod.created_at,
         reason=QUIET_REASON if is_quiet else _reason(pod, report),
         spec_hash=pod.spec_hash,
-        deaths=pod.restarts - uncounted_deaths,
+        deaths=pod.restarts - excused_deaths,
         waits=state == "waiting",
         set_versions=heartbeat.set_versions if heartbeat is not None else None,
     )

@@ -264,7 +264,7 @@ class TestKafkaAlone:
         stays, leaves = joined(first), joined(second)
         until_owned(first, second, stays, 1)
         until_owned(second, first, leaves, 1)
-        second.close(leave=True)
+        second.close(leave_group=True)
         assert kafka_bench.members() == {"slot-0"}
         until_owned(first, first, stays, 2)
 

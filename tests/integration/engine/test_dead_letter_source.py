@@ -70,7 +70,7 @@ class Letters:
         try:
             yield source
         finally:
-            source.close(leave=True)
+            source.close(leave_group=True)
 
 
 @pytest.fixture

@@ -175,6 +175,6 @@ class MemoryQueueSource:
     def resume(self) -> None:
         self._paused = False
 
-    def close(self, *, leave: bool = False) -> None:
+    def close(self, *, leave_group: bool = False) -> None:
         self._listener = None
         self._queue.renew(self._unacked.ack_ids(), 0)

@@ -291,7 +291,7 @@ class MemorySource:
     def resume(self) -> None:
         self._paused = False
 
-    def close(self, *, leave: bool = False) -> None:
+    def close(self, *, leave_group: bool = False) -> None:
         self._listener = None
         self._positions.clear()
         self._group.remove(self)

@@ -62,10 +62,12 @@ def test_status_join_and_stop(interface: Interface) -> None:
     assert (report.may_join, report.has_ended) == (False, False)
     plan = {"isolates_partitions": True, "quarantined": [[1, 7]]}
     assert client.post("/join", json=plan).status_code == 204
-    assert interface.channel.plan == ReadingPlan(isolates_partitions=True, quarantined=(PartitionPosition(1, 7),))
+    assert interface.channel.reading_plan == ReadingPlan(
+        isolates_partitions=True, quarantined=(PartitionPosition(1, 7),)
+    )
     assert json.loads(client.get("/status").content)["may_join"]
     assert client.post("/stop", params={"leave": 1}).status_code == 200
-    assert interface.channel.may_leave()
+    assert interface.channel.must_leave_group()
     assert json.loads(client.get("/status").content)["has_ended"]
 
 

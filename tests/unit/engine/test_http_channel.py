@@ -37,7 +37,7 @@ def test_a_worker_joins_with_the_plan_of_its_orchestrator(tmp_path: Path) -> Non
     assert not worker.may_join(0)
     worker.join(PLAN)
     assert worker.may_join(0)
-    assert worker.plan == PLAN
+    assert worker.reading_plan == PLAN
 
 
 def test_a_restarted_worker_waits_for_a_new_plan_and_then_joins_with_the_last_one(tmp_path: Path) -> None:
@@ -47,11 +47,11 @@ def test_a_restarted_worker_waits_for_a_new_plan_and_then_joins_with_the_last_on
     assert not restarted.may_join(0)
     clock.sleep(JOIN_TIMEOUT_S)
     assert restarted.may_join(0)
-    assert restarted.plan == PLAN
+    assert restarted.reading_plan == PLAN
     joined = channel(tmp_path)
     joined.join(READ_ALL)
     assert joined.may_join(0)
-    assert joined.plan == READ_ALL
+    assert joined.reading_plan == READ_ALL
 
 
 def test_a_killed_worker_has_told_which_partition_it_read(tmp_path: Path) -> None:
@@ -63,12 +63,12 @@ def test_a_killed_worker_has_told_which_partition_it_read(tmp_path: Path) -> Non
 def test_a_stop_is_answered_when_the_worker_has_left_kafka(tmp_path: Path) -> None:
     stopped = threading.Event()
     worker = HttpChannel(RestartState(tmp_path), stopped.set)
-    assert not worker.stop(leave=True, timeout_s=0)
+    assert not worker.stop(leave_group=True, timeout_s=0)
     assert stopped.is_set()
-    assert worker.may_leave()
+    assert worker.must_leave_group()
     thread = threading.Thread(target=worker.on_ended)
     thread.start()
-    assert worker.stop(leave=False, timeout_s=10)
+    assert worker.stop(leave_group=False, timeout_s=10)
     thread.join()
     assert worker.report(0, 0, 0).has_ended
     assert channel(tmp_path).is_stopping

@@ -88,16 +88,16 @@ class TestJoin:
             channel = SocketPairChannel(theirs.fileno())
             ours.send(JOIN)
             assert channel.may_join(10)
-            assert not channel.may_leave()
+            assert not channel.must_leave_group()
             ours.send(LEAVE)
-            assert channel.may_leave()
+            assert channel.must_leave_group()
 
     def test_the_worker_stays_in_the_group_without_an_orchestrator(self) -> None:
         ours, theirs = socket.socketpair()
         with theirs:
             ours.close()
-            assert not SocketPairChannel(theirs.fileno()).may_leave()
-        assert not NoOrchestrator().may_leave()
+            assert not SocketPairChannel(theirs.fileno()).must_leave_group()
+        assert not NoOrchestrator().must_leave_group()
 
     def test_both_messages_may_arrive_together(self) -> None:
         ours, theirs = socket.socketpair()
@@ -106,7 +106,7 @@ class TestJoin:
             ours.send(JOIN)
             ours.send(LEAVE)
             assert channel.may_join(10)
-            assert channel.may_leave()
+            assert channel.must_leave_group()
 
     def test_a_worker_without_an_orchestrator_joins_immediately(self) -> None:
         assert NoOrchestrator().may_join(0)

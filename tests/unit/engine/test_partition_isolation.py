@@ -54,7 +54,7 @@ class Orchestrator:
             self._ours, self._theirs = socket.socketpair()
             self._ours.setblocking(False)
             self._ours.send(JOIN)
-            channel = SocketPairChannel(self._theirs.fileno(), self.oom_history.plan(self.spec_hash))
+            channel = SocketPairChannel(self._theirs.fileno(), self.oom_history.reading_plan(self.spec_hash))
             self.member = self.world.member(channel)
         return self.member
 
@@ -130,7 +130,7 @@ def test_a_partition_that_kills_workers_is_excluded_and_others_are_read(
     (error,) = errors(lines)
     assert error == orchestrator.last.reason
     assert error.startswith("Partition 1 of the stream is not read from offset 2 on:")
-    assert orchestrator.oom_history.plan("one") == ReadingPlan(quarantined=(PartitionPosition(1, 2),))
+    assert orchestrator.oom_history.reading_plan("one") == ReadingPlan(quarantined=(PartitionPosition(1, 2),))
 
 
 def test_the_records_before_the_fatal_one_are_delivered_when_they_are_read_before_it(
@@ -177,7 +177,7 @@ def test_rare_deaths_exclude_no_partition(request: pytest.FixtureRequest) -> Non
         orchestrator.run(1)
         world.faults.fatal_records.clear()
         orchestrator.run(20)
-        assert orchestrator.oom_history.plan("one") == READ_ALL
+        assert orchestrator.oom_history.reading_plan("one") == READ_ALL
         world.faults.clock.sleep(REPEATED_WITHIN_S)
     assert (orchestrator.deaths, world.group.committed[0]) == (3, 3)
 
@@ -195,7 +195,7 @@ def test_all_partitions_are_read_if_none_is_the_cause(request: pytest.FixtureReq
     assert (orchestrator.deaths, orchestrator.quarantined) == (2, [])
     assert orchestrator.last is not None
     assert orchestrator.last.reason == ""
-    assert orchestrator.oom_history.plan("one") == READ_ALL
+    assert orchestrator.oom_history.reading_plan("one") == READ_ALL
     assert set(world.group.committed.values()) == {12}
 
 
@@ -220,7 +220,7 @@ def test_an_excluded_partition_is_retried_alone_after_an_hour(request: pytest.Fi
     world.faults.clock.sleep(RETRY_AFTER_S)
     orchestrator.run()
     assert (orchestrator.deaths, orchestrator.quarantined, world.group.committed[1]) == (4, [], 6)
-    assert orchestrator.oom_history.plan("one") == READ_ALL
+    assert orchestrator.oom_history.reading_plan("one") == READ_ALL
 
 
 def test_another_spec_retries_the_partition_alone(request: pytest.FixtureRequest) -> None:
@@ -339,7 +339,7 @@ def test_nothing_is_read_before_the_orchestrator_knows_the_plan() -> None:
 def test_nothing_is_read_between_two_trials() -> None:
     world = World(partitions=2)
     fill(world)
-    member = world.member(plan=ReadingPlan(isolates_partitions=True))
+    member = world.member(reading_plan=ReadingPlan(isolates_partitions=True))
     allowed: list[tuple[float, list[int]]] = []
     restrict_to = member.source.restrict_to
 

@@ -83,11 +83,11 @@ class WorkerStory(RuleBasedStateMachine):
         survivors = {p: data.draw(st.integers(0, 20)) for p in range(PARTITIONS)}
         member.producers[-1].die(survivors)
         self.world.group.remove(member.source)
-        successor = self.world.member(slot=member.slot, plan=self.plan(data))
+        successor = self.world.member(slot=member.slot, reading_plan=self.reading_plan(data))
         self.members[self.members.index(member)] = successor
         return successor
 
-    def plan(self, data: Any) -> ReadingPlan:
+    def reading_plan(self, data: Any) -> ReadingPlan:
         """Generate a plan: all partitions, or each alone first, possibly with quarantined ones."""
         quarantined = data.draw(st.sets(partitions)) if data.draw(st.booleans()) else ()
         positions = tuple(PartitionPosition(p, self.world.group.committed[p]) for p in quarantined)

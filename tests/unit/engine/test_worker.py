@@ -296,7 +296,7 @@ class TestStop:
         with ours, theirs:
             ours.send(JOIN)
             member = World().member(SocketPairChannel(theirs.fileno()))
-            monkeypatch.setattr(member.source, "close", lambda *, leave: left.append(leave))
+            monkeypatch.setattr(member.source, "close", lambda *, leave_group: left.append(leave_group))
             if for_good:
                 ours.send(LEAVE)
             member.worker.close()

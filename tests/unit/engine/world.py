@@ -145,7 +145,7 @@ class World:
         *,
         start: bool = True,
         slot: int = 0,
-        plan: ReadingPlan = READ_ALL,
+        reading_plan: ReadingPlan = READ_ALL,
     ) -> Member:
         """Return a worker that has started and not made a step yet.
 
@@ -168,7 +168,7 @@ class World:
             transforms,
             delivery,
             metrics,
-            reporter=HeartbeatReporter(channel or NoOrchestrator(plan), clock=clock),
+            reporter=HeartbeatReporter(channel or NoOrchestrator(reading_plan), clock=clock),
             clock=clock,
             sleep=clock.sleep,
             rng=lambda: 0.5,

@@ -1,4 +1,4 @@
-"""The reading plans of a slot after out-of-memory deaths.
+"""The reading plans of a slot after out-of-memory history.
 
 tests/unit/engine/test_partition_isolation.py tests the workers.
 """
@@ -14,37 +14,37 @@ def reading_alone(position: PartitionPosition) -> IsolationStatus:
 
 
 def test_two_consecutive_deaths_and_a_single_one() -> None:
-    deaths = OomHistory()
-    assert not deaths.record_kill("a", None, 0.0)
-    assert deaths.plan("a") == READ_ALL
-    assert not deaths.record_kill("a", None, 5.0)
-    assert deaths.plan("a") == ReadingPlan(isolates_partitions=True)
-    assert not deaths.record_kill("a", reading_alone(BAD), 9.0)
-    assert deaths.plan("a") == ReadingPlan(isolates_partitions=True, quarantined=(BAD,))
-    deaths.on_isolation_status("a", IsolationStatus(is_over=True, quarantined=[BAD]))
-    assert deaths.plan("a") == ReadingPlan(quarantined=(BAD,))
-    deaths.on_isolation_status("a", IsolationStatus(is_over=True))
-    assert deaths.plan("a") == READ_ALL
+    history = OomHistory()
+    assert not history.record_kill("a", None, 0.0)
+    assert history.reading_plan("a") == READ_ALL
+    assert not history.record_kill("a", None, 5.0)
+    assert history.reading_plan("a") == ReadingPlan(isolates_partitions=True)
+    assert not history.record_kill("a", reading_alone(BAD), 9.0)
+    assert history.reading_plan("a") == ReadingPlan(isolates_partitions=True, quarantined=(BAD,))
+    history.on_isolation_status("a", IsolationStatus(is_over=True, quarantined=[BAD]))
+    assert history.reading_plan("a") == ReadingPlan(quarantined=(BAD,))
+    history.on_isolation_status("a", IsolationStatus(is_over=True))
+    assert history.reading_plan("a") == READ_ALL
 
 
 def test_a_death_long_after_the_last_one_counts_as_the_first() -> None:
-    deaths = OomHistory()
-    deaths.record_kill("a", None, 0.0)
-    deaths.record_kill("a", None, REPEATED_WITHIN_S)
-    assert deaths.plan("a") == READ_ALL
+    history = OomHistory()
+    history.record_kill("a", None, 0.0)
+    history.record_kill("a", None, REPEATED_WITHIN_S)
+    assert history.reading_plan("a") == READ_ALL
 
 
 def test_another_spec_dies_from_its_predecessors_excluded_partition() -> None:
-    deaths = OomHistory()
-    deaths.record_kill("a", reading_alone(BAD), 0.0)
-    assert deaths.plan("b") == ReadingPlan(isolates_partitions=True)
-    assert deaths.record_kill("b", reading_alone(BAD), 1.0)
-    assert deaths.plan("b") == ReadingPlan(isolates_partitions=True, quarantined=(BAD,))
-    assert not deaths.record_kill("b", reading_alone(PartitionPosition(1, 8)), 2.0)
+    history = OomHistory()
+    history.record_kill("a", reading_alone(BAD), 0.0)
+    assert history.reading_plan("b") == ReadingPlan(isolates_partitions=True)
+    assert history.record_kill("b", reading_alone(BAD), 1.0)
+    assert history.reading_plan("b") == ReadingPlan(isolates_partitions=True, quarantined=(BAD,))
+    assert not history.record_kill("b", reading_alone(PartitionPosition(1, 8)), 2.0)
 
 
 def test_another_spec_dies_from_another_slots_excluded_partition() -> None:
-    deaths = OomHistory()
-    deaths.set_shared_quarantine([BAD])
-    assert deaths.plan("b") == ReadingPlan(isolates_partitions=True)
-    assert deaths.record_kill("b", reading_alone(BAD), 1.0)
+    history = OomHistory()
+    history.set_shared_quarantine([BAD])
+    assert history.reading_plan("b") == ReadingPlan(isolates_partitions=True)
+    assert history.record_kill("b", reading_alone(BAD), 1.0)

@@ -59,9 +59,9 @@ def test_report_join_and_stop(channel: HttpChannel, address: str) -> None:
     assert (report.heartbeat.state, len(report.heartbeat.reason), report.may_join) == ("prepared", 100_000, False)
     asyncio.run(CLIENT.join(address, TOKEN, READ_ALL))
     assert channel.may_join(0)
-    asyncio.run(CLIENT.stop(address, TOKEN, leave=True))
+    asyncio.run(CLIENT.stop(address, TOKEN, leave_group=True))
     assert asyncio.run(CLIENT.report(address, TOKEN, report.version, 0)).has_ended
-    assert channel.may_leave()
+    assert channel.must_leave_group()
 
 
 def test_another_token_is_refused(address: str) -> None:

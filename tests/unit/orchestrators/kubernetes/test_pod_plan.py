@@ -10,11 +10,11 @@ from headwater.model.worker_protocol import Heartbeat
 from headwater.model.worker_report import WorkerReport
 from headwater.orchestrators.kubernetes.manifests import pod_name
 from headwater.orchestrators.kubernetes.observed_pod import ObservedPod
-from headwater.orchestrators.kubernetes.plan import (
-    Action,
+from headwater.orchestrators.kubernetes.pod_plan import (
     CreatePod,
     DeletePod,
     JoinGroup,
+    PodAction,
     PromotePod,
     StopWorker,
     WantedSet,
@@ -46,7 +46,7 @@ class Cluster:
         self.updating: frozenset[int] = frozenset()
         self._uids = 0
 
-    def plan(self, wanted: WantedSet | None) -> list[Action]:
+    def plan(self, wanted: WantedSet | None) -> list[PodAction]:
         pods = list(self.pods.values())
         if wanted is None:
             return list(plan_teardown(pods, self.reports))
@@ -54,15 +54,15 @@ class Cluster:
         self.updating = rollout.updating
         return rollout.actions
 
-    def carry_out(self, wanted: WantedSet | None, action: Action) -> None:
+    def carry_out(self, wanted: WantedSet | None, action: PodAction) -> None:
         match action:
             case CreatePod():
                 assert wanted is not None
                 self._create(wanted, action)
-            case StopWorker(pod, leave):
+            case StopWorker(pod, leave_group):
                 self._report(pod, has_ended=True)
                 self.members.remove(pod.slot)
-                if leave:
+                if leave_group:
                     self.left.append(pod.slot)
             case DeletePod(pod):
                 report = self.reports.pop(pod.uid, None)
@@ -155,7 +155,7 @@ def test_no_worker_stops_before_all_successors_are_prepared() -> None:
     cluster.carry_out(wanted("b"), second)
     stops = cluster.plan(wanted("b"))
     assert [type(action) for action in stops] == [StopWorker, StopWorker]
-    assert not any(action.leave for action in stops if isinstance(action, StopWorker))
+    assert not any(action.leave_group for action in stops if isinstance(action, StopWorker))
 
 
 def test_the_running_set_cancels_a_replacement() -> None:

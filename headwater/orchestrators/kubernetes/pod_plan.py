@@ -2,11 +2,11 @@
 
 The plan depends only on the wanted worker set, the Pods, and what their workers report. So a new controller continues
 where another one stopped. A replacement creates a successor beside each worker. When all successors are prepared, each
-worker is asked to stop; when it has left Kafka, its successor joins the consumer group in its place.
+worker is asked to stop; when it has closed its Kafka clients, its successor joins the consumer group in its place.
 
 A Pod whose spec is wanted, but which was made with another template, is outdated: it has other settings, such as the
-image before an upgrade, or other files, such as CA certificates that were replaced. It works on until its slot is
-updated, in the same way as in a replacement, but each slot by itself and few at a time.
+image before an upgrade, or other files, such as CA certificates that were replaced. It keeps working until its slot is
+updated. An update is the replacement of one slot; few slots are updated at a time.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -44,15 +44,15 @@ class CreatePod:
 
 @dataclass(frozen=True, slots=True)
 class StopWorker:
-    """Ask a worker to finish its batches and to leave Kafka.
+    """Ask a worker to finish its batches and to close its Kafka clients.
 
     Attributes:
         pod: The Pod of the worker.
-        leave: Whether the worker leaves its consumer group, because no worker follows in its slot.
+        leave_group: Whether the worker leaves its consumer group, because no worker follows in its slot.
     """
 
     pod: ObservedPod
-    leave: bool
+    leave_group: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,14 +82,14 @@ class JoinGroup:
     pod: ObservedPod
 
 
-Action = CreatePod | StopWorker | DeletePod | PromotePod | JoinGroup
+PodAction = CreatePod | StopWorker | DeletePod | PromotePod | JoinGroup
 Reports = Mapping[str, WorkerReport]
 """The last report of each worker that can be reached, by the uid of its Pod."""
 
 
 def plan_teardown(pods: Sequence[ObservedPod], reports: Reports) -> list[StopWorker | DeletePod]:
     """Return the actions that end all workers of a worker set."""
-    return [action for pod in pods for action in _end(pod, reports, leave=True)]
+    return [action for pod in pods for action in _end(pod, reports, leave_group=True)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ class RolloutPlan:
         updating: The slots in which a new Pod takes over from an outdated one.
     """
 
-    actions: list[Action]
+    actions: list[PodAction]
     updating: frozenset[int]
 
 
@@ -118,17 +118,17 @@ def plan_rollout(wanted: WantedSet, pods: Sequence[ObservedPod], reports: Report
     return RolloutPlan(rollout.actions(), rollout.updating)
 
 
-def _end(pod: ObservedPod, reports: Reports, *, leave: bool) -> list[StopWorker | DeletePod]:
+def _end(pod: ObservedPod, reports: Reports, *, leave_group: bool) -> list[StopWorker | DeletePod]:
     """Return the next action that ends a worker.
 
-    A worker that has joined and answers is asked to stop. Otherwise its Pod is deleted.
+    A worker that answers, and that may join its group or has joined it, is asked to stop. Otherwise its Pod is deleted.
     """
     if pod.is_deleting:
         return []
     report = reports.get(pod.uid)
     if report is None or report.has_ended or not report.may_join or not pod.is_running:
         return [DeletePod(pod)]
-    return [StopWorker(pod, leave)]
+    return [StopWorker(pod, leave_group)]
 
 
 class _Rollout:
@@ -160,10 +160,10 @@ class _Rollout:
         self._ending_workers = [pod for pod in ending if pod.is_worker]
         self._ending_successors = [pod for pod in ending if not pod.is_worker]
 
-    def actions(self) -> list[Action]:
+    def actions(self) -> list[PodAction]:
         """Return the next actions."""
-        actions: list[Action] = [
-            action for pod in self._ending_successors for action in _end(pod, self._reports, leave=False)
+        actions: list[PodAction] = [
+            action for pod in self._ending_successors for action in _end(pod, self._reports, leave_group=False)
         ]
         for slot in range(self._wanted.slots):
             actions += self._prepare(slot)
@@ -173,7 +173,7 @@ class _Rollout:
             actions += self._end_surplus()
         return actions
 
-    def _prepare(self, slot: int) -> list[Action]:
+    def _prepare(self, slot: int) -> list[PodAction]:
         """Return the action that brings the Pod of a slot into existence."""
         pod = self._kept.get(slot)
         if pod is None:
@@ -210,14 +210,16 @@ class _Rollout:
             return False
         return report.may_join or (report.heartbeat is not None and report.heartbeat.state == "prepared")
 
-    def _hand_over(self, slot: int) -> list[Action]:
+    def _hand_over(self, slot: int) -> list[PodAction]:
         """Return the actions by which the worker of a slot ends, and the new Pod takes over."""
         predecessors = [pod for pod in self._ending_workers if pod.slot == slot]
         pod = self._kept.get(slot)
         if predecessors and (pod is None or not self._is_prepared(pod)):
             return []
-        ending: list[Action] = [action for each in predecessors for action in _end(each, self._reports, leave=False)]
-        if pod is None or pod.is_deleting or any(not self._has_left(each) for each in predecessors):
+        ending: list[PodAction] = [
+            action for each in predecessors for action in _end(each, self._reports, leave_group=False)
+        ]
+        if pod is None or pod.is_deleting or any(not self._has_ended(each) for each in predecessors):
             return ending
         report = self._reports.get(pod.uid)
         if not pod.is_worker:
@@ -225,17 +227,19 @@ class _Rollout:
         needs_join = report is not None and not report.may_join and not report.has_ended
         return [JoinGroup(pod), *ending] if needs_join else ending
 
-    def _has_left(self, pod: ObservedPod) -> bool:
-        """Return whether a worker has left Kafka, although its Pod may still exist."""
+    def _has_ended(self, pod: ObservedPod) -> bool:
+        """Return whether a worker has closed its Kafka clients, although its Pod may still exist."""
         report = self._reports.get(pod.uid)
         return report is not None and report.has_ended
 
-    def _end_surplus(self) -> Sequence[Action]:
+    def _end_surplus(self) -> Sequence[PodAction]:
         """Return the actions that end the workers of slots that are no longer wanted.
 
         They leave the consumer group, so they wait until all hand-overs are over: after a rebalance, Kafka could reject
         the last commits of workers that are being replaced.
         """
         surplus = [pod for pod in self._ending_workers if pod.slot >= self._wanted.slots]
-        hands_over = any(pod.slot < self._wanted.slots and not self._has_left(pod) for pod in self._ending_workers)
-        return [] if hands_over else [action for pod in surplus for action in _end(pod, self._reports, leave=True)]
+        hands_over = any(pod.slot < self._wanted.slots and not self._has_ended(pod) for pod in self._ending_workers)
+        return (
+            [] if hands_over else [action for pod in surplus for action in _end(pod, self._reports, leave_group=True)]
+        )

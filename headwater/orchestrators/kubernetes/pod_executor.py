@@ -18,11 +18,11 @@ from headwater.model.worker_spec import WorkerSet
 from headwater.orchestrators.kubernetes import labels, manifests
 from headwater.orchestrators.kubernetes.cluster import ClusterState
 from headwater.orchestrators.kubernetes.observed_pod import ObservedPod
-from headwater.orchestrators.kubernetes.plan import (
-    Action,
+from headwater.orchestrators.kubernetes.pod_plan import (
     CreatePod,
     DeletePod,
     JoinGroup,
+    PodAction,
     PromotePod,
     StopWorker,
 )
@@ -36,7 +36,7 @@ RETRY_S = 2.0
 CONFLICT, NOT_FOUND = 409, 404
 
 
-class Executor:
+class PodExecutor:
     """Carries out actions. All methods run in the event loop.
 
     Args:
@@ -61,32 +61,33 @@ class Executor:
         self._port = port
         self._on_done = on_done
         self._tasks: dict[str, asyncio.Task[None]] = {}
-        self._refusals: dict[str, str] = {}
+        self._failures: dict[str, str] = {}
+        """Why the last action has failed, by the name of its Pod or Secret."""
 
-    def refusal(self, wanted: WorkerSet, template: PodTemplate, slot: int) -> str:
-        """Return why a Pod could not be created; empty when there is no reason."""
-        return self._refusals.get(_pod_name(wanted, template, slot), "")
+    def creation_failure(self, wanted: WorkerSet, template: PodTemplate, slot: int) -> str:
+        """Return why the last attempt to create a Pod has failed; empty when it has not."""
+        return self._failures.get(_pod_name(wanted, template, slot), "")
 
     def token(self, pod: ObservedPod) -> str:
         """Return the token of a Pod's worker; empty while its Secret is not known."""
         secret = self._cluster.secrets.get(pod.secret_name)
         return manifests.token(secret) if secret is not None else ""
 
-    def carry_out(self, wanted: WorkerSet, template: PodTemplate, action: Action, plan: ReadingPlan) -> None:
+    def carry_out(self, wanted: WorkerSet, template: PodTemplate, action: PodAction, reading_plan: ReadingPlan) -> None:
         """Start an action, unless another one of the same Pod has not ended.
 
         Args:
             wanted: The wanted worker set.
             template: How the Pods of the worker set are made.
             action: The action.
-            plan: How a worker that joins its group reads its partitions.
+            reading_plan: How a worker that joins its group reads its partitions.
         """
         match action:
             case CreatePod():
                 name = _pod_name(wanted, template, action.slot)
                 self._start(wanted.id, name, self._create_pod(wanted, template, action, name))
             case JoinGroup(pod):
-                self._start(wanted.id, pod.name, self._join(pod, plan))
+                self._start(wanted.id, pod.name, self._join(pod, reading_plan))
             case PromotePod(pod):
                 self._start(wanted.id, pod.name, self._promote(pod))
             case StopWorker() | DeletePod():
@@ -96,7 +97,7 @@ class Executor:
         """Start to stop a worker or to delete its Pod."""
         pod = action.pod
         if isinstance(action, StopWorker):
-            self._start(pod.worker_set_id, pod.name, self._stop(pod, leave=action.leave))
+            self._start(pod.worker_set_id, pod.name, self._stop(pod, leave_group=action.leave_group))
         else:
             self._start(pod.worker_set_id, pod.name, self._delete(pod, at_once=action.at_once))
 
@@ -118,12 +119,12 @@ class Executor:
     async def _run(self, worker_set_id: str, key: str, work: Coroutine[Any, Any, None]) -> None:
         try:
             await work
-            self._refusals.pop(key, None)
+            self._failures.pop(key, None)
         except (httpx2.HTTPError, HeadwaterError, WorkerRequestError) as error:
             reason = _describe(error)
-            if self._refusals.get(key) != reason:
+            if self._failures.get(key) != reason:
                 log.warning("an action on a worker failed; it is repeated", name=key, reason=reason)
-            self._refusals[key] = reason
+            self._failures[key] = reason
             await asyncio.sleep(RETRY_S)
         finally:
             del self._tasks[key]
@@ -154,11 +155,11 @@ class Executor:
         self._cluster.apply_response(secret)
         return secret
 
-    async def _join(self, pod: ObservedPod, plan: ReadingPlan) -> None:
-        await self._workers.join(self._address(pod), self.token(pod), plan)
+    async def _join(self, pod: ObservedPod, reading_plan: ReadingPlan) -> None:
+        await self._workers.join(self._address(pod), self.token(pod), reading_plan)
 
-    async def _stop(self, pod: ObservedPod, *, leave: bool) -> None:
-        await self._workers.stop(self._address(pod), self.token(pod), leave=leave)
+    async def _stop(self, pod: ObservedPod, *, leave_group: bool) -> None:
+        await self._workers.stop(self._address(pod), self.token(pod), leave_group=leave_group)
 
     async def _promote(self, pod: ObservedPod) -> None:
         patch = {"metadata": {"labels": {labels.ROLE: labels.WORKER}, "uid": pod.uid}}
