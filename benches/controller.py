@@ -22,6 +22,7 @@ from headwater.brokers.base import DeploymentResources, TopicSpec
 from headwater.controller.autoscaler import Autoscaler
 from headwater.controller.controller import RESYNC_EVERY_S, TICK_S, Controller
 from headwater.controller.deployment_resources import WorkerSettings
+from headwater.controller.deployment_sources import Sources
 from headwater.controller.executor import Executor
 from headwater.controller.flow_locks import FlowLocks
 from headwater.controller.leadership import Leadership
@@ -29,7 +30,6 @@ from headwater.controller.purger import Purger
 from headwater.controller.reconciler import Reconciler
 from headwater.controller.redrives import Redrives
 from headwater.controller.source_positions import SourcePositions
-from headwater.controller.sources import Sources
 from headwater.controller.sweeper import Sweeper
 from headwater.controller.topic_comparison import TopicComparison
 from headwater.model.access import KafkaAccess
@@ -64,16 +64,16 @@ def controller_of(database: Database, clock: Clock) -> Controller:
     """Return a controller whose broker, sets and workers are in memory."""
     broker, orchestrator, locks = MemoryClusterAdmin(), MemoryOrchestrator(), FlowLocks()
     broker.ensure(DeploymentResources((TopicSpec("stream.base.log", 4),), (), (), ()))
-    sources = Sources(bindings=Bindings(), broker=broker, active_deployments=database.deployments.list_active)
+    sources = Sources(bindings=Bindings(), own_cluster=broker, active_deployments=database.deployments.list_active)
     leadership, sets = Leadership(database.leases, "bench", clock), MemorySetStore()
     metrics, outcomes = MemoryMetrics(), MemoryRedriveOutcomes()
     executor = Executor(
-        broker=broker,
+        own_cluster=broker,
         sources=sources,
         positions=SourcePositions(sources=sources, metrics=metrics, require_lease=leadership.require_lease),
         orchestrator=orchestrator,
         metrics=metrics,
-        letter_outcomes=outcomes,
+        redrive_outcomes=outcomes,
         flow_locks=locks,
         require_lease=leadership.require_lease,
     )
@@ -86,7 +86,7 @@ def controller_of(database: Database, clock: Clock) -> Controller:
             orchestrator=orchestrator, executor=executor, settings=settings, sources=sources, clock=clock
         ),
         sweeper=Sweeper(
-            broker=broker,
+            own_cluster=broker,
             sources=sources,
             orchestrator=orchestrator,
             flow_locks=locks,
@@ -105,7 +105,7 @@ def controller_of(database: Database, clock: Clock) -> Controller:
             outcomes=outcomes,
             metrics=metrics,
             deployments=database.deployments,
-            broker=broker,
+            own_cluster=broker,
             sources=sources,
             orchestrator=orchestrator,
             flow_locks=locks,
@@ -120,7 +120,7 @@ def controller_of(database: Database, clock: Clock) -> Controller:
             clock=clock,
             now=lambda: NOW,
         ),
-        topic_comparison=TopicComparison(broker=broker, sources=sources),
+        topic_comparison=TopicComparison(own_cluster=broker, sources=sources),
         clock=clock,
         now=lambda: NOW,
     )

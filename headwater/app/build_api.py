@@ -115,11 +115,11 @@ def serve(settings: Settings, fd: int | None) -> None:
 def _services(endpoints: Endpoints, database: Database, client: Client) -> Services:
     settings = endpoints.settings
     bindings = load_bindings(settings)
-    broker = KafkaClusterAdmin(endpoints.admin_kafka_access(), replication=endpoints.replication())
+    own_cluster = KafkaClusterAdmin(endpoints.admin_kafka_access(), replication=endpoints.replication())
     admins: dict[KafkaAccess | None, ClusterAdmin] = {
         access: KafkaClusterAdmin(access) for access in bindings.kafka_accesses()
     }
-    admins[None] = broker
+    admins[None] = own_cluster
     probe_topic = next((topic for _, topic in bindings.installation_topics()), TICKS_TOPIC)
     metrics = RedisMetrics(connect(endpoints.redis_url(), reply_timeout_s=METRICS_READ_TIMEOUT_S))
     clusters: dict[KafkaAccess | None, KafkaAccess] = {access: access for access in bindings.kafka_accesses()}
@@ -231,7 +231,7 @@ def _services(endpoints: Endpoints, database: Database, client: Client) -> Servi
         probes={
             "database": database.change_counter.value,
             "set_store": lambda: client.call("PING"),
-            "broker": lambda: broker.ping(probe_topic),
+            "broker": lambda: own_cluster.ping(probe_topic),
             "controller": lambda: _require_leader(database.leases),
         },
         has_leader=partial(_has_leader, database.leases),
@@ -255,7 +255,7 @@ def _source_ends(
         return None
     ends = clusters[binding.access].topic_offsets(binding.topic, "latest")
     if ends is None:
-        raise BrokerUnavailable(f"The source topic {binding.topic} is not on the broker.")
+        raise BrokerUnavailable(f"The source topic {binding.topic} does not exist.")
     return ends.offsets
 
 

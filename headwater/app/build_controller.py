@@ -70,7 +70,7 @@ def run(settings: Settings) -> None:
     stop = stop_on_signals()
     with data_directory.locked("controller") as lock_id, connect_database(endpoints) as database:
         workers_kafka, manages_users = endpoints.worker_kafka_access(), endpoints.manages_kafka_users
-        broker = KafkaClusterAdmin(
+        own_cluster = KafkaClusterAdmin(
             endpoints.admin_kafka_access(),
             workers_kafka,
             replication=endpoints.replication(),
@@ -78,8 +78,8 @@ def run(settings: Settings) -> None:
         )
         bindings = load_bindings(settings)
         if endpoints.embeds_kafka:
-            create_topics(broker, stream_topics(bindings), stop)
-        sources = connect_sources(bindings, broker, database.deployments)
+            create_topics(own_cluster, stream_topics(bindings), stop)
+        sources = connect_sources(bindings, own_cluster, database.deployments)
         client = endpoints.connect_redis()
         sets = RedisSetStore(client)
         orchestrator = build_orchestrator(
@@ -93,12 +93,12 @@ def run(settings: Settings) -> None:
         reconciler = Reconciler(
             orchestrator=orchestrator,
             executor=Executor(
-                broker=broker,
+                own_cluster=own_cluster,
                 sources=sources,
                 positions=SourcePositions(sources=sources, metrics=metrics, require_lease=leadership.require_lease),
                 orchestrator=orchestrator,
                 metrics=metrics,
-                letter_outcomes=outcomes,
+                redrive_outcomes=outcomes,
                 flow_locks=flow_locks,
                 require_lease=leadership.require_lease,
                 traces=RolloutTraces(traces),
@@ -112,7 +112,7 @@ def run(settings: Settings) -> None:
             outcomes=outcomes,
             metrics=metrics,
             deployments=database.deployments,
-            broker=broker,
+            own_cluster=own_cluster,
             sources=sources,
             orchestrator=orchestrator,
             flow_locks=flow_locks,
@@ -129,7 +129,7 @@ def run(settings: Settings) -> None:
         )
         purger = Purger(database.flows, database.revisions, sets, leadership.require_lease)
         sweeper = Sweeper(
-            broker=broker,
+            own_cluster=own_cluster,
             sources=sources,
             orchestrator=orchestrator,
             flow_locks=flow_locks,
@@ -155,7 +155,7 @@ def run(settings: Settings) -> None:
                 purger=purger,
                 redrives=redrives,
                 autoscaler=autoscaler,
-                topic_comparison=TopicComparison(broker=broker, sources=sources),
+                topic_comparison=TopicComparison(own_cluster=own_cluster, sources=sources),
                 clock=time.monotonic,
                 now=utc_now,
             )

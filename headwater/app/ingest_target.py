@@ -76,15 +76,15 @@ def prepare_target(
     bindings = load_bindings(settings)
     names = {stream: _topic_name(bindings, options.chain, stream) for stream in reader.streams}
     specs = [TopicSpec(name, STREAM_PARTITIONS, STREAM_TOPIC_CONFIG) for name in names.values()]
-    broker = KafkaClusterAdmin(access, replication=endpoints.replication())
-    create_topics(broker, (*specs, TopicSpec(POSITIONS_TOPIC, 1, INGEST_TOPIC_CONFIG)), stop)
+    own_cluster = KafkaClusterAdmin(access, replication=endpoints.replication())
+    create_topics(own_cluster, (*specs, TopicSpec(POSITIONS_TOPIC, 1, INGEST_TOPIC_CONFIG)), stop)
     if stop.is_set():
         return None
     topics: dict[str, StreamTopic] = {}
     for stream, name in names.items():
-        partitions = broker.partition_count(name)
+        partitions = own_cluster.partition_count(name)
         if partitions is None:
-            raise BrokerUnavailable(f"The topic {name} is not on the broker.")
+            raise BrokerUnavailable(f"The topic {name} does not exist.")
         topics[stream] = StreamTopic(name, partitions)
     return IngestTarget(access, topics, options.name, stop)
 

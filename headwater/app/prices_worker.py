@@ -63,8 +63,8 @@ def run(settings: Settings) -> None:
     require_platform()
     endpoints = Endpoints.from_settings(settings)
     stop = stop_on_signals()
-    broker = KafkaClusterAdmin(endpoints.admin_kafka_access(), replication=endpoints.replication())
-    create_topics(broker, (TICKS_TOPIC_SPEC,), stop)
+    own_cluster = KafkaClusterAdmin(endpoints.admin_kafka_access(), replication=endpoints.replication())
+    create_topics(own_cluster, (TICKS_TOPIC_SPEC,), stop)
     owner = secrets.token_hex(8)
     with (
         closing(endpoints.connect_redis()) as client,

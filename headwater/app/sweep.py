@@ -14,9 +14,9 @@ from headwater.app.stream_bindings import load_bindings
 from headwater.brokers.base import ClusterAdmin
 from headwater.brokers.cluster_admin import KafkaClusterAdmin
 from headwater.controller.classification import active_unknown_deployments, classify, connected_ids
+from headwater.controller.deployment_sources import Sources
 from headwater.controller.recorded_state import read_recorded_state
 from headwater.controller.resource_names import ExistingResources, ResourceNames
-from headwater.controller.sources import Sources
 from headwater.errors import SetupError
 from headwater.services.ids import utc_now
 from headwater.settings import Settings
@@ -33,15 +33,15 @@ class UnknownResources:
     An operator can record their deployments as ended, so that the controller removes the resources.
     """
 
-    def __init__(self, broker: ClusterAdmin, sources: Sources, deployments: DeploymentStore) -> None:
-        self._broker = broker
+    def __init__(self, own_cluster: ClusterAdmin, sources: Sources, deployments: DeploymentStore) -> None:
+        self._own_cluster = own_cluster
         self._sources = sources
         self._deployments = deployments
         self._existing = self._list_resources()
 
     def _list_resources(self) -> ExistingResources:
         return ExistingResources(
-            self._broker.inventory(),
+            self._own_cluster.inventory(),
             external_groups=self._sources.external_groups(),
             subscriptions=self._sources.subscriptions(),
         )
@@ -109,8 +109,8 @@ def find_unknown_resources(settings: Settings) -> Iterator[UnknownResources]:
     endpoints = Endpoints.from_settings(settings)
     with installation_database(settings) as database:
         manages_users = endpoints.manages_kafka_users
-        broker = KafkaClusterAdmin(
+        own_cluster = KafkaClusterAdmin(
             endpoints.admin_kafka_access(), replication=endpoints.replication(), manages_users=manages_users
         )
-        sources = connect_sources(load_bindings(settings), broker, database.deployments)
-        yield UnknownResources(broker, sources, database.deployments)
+        sources = connect_sources(load_bindings(settings), own_cluster, database.deployments)
+        yield UnknownResources(own_cluster, sources, database.deployments)

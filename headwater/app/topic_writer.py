@@ -52,7 +52,7 @@ def open_topic_writer(settings: Settings, chain: str, entity: str, *, zerolag: b
     access = Endpoints.from_settings(settings).admin_kafka_access()
     partitions = KafkaClusterAdmin(access).partition_count(topic)
     if partitions is None:
-        raise SetupError(f"The topic {topic} is not on the broker. Create it, or bind the stream to another topic.")
+        raise SetupError(f"The topic {topic} does not exist. Create it, or bind the stream to another topic.")
     producer = IdempotentKafkaProducer(access, [topic])
     try:
         producer.connect(CONNECT_WITHIN_S)

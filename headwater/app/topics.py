@@ -12,25 +12,25 @@ from headwater.wait_log import WaitLog
 
 
 def stream_topics(bindings: Bindings) -> tuple[TopicSpec, ...]:
-    """Return the topics of the streams, as they are created on the embedded broker."""
+    """Return the topics of the streams, as they are created in the embedded Kafka."""
     return tuple(
         TopicSpec(topic, STREAM_PARTITIONS, STREAM_TOPIC_CONFIG) for _, topic in bindings.installation_topics()
     )
 
 
-def create_topics(broker: ClusterAdmin, topics: tuple[TopicSpec, ...], stop: threading.Event) -> None:
-    """Create missing topics, and wait until the broker knows all topics or `stop` is set.
+def create_topics(cluster: ClusterAdmin, topics: tuple[TopicSpec, ...], stop: threading.Event) -> None:
+    """Create missing topics, and wait until Kafka knows all topics or `stop` is set.
 
-    An existing topic is never changed, because it may belong to an operator. An unavailable broker is waited for.
-    Raises SetupError when Kafka can't create the topics, such as when the cluster has fewer brokers than the
+    An existing topic is never changed, because it may belong to an operator. While Kafka is unavailable, the call
+    waits. Raises SetupError when Kafka can't create the topics, such as when the cluster has fewer brokers than the
     replication factor.
     """
     backoff, wait_log = Backoff(0.1, 2.0), WaitLog("the start waits for Kafka")
     while not stop.is_set():
         try:
-            if missing := _missing(broker, topics):
-                broker.ensure(DeploymentResources(topics=missing, users=(), rules=(), group_prefixes=()))
-                missing = _missing(broker, topics)
+            if missing := _missing(cluster, topics):
+                cluster.ensure(DeploymentResources(topics=missing, users=(), rules=(), group_prefixes=()))
+                missing = _missing(cluster, topics)
             if not missing:  # consumers would treat a missing topic as an error
                 return
             names = [topic.name for topic in missing]
@@ -42,5 +42,5 @@ def create_topics(broker: ClusterAdmin, topics: tuple[TopicSpec, ...], stop: thr
         stop.wait(backoff.next_delay_s())
 
 
-def _missing(broker: ClusterAdmin, topics: Sequence[TopicSpec]) -> tuple[TopicSpec, ...]:
-    return tuple(topic for topic in topics if not broker.partition_count(topic.name))
+def _missing(cluster: ClusterAdmin, topics: Sequence[TopicSpec]) -> tuple[TopicSpec, ...]:
+    return tuple(topic for topic in topics if not cluster.partition_count(topic.name))

@@ -28,7 +28,7 @@ class EnsureWorkers:
         is_repeated: Whether an earlier plan of the same rollout has contained the action.
     """
 
-    workers: WorkerSet
+    worker_set: WorkerSet
     is_repeated: bool = False
 
 
@@ -68,8 +68,9 @@ class RewindPositions:
 class RestorePositions:
     """Commit the stored positions, and remove them with this observed state.
 
-    When retention has overtaken positions, they and their gaps are stored with this observed state, and the action is
-    repeated. No worker may start before the positions are removed. This action ends the reconciliation.
+    When retention has deleted records at a position, nothing is committed: the position is moved to the first record
+    and stored with its gap, and the next reconciliation commits it. No worker may start before the positions are
+    removed. This action ends the reconciliation.
     """
 
     target: Revision
@@ -78,7 +79,7 @@ class RestorePositions:
 
 @dataclass(frozen=True, slots=True)
 class ChangeReaderPassword:
-    """Set the stored password of the readers' user on the broker."""
+    """Set the stored password of the readers' user in Kafka."""
 
 
 class TopicSync(StrEnum):
@@ -96,12 +97,16 @@ class SyncTopics:
     """
 
     target: Revision
-    scope: TopicSync
+    sync: TopicSync
 
 
 @dataclass(frozen=True, slots=True)
 class ChangeTopicSettings:
-    """Apply the topic settings of a revision whose workers have taken over."""
+    """Apply the topic settings of a revision whose workers have taken over.
+
+    PrepareRevision leaves out compaction, because the workers of the previous revision still write. This action adds
+    it. SyncTopics applies the same settings later, but suppresses errors; this action raises them.
+    """
 
     target: Revision
 

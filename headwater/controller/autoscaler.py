@@ -1,4 +1,4 @@
-"""Lets the number of workers of pipelines with bounds follow the load."""
+"""Lets the number of workers follow the load, for pipelines whose `parallelism` is a range (`min`, `max`)."""
 
 import math
 from collections.abc import Callable, Collection, Sequence
@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 import structlog
 
+from headwater.controller.deployment_sources import Sources
 from headwater.controller.load_history import LoadHistory
 from headwater.controller.scaling import Decision, Load, decide
-from headwater.controller.sources import Sources
 from headwater.errors import BrokerUnavailable, DeployFailed
 from headwater.model.access import KafkaAccess
 from headwater.model.binding import KafkaTopic
@@ -35,7 +35,7 @@ class _KnownPartitions(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)
 class Autoscaler:
-    """Chooses the number of workers of deployments with bounds. Used by one thread at a time.
+    """Chooses the number of workers within the range of `parallelism`. Used by one thread at a time.
 
     A number is only chosen for a revision that has passed its probation and whose workers are all ready.
 
@@ -67,7 +67,7 @@ class Autoscaler:
         changed = dict[str, Scaling]()
         for deployment in elastic:
             snapshots = measured.get(deployment.id)
-            if snapshots is None or (deployment.id not in lags and not _is_queue(snapshots[0])):
+            if snapshots is None or (deployment.id not in lags and not _reads_pubsub(snapshots[0])):
                 continue
             try:
                 scaling = self._choose(deployment, lags.get(deployment.id), snapshots)
@@ -83,8 +83,8 @@ class Autoscaler:
     def _measurable(self, elastic: Sequence[Deployment]) -> dict[str, list[WorkerSnapshot]]:
         """Return the snapshots of the workers of each deployment whose load can be measured now.
 
-        The workers must all be ready. When their number is being changed, or one waits for a store or broker, the
-        measurement begins anew.
+        The workers must all be ready. When their number is being changed, or one of them waits for a store or for
+        Kafka, the measurement begins anew.
         """
         by_deployment: dict[str, list[WorkerSnapshot]] = {}
         for snapshot in self.orchestrator.worker_snapshots():
@@ -163,7 +163,7 @@ class Autoscaler:
             return None
         known = self._partitions.get(binding)
         if known is None or now - known.read_at >= PARTITIONS_READ_EVERY_S:
-            known = self._partitions[binding] = _KnownPartitions(self.sources.partition_count(binding), now)
+            known = self._partitions[binding] = _KnownPartitions(self.sources.output_partition_count(binding), now)
         return known.partitions
 
 
@@ -188,7 +188,7 @@ def _waits(snapshot: WorkerSnapshot) -> bool:
     return snapshot.heartbeat is None or snapshot.heartbeat.state == "waiting"
 
 
-def _is_queue(snapshot: WorkerSnapshot) -> bool:
+def _reads_pubsub(snapshot: WorkerSnapshot) -> bool:
     return isinstance(snapshot.spec.source, PubSubPull)
 
 

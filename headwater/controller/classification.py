@@ -14,7 +14,7 @@ from headwater.controller.recorded_state import RecordedState
 from headwater.controller.resource_names import ExistingResources, ResourceNames, config_id_of, deployment_id_of
 
 MAX_UNKNOWN_DEPLOYMENTS = 5
-"""With more unknown deployments than this, the database counts as older than the broker, as after a restore.
+"""With more unknown deployments than this, the database counts as older than Kafka's state, as after a restore.
 
 When the operator manages the Kafka users, there are no access rules that show which topics an unknown deployment uses.
 Then one unknown deployment is enough.
@@ -52,15 +52,15 @@ def classify(existing: ExistingResources, recorded: RecordedState) -> Classified
     unused_topics = {topic for topic in names.topics if config_id_of(topic) in unused_configurations}
     has_rules = existing.inventory.has_users_and_rules
     if len(unknown_ids) > (MAX_UNKNOWN_DEPLOYMENTS if has_rules else 0):
-        kept_topics = unused_topics
+        unconfirmed_topics = unused_topics
     elif has_rules:
-        kept_topics = unused_topics & _topics_in_rules_of(unknown_ids, existing.inventory)
+        unconfirmed_topics = unused_topics & _topics_in_rules_of(unknown_ids, existing.inventory)
     else:
-        kept_topics = unused_topics - recorded.obsolete_topics
+        unconfirmed_topics = unused_topics - recorded.obsolete_topics
     unrecorded_topics = {topic for topic in names.topics if config_id_of(topic) not in recorded.recorded_configurations}
     return ClassifiedResources(
-        removable=names.restricted_to(recorded.ended_deployments, unused_topics - kept_topics),
-        unknown=names.restricted_to(unknown_ids, unrecorded_topics | kept_topics),
+        removable=names.restricted_to(recorded.ended_deployments, unused_topics - unconfirmed_topics),
+        unknown=names.restricted_to(unknown_ids, unrecorded_topics | unconfirmed_topics),
     )
 
 
@@ -85,9 +85,9 @@ def active_unknown_deployments(existing: ExistingResources, unknown: ResourceNam
 
 
 def connected_ids(ids: Collection[str], existing: ExistingResources, unknown: ResourceNames) -> frozenset[str]:
-    """Return the unknown deployments and configurations among these ids, and connected ones.
+    """Return the unknown deployments and configurations among these ids, and the unknown ones connected with them.
 
-    A deployment and a configuration are connected by an access rule for a topic.
+    An access rule of a deployment's user for a topic connects the deployment with the topic's configuration.
     """
     return frozenset(_connected_ids(frozenset(ids), existing.inventory, unknown))
 

@@ -45,7 +45,7 @@ class ControllerCollector(Collector):
         return ()
 
     def collect(self) -> Iterator[Metric]:
-        """Yield all metrics. The lag is omitted while the broker is unavailable."""
+        """Yield all metrics. The lag is omitted while Kafka is unavailable."""
         yield GaugeMetricFamily(
             "headwater_controller_leads", "1 while this controller leads.", float(self._controller.leads)
         )

@@ -1,4 +1,4 @@
-"""Computes the broker resources and the worker set of a deployment, by pure functions."""
+"""Computes the Kafka resources and the worker set of a deployment, by pure functions."""
 
 import hashlib
 from collections.abc import Sequence
@@ -168,8 +168,8 @@ def _sink_spec(deployment: Deployment, sink: Sink) -> SinkSpec:
     )
 
 
-def _source(binding: Binding, group: str) -> KafkaAccess | PubSubPull | None:
-    """Return how to read the source; None when it is on the installation's own Kafka cluster."""
+def _source_access(binding: Binding, group: str) -> KafkaAccess | PubSubPull | None:
+    """Return how to connect to the source; None when it is on the installation's own Kafka cluster."""
     match binding:
         case KafkaTopic():
             return binding.access
@@ -183,8 +183,9 @@ def _source(binding: Binding, group: str) -> KafkaAccess | PubSubPull | None:
 def worker_set(deployment: Deployment, revision: Revision, binding: Binding, settings: WorkerSettings) -> WorkerSet:
     """Return the workers of a revision.
 
-    The hash covers the whole spec, so any change of it replaces the workers. With bounds, `slots` of the spec is their
-    maximum: a change of the number of workers within the bounds changes no spec, so the other workers run on.
+    The hash covers the whole spec, so any change of it replaces the workers. When `parallelism` is a range, the spec
+    has the maximum of the range and the worker set has the present number of workers. So another number within the
+    range leaves the spec unchanged, and the other workers continue to run.
     """
     parallelism = revision.config.parallelism
     group = worker_group(deployment.id, revision.source_epoch)
@@ -203,7 +204,7 @@ def worker_set(deployment: Deployment, revision: Revision, binding: Binding, set
         redis_url=settings.redis_url,
         chain=revision.config.source.chain,
         entity=revision.config.source.entity,
-        source=_source(binding, group),
+        source=_source_access(binding, group),
         event_time_field=event_time_field(revision.config.source.chain, revision.config.source.entity),
         slots=parallelism if isinstance(parallelism, int) else parallelism.max,
         jit=settings.jit,

@@ -1,4 +1,4 @@
-"""Carries out the actions of a plan on the broker, the sources and the orchestrator.
+"""Carries out the actions of a plan on Kafka, the sources and the orchestrator.
 
 Directly before an action that removes something, it checks that this controller still holds the lease.
 """
@@ -27,10 +27,10 @@ from headwater.controller.actions import (
     TopicSync,
 )
 from headwater.controller.deployment_resources import all_resources, reader_resources, resources, retired_topics
+from headwater.controller.deployment_sources import Sources, deploy_failures_are_retriable
 from headwater.controller.flow_locks import FlowLocks
 from headwater.controller.rollout_traces import RolloutTraces
 from headwater.controller.source_positions import SourcePositions
-from headwater.controller.sources import Sources, deploy_failures_are_retriable
 from headwater.controller.topic_comparison import has_too_few_partitions
 from headwater.controller.topic_settings import needed_settings, without_compaction
 from headwater.errors import BrokerUnavailable, DeployFailed, RedisUnavailable
@@ -52,12 +52,12 @@ class Executor:
         require_lease: Raises LeaseLost unless this controller still holds the lease.
     """
 
-    broker: ClusterAdmin
+    own_cluster: ClusterAdmin
     sources: Sources
     positions: SourcePositions
     orchestrator: Orchestrator
     metrics: MetricStore
-    letter_outcomes: RedriveOutcomeStore
+    redrive_outcomes: RedriveOutcomeStore
     flow_locks: FlowLocks
     require_lease: Callable[[], None]
     traces: RolloutTraces = field(default_factory=RolloutTraces)
@@ -112,15 +112,15 @@ class Executor:
         match action:
             case PrepareRevision(target):
                 self._prepare(deployment, target)
-            case EnsureWorkers(workers=workers):
-                self.orchestrator.ensure(workers)
+            case EnsureWorkers(worker_set=worker_set):
+                self.orchestrator.ensure(worker_set)
             case ChangeReaderPassword():
                 with deploy_failures_are_retriable():
-                    self.broker.ensure(reader_resources(deployment))
-            case SyncTopics(target, scope):
-                self._sync_topics(deployment, target, scope)
+                    self.own_cluster.ensure(reader_resources(deployment))
+            case SyncTopics(target, sync):
+                self._sync_topics(deployment, target, sync)
             case ChangeTopicSettings(target):
-                self.broker.configure(needed_settings(deployment, target))
+                self.own_cluster.configure(needed_settings(deployment, target))
             case RemovePrevious(kept):
                 self._remove_previous(deployment, kept)
             case RemoveAll():
@@ -130,36 +130,36 @@ class Executor:
         self.sources.require_usable_source(deployment, target)
         with self.flow_locks.lock_of(deployment.config_id):
             self._require_no_fewer_partitions(deployment, target)
-            self.broker.ensure(self._resources(deployment, target))
-            self.broker.configure(without_compaction(needed_settings(deployment, target)))
+            self.own_cluster.ensure(self._resources(deployment, target))
+            self.own_cluster.configure(without_compaction(needed_settings(deployment, target)))
         running = deployment.revision(deployment.observed_revision)
         if running is None or running.source_epoch != target.source_epoch:
             self.sources.prepare(deployment, target)
 
     def _resources(self, deployment: Deployment, target: Revision) -> DeploymentResources:
         binding = self.sources.binding(target.config.source)
-        return resources(deployment, target, binding, self.sources.partition_count(binding))
+        return resources(deployment, target, binding, self.sources.output_partition_count(binding))
 
     def _require_no_fewer_partitions(self, deployment: Deployment, target: Revision) -> None:
         """Raise DeployFailed for a sink with fewer partitions than its topic has."""
         for sink in target.config.sinks:
             if isinstance(sink, TopicSink) and sink.partitions is not None:
-                existing = self.broker.partition_count(sink_topic(deployment.config_id, sink.name)) or 0
+                existing = self.own_cluster.partition_count(sink_topic(deployment.config_id, sink.name)) or 0
                 if existing > sink.partitions:
                     raise DeployFailed(
                         f"The topic of the sink {sink.name} has {existing} partitions, and Kafka can't remove "
                         f"partitions. Set partitions to {existing} or more, or give the sink another name."
                     )
 
-    def _sync_topics(self, deployment: Deployment, target: Revision, scope: TopicSync) -> None:
+    def _sync_topics(self, deployment: Deployment, target: Revision, sync: TopicSync) -> None:
         with suppress(DeployFailed, BrokerUnavailable):  # the states of the workers show these errors
-            if scope is TopicSync.PARTITIONS_AND_SETTINGS:
+            if sync is TopicSync.PARTITIONS_AND_SETTINGS:
                 needed = self._resources(deployment, target)
-                counts = self.broker.partition_counts([topic.name for topic in needed.topics])
+                counts = self.own_cluster.partition_counts([topic.name for topic in needed.topics])
                 if has_too_few_partitions(needed.topics, counts):
                     with self.flow_locks.lock_of(deployment.config_id):
-                        self.broker.ensure(needed)
-            self.broker.configure(needed_settings(deployment, target))
+                        self.own_cluster.ensure(needed)
+            self.own_cluster.configure(needed_settings(deployment, target))
 
     def _remove_previous(self, deployment: Deployment, kept: Revision) -> None:
         self.require_lease()
@@ -167,16 +167,16 @@ class Executor:
         with deploy_failures_are_retriable():
             needed = self._resources(deployment, kept)
         self.require_lease()
-        self.broker.remove_stale(needed, retired_topics(deployment))
+        self.own_cluster.remove_stale(needed, retired_topics(deployment))
 
     def _remove_all(self, deployment: Deployment) -> None:
         self.require_lease()
         self.sources.remove_subscriptions(deployment)
         self.require_lease()
-        self.broker.remove_all(all_resources(deployment))
+        self.own_cluster.remove_all(all_resources(deployment))
         try:
             self.metrics.drop(deployment.id)
-            self.letter_outcomes.drop(deployment.id)
+            self.redrive_outcomes.drop(deployment.id)
         except RedisUnavailable as error:  # metrics expire, so a teardown need not wait for their removal
             log.warning(
                 "metrics can't be removed; they expire by themselves", deployment=deployment.id, reason=error.detail
@@ -212,8 +212,8 @@ def _log_action(deployment: Deployment, action: Action) -> None:
             | RemovePrevious(revision)
         ):
             details = {"revision": revision.number}
-        case EnsureWorkers(workers=workers):
-            details = {"revision": workers.spec.revision, "workers": workers.slots}
+        case EnsureWorkers(worker_set=worker_set):
+            details = {"revision": worker_set.spec.revision, "workers": worker_set.slots}
         case StoreObservation(observation):
             details = {
                 "revision": observation.observed_revision,

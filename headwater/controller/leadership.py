@@ -28,8 +28,9 @@ class Leadership:
     `leads`, `require_lease` and `fenced_writes` are thread-safe; the other methods are not.
 
     Args:
-        lock: The name of a file lock that only this process can hold (see model.lease.Candidate). A lease with the same
-            lock is free at once, because its holder must have ended.
+        lock: The name of a file lock that this process holds (see model.lease.Candidate). Only one process can hold it.
+            So a lease that another process acquired with the same file lock belongs to a process that has ended, and
+            is free at once.
         clock: Returns monotonic seconds that also count while the machine sleeps.
     """
 

@@ -18,20 +18,20 @@ class _WorkerLoad:
 
     Attributes:
         last: The last heartbeat.
-        processed: The records per second that the worker processed.
-        busy: The share of a CPU core that the busier of its two processes used.
+        processed_per_s: The records per second that the worker processed.
+        busy_share: The share of a CPU core that the busier of its two processes used.
     """
 
     last: Heartbeat
-    processed: float = 0.0
-    busy: float = 0.0
+    processed_per_s: float = 0.0
+    busy_share: float = 0.0
 
     def next(self, heartbeat: Heartbeat) -> "_WorkerLoad":
         """Return the load with a later heartbeat; the same load when it is no later one."""
         seconds = _growth(self.last.uptime_s, heartbeat.uptime_s)
         if heartbeat.uptime_s == self.last.uptime_s or seconds <= 0:
             return self
-        processed = _growth(_processed(self.last), _processed(heartbeat))
+        processed = _growth(_total_records(self.last), _total_records(heartbeat))
         cpu_s = _growth(self.last.cpu_s, heartbeat.cpu_s)
         scripts_cpu_s = _growth(self.last.scripts_cpu_s, heartbeat.scripts_cpu_s)
         return _WorkerLoad(heartbeat, processed / seconds, max(cpu_s, scripts_cpu_s) / seconds)
@@ -50,7 +50,7 @@ class LoadHistory:
     _changed_at: float = float("-inf")
 
     def clear(self, now: float) -> None:
-        """Forget all samples, because the workers change or wait for a store or broker."""
+        """Forget all samples, because the workers change or wait for a store or for Kafka."""
         self.samples.clear()
         self._workers.clear()
         self._changed_at = now
@@ -71,15 +71,15 @@ class LoadHistory:
             return ()
         last = self.samples[-1] if self.samples else LoadSample(now, lag, 0.0, 0.0)
         seconds = now - last.at
-        processed = sum(worker.processed for worker in self._workers.values()) * seconds
-        busy_s = sum(worker.busy for worker in self._workers.values()) * seconds
-        self.samples.append(LoadSample(now, lag, last.processed + processed, last.busy_s + busy_s))
+        processed = sum(worker.processed_per_s for worker in self._workers.values()) * seconds
+        busy_s = sum(worker.busy_share for worker in self._workers.values()) * seconds
+        self.samples.append(LoadSample(now, lag, last.total_records + processed, last.busy_s + busy_s))
         while self.samples[0].at < now - KEPT_S:
             self.samples.popleft()
         return tuple(self.samples)
 
 
-def _processed(heartbeat: Heartbeat) -> int:
+def _total_records(heartbeat: Heartbeat) -> int:
     return heartbeat.counters.get("messages_received", 0)
 
 

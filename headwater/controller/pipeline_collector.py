@@ -83,7 +83,7 @@ class PipelineCollector(Collector):
         return ()
 
     def collect(self) -> Iterator[Metric]:
-        """Yield all metrics. The lag is omitted while the broker is unavailable."""
+        """Yield all metrics. The lag is omitted while Kafka is unavailable."""
         try:
             all_snapshots = self._orchestrator.worker_snapshots()
             snapshots = [each for each in all_snapshots if each.spec.redrive is None]
@@ -101,7 +101,7 @@ class PipelineCollector(Collector):
         yield self._lags(snapshots)
         yield GaugeMetricFamily(
             "headwater_unknown_deployments",
-            "Deployments on the broker that the database does not record (see `headwater sweep`).",
+            "Deployments with resources in Kafka that the database does not record (see `headwater sweep`).",
             len(self._unknown_deployments()),
         )
 

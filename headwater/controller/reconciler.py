@@ -7,20 +7,20 @@ import structlog
 
 from headwater.controller.actions import SyncTopics, TopicSync
 from headwater.controller.deployment_resources import WorkerSettings, worker_set
+from headwater.controller.deployment_sources import Sources
 from headwater.controller.executor import Executor
 from headwater.controller.plan import (
     DesiredState,
     ObservedState,
     Plan,
     RevisionWorkers,
-    RolloutProgress,
+    WorkerProgress,
     fallback_of,
     plan,
     predecessor_of,
     roll_back_or_fail,
     target_of,
 )
-from headwater.controller.sources import Sources
 from headwater.errors import DeployFailed
 from headwater.model.deployment import Deployment, DesiredPhase, Observation, Revision
 from headwater.orchestrators.base import Orchestrator
@@ -45,19 +45,19 @@ class Reconciler:
     settings: WorkerSettings
     sources: Sources
     clock: Callable[[], float]
-    _rollouts: dict[str, RolloutProgress | None] = field(default_factory=dict)
+    _progress: dict[str, WorkerProgress | None] = field(default_factory=dict)
     _desired: dict[str, DesiredState] = field(default_factory=dict)
     _due_syncs: dict[str, TopicSync] = field(default_factory=dict)
 
     def is_idle(self, deployment: Deployment) -> bool:
         """Whether reconciling a deployment would do nothing. Raises Unavailable.
 
-        The check is cheap and sends no request to a broker.
+        The check is cheap and sends no request to Kafka.
         """
         planned = self._plan(self._desired_state(deployment), has_ensured_workers=False)
         if planned.actions:
             return False
-        self._rollouts[deployment.id] = planned.rollout
+        self._progress[deployment.id] = planned.progress
         return True
 
     def reconcile(self, deployment: Deployment) -> Observation | None:
@@ -83,7 +83,7 @@ class Reconciler:
     def discard(self, deployment_id: str) -> None:
         """Forget a deployment that has ended."""
         self._due_syncs.pop(deployment_id, None)
-        self._rollouts.pop(deployment_id, None)
+        self._progress.pop(deployment_id, None)
         self._desired.pop(deployment_id, None)
         self.executor.traces.discard(deployment_id)
 
@@ -93,23 +93,23 @@ class Reconciler:
             self.clock(),
             workers=self.orchestrator.status(deployment_id),
             successors=self.orchestrator.successors(deployment_id),
-            rollout=self._rollouts.get(deployment_id),
+            progress=self._progress.get(deployment_id),
             has_ensured_workers=has_ensured_workers,
             due_sync=self._due_syncs.get(deployment_id),
         )
-        workers, traces = desired.target.workers, self.executor.traces
+        workers, traces = desired.target.worker_set, self.executor.traces
         traces.observe(desired.deployment, workers, observed.workers, observed.successors)
         return plan(desired, observed)
 
     def _run(self, deployment: Deployment, planned: Plan) -> Observation | None:
-        """Carry out a plan, and remember its rollout when all actions are done.
+        """Carry out a plan, and remember its progress when all actions are done.
 
         An interrupted plan is repeated.
         """
         observation = self.executor.run(deployment, planned.actions)
         if observation is not None:
             self.executor.traces.end(observation)
-        self._rollouts[deployment.id] = planned.rollout
+        self._progress[deployment.id] = planned.progress
         if any(isinstance(action, SyncTopics) for action in planned.actions):
             self._due_syncs.pop(deployment.id, None)
         return observation

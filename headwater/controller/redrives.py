@@ -19,8 +19,8 @@ from headwater.controller.deployment_resources import (
     redrive_worker_set,
     worker_set,
 )
+from headwater.controller.deployment_sources import Sources
 from headwater.controller.flow_locks import FlowLocks
-from headwater.controller.sources import Sources
 from headwater.errors import DeployFailed, Unavailable
 from headwater.model.binding import KafkaTopic
 from headwater.model.deployment import (
@@ -49,7 +49,7 @@ from headwater.stores.protocols.redrives import RedriveOutcomeStore, RedriveStor
 log = structlog.get_logger(__name__)
 
 THROTTLED_ABOVE_LAG = 1_000
-"""With how many unread records of the stream a redrive is throttled, so that it does not slow the pipeline down."""
+"""A redrive is throttled while the pipeline has more unread records than this, so that it does not slow it down."""
 LAG_CHECK_EVERY_S = 2.0
 MAX_WORKERS = 8
 """How many redrives run at once. The others wait, and the redrive that was requested first runs first."""
@@ -83,7 +83,7 @@ def plan_redrives(
         deployment: The deployment; None when it has ended.
         redrives: The redrives in the order of their numbers.
         progress: Returns how far a redrive has come.
-        may_run: Whether the worker of another redrive may run.
+        may_run: Whether the limits (MAX_WORKERS, MAX_WORKERS_OF_OWNER) allow the worker of one more redrive.
     """
     if deployment is None or deployment.desired is DesiredPhase.ABSENT:
         return RedrivePlan([(redrive, "stopped") for redrive in redrives])
@@ -111,7 +111,7 @@ class Redrives:
     outcomes: RedriveOutcomeStore
     metrics: MetricStore
     deployments: DeploymentStore
-    broker: ClusterAdmin
+    own_cluster: ClusterAdmin
     sources: Sources
     orchestrator: Orchestrator
     flow_locks: FlowLocks
@@ -205,12 +205,14 @@ class Redrives:
         thread, and the worker of a redrive must not start afterwards.
         """
         if redrive.id not in self._prepared:
-            self.broker.ensure(DeploymentResources((), (), tuple(redrive_rules(deployment)), ()))
+            self.own_cluster.ensure(DeploymentResources((), (), tuple(redrive_rules(deployment)), ()))
             group = redrive_group(deployment.id, redrive.number)
-            self.broker.commit_start_offsets(group, dead_letter_topic(deployment.config_id), "earliest")
+            self.own_cluster.commit_start_offsets(group, dead_letter_topic(deployment.config_id), "earliest")
             self._prepared.add(redrive.id)
         wanted = self._worker_set(deployment, redrive)
-        with self.flow_locks.lock_of(deployment.config_id):  # the workers are stopped before this, or afterwards
+        # A pause stops the workers under the same lock. Either it has changed the deployment already, which the next
+        # line finds out, or it stops this worker too.
+        with self.flow_locks.lock_of(deployment.config_id):
             if not self._is_current(deployment):
                 return False
             self.orchestrator.ensure(wanted)

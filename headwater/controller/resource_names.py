@@ -1,4 +1,4 @@
-"""The names of deployments' resources on the broker.
+"""The names of deployments' resources in Kafka and in Pub/Sub.
 
 Each name contains the id of the deployment. The name of a topic contains the id of the configuration instead.
 """

@@ -38,7 +38,7 @@ class _Rollout:
 class RolloutTraces:
     """Records the spans of rollouts, each in the trace of its deploy.
 
-    Thread-safe for different deployments. Without a receiver of traces, each method returns at once.
+    Thread-safe for different deployments. Without an OTLP endpoint, each method returns at once.
 
     Args:
         now_ns: Returns nanoseconds since 1970.

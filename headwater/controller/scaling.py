@@ -44,14 +44,14 @@ class LoadSample:
     Attributes:
         at: The time, in monotonic seconds.
         lag: How many records of the source are not processed yet; None for a source without offsets.
-        processed: How many records the workers have processed.
+        total_records: How many records the workers have processed.
         busy_s: How long the workers were busy: the sum of their CPU seconds. For each worker, either its own process
             counts or the process of its scripts, whichever uses more.
     """
 
     at: float
     lag: int | None
-    processed: float
+    total_records: float
     busy_s: float
 
 
@@ -62,7 +62,7 @@ class Load:
     Attributes:
         now: The present time, in monotonic seconds.
         workers: The present number of workers.
-        bounds: The bounds of the configuration.
+        bounds: The range of `parallelism` in the configuration.
         partitions: The number of partitions of the source; None when it does not limit the number of workers.
         samples: The samples since the last change, oldest first, while all workers were ready.
         since_change_s: The seconds since the last change of the number; infinite when there was none.
@@ -99,36 +99,38 @@ class _Rates:
     """The rates between two samples.
 
     Attributes:
-        processed: The records per second that were processed.
-        arriving: The records per second that arrived.
-        busy: The share of their time for which the workers were busy.
+        processed_per_s: The records per second that were processed.
+        arriving_per_s: The records per second that arrived.
+        busy_share: The share of their time for which the workers were busy.
         lag: The lag at the end.
         catch_up_s: In how many seconds the lag will be 0; infinite when it does not shrink.
-        steady_busy: The share of their time that the workers need for the arriving records alone, without a backlog.
+        steady_busy_share: The share of their time that the workers need for the arriving records alone, without a
+            backlog.
     """
 
-    processed: float
-    arriving: float
-    busy: float
+    processed_per_s: float
+    arriving_per_s: float
+    busy_share: float
     lag: int
     catch_up_s: float
-    steady_busy: float
+    steady_busy_share: float
 
     @classmethod
     def between(cls, first: LoadSample, last: LoadSample, workers: int) -> "_Rates":
         seconds = last.at - first.at
-        processed = (last.processed - first.processed) / seconds
+        processed_per_s = (last.total_records - first.total_records) / seconds
         lag = last.lag or 0
         growth = (lag - (first.lag or 0)) / seconds
-        arriving = max(0.0, processed + growth)
-        busy = (last.busy_s - first.busy_s) / seconds / workers
+        arriving_per_s = max(0.0, processed_per_s + growth)
+        busy_share = (last.busy_s - first.busy_s) / seconds / workers
+        arriving_share = min(1.0, arriving_per_s / processed_per_s) if processed_per_s > 0 else 1.0
         return cls(
-            processed=processed,
-            arriving=arriving,
-            busy=busy,
+            processed_per_s=processed_per_s,
+            arriving_per_s=arriving_per_s,
+            busy_share=busy_share,
             lag=lag,
             catch_up_s=lag / -growth if growth < 0 else math.inf,
-            steady_busy=busy * min(1.0, arriving / processed) if processed > 0 else busy,
+            steady_busy_share=busy_share * arriving_share,
         )
 
 
@@ -180,14 +182,14 @@ def _since(samples: Sequence[LoadSample], start: float) -> Sequence[LoadSample] 
 def _raised(load: Load, recent: Sequence[LoadSample], rates: _Rates) -> Decision | None:
     """Return the decision to raise the number; None when the workers suffice."""
     workers = load.workers
-    capacity = rates.processed / workers
-    behind = [_is_behind(sample, rates.processed) for sample in recent]
+    capacity = rates.processed_per_s / workers
+    behind = [_is_behind(sample, rates.processed_per_s) for sample in recent]
     if all(behind) and rates.catch_up_s > CATCH_UP_S:
-        needed_rate = max(rates.arriving / CAPACITY_SHARE, rates.arriving + rates.lag / CATCH_UP_S)
+        needed_rate = max(rates.arriving_per_s / CAPACITY_SHARE, rates.arriving_per_s + rates.lag / CATCH_UP_S)
         needed = needed_rate / capacity if capacity > 0 else math.inf
         reason = f"{_workers(workers)} fell behind: {_describe(rates)}, and {rates.lag:,} waited."
-    elif not any(behind) and rates.steady_busy > BUSY_BEFORE_RAISING:
-        needed = workers * rates.steady_busy / BUSY_AFTER_RAISING
+    elif not any(behind) and rates.steady_busy_share > BUSY_BEFORE_RAISING:
+        needed = workers * rates.steady_busy_share / BUSY_AFTER_RAISING
         reason = f"{_workers(workers)} had little room left: {_describe(rates)}."
     else:
         return None
@@ -199,11 +201,11 @@ def _lowered(load: Load, least: int) -> Decision | None:
     calm = _since(load.samples, load.now - LOWER_WINDOW_S)
     if calm is None or load.since_change_s < LOWER_WINDOW_S:
         return None
-    processed = _Rates.between(calm[0], calm[-1], load.workers).processed
-    if any(_is_behind(sample, processed) for sample in calm):
+    processed_per_s = _Rates.between(calm[0], calm[-1], load.workers).processed_per_s
+    if any(_is_behind(sample, processed_per_s) for sample in calm):
         return None
     periods = list(_periods(calm, load.workers))
-    busy, arriving = max(period.busy for period in periods), max(period.arriving for period in periods)
+    busy, arriving = max(period.busy_share for period in periods), max(period.arriving_per_s for period in periods)
     for fewer in range(max(least, math.ceil(load.workers / MAX_LOWER_FACTOR)), load.workers):
         has_room = busy * load.workers / fewer <= BUSY_AFTER_LOWERING
         is_within_capacity = load.capacity is None or arriving <= CAPACITY_SHARE * fewer * load.capacity
@@ -225,13 +227,14 @@ def _periods(samples: Sequence[LoadSample], workers: int) -> Iterator[_Rates]:
             first = sample
 
 
-def _is_behind(sample: LoadSample, processed: float) -> bool:
-    return sample.lag is not None and sample.lag > max(MIN_BACKLOG, BEHIND_S * processed)
+def _is_behind(sample: LoadSample, processed_per_s: float) -> bool:
+    return sample.lag is not None and sample.lag > max(MIN_BACKLOG, BEHIND_S * processed_per_s)
 
 
 def _describe(rates: _Rates) -> str:
-    arrived = f"{rates.arriving:,.0f} records a second arrived"
-    return f"{arrived}, {rates.processed:,.0f} were processed, each worker used {rates.busy:.0%} of a CPU core"
+    arrived = f"{rates.arriving_per_s:,.0f} records a second arrived"
+    used = f"each worker used {rates.busy_share:.0%} of a CPU core"
+    return f"{arrived}, {rates.processed_per_s:,.0f} were processed, {used}"
 
 
 def _workers(number: int) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import structlog
 
 from headwater.brokers.base import TopicOffsets
-from headwater.controller.sources import Sources
+from headwater.controller.deployment_sources import Sources
 from headwater.errors import BrokerUnavailable, DeployFailed
 from headwater.model.binding import KafkaTopic
 from headwater.model.deployment import Deployment, Revision, worker_group
@@ -33,7 +33,7 @@ class SourcePositions:
 
     Attributes:
         sources: The sources of all deployments.
-        metrics: The metric store, whose counted offsets follow a rewind.
+        metrics: The metric store. After a rewind, it counts the records again from the new positions.
         require_lease: Raises LeaseLost unless this controller still holds the lease.
     """
 
@@ -90,7 +90,7 @@ class SourcePositions:
         try:
             binding = self.sources.binding(target.config.source)
             if not isinstance(binding, KafkaTopic):
-                self.sources.seek(deployment, target, _position_of_queue(request.to))
+                self.sources.seek(deployment, target, _pubsub_position(request.to))
                 return before, request.model_copy(update={"state": "done"})
             group = before.groups.get(target.source_epoch)
             after = self._rewound(group, binding, request.to, target.config.source.start_at)
@@ -136,8 +136,9 @@ class SourcePositions:
     def restore(self, deployment: Deployment, target: Revision) -> tuple[StoredPositions, tuple[OffsetGap, ...]]:
         """Commit the stored positions.
 
-        Return the positions to store, and the gaps in the source of the target revision. A position that retention has
-        overtaken is moved and stored with its gap, for the next call to commit it: so an interrupted call loses no gap.
+        Return the positions to store, and the gaps in the source of the target revision. When retention has deleted
+        records at a position, the position is moved and stored with its gap, and the next call commits it. So an
+        interrupted call loses no gap.
 
         Positions of other sources stay stored when they can't be committed.
 
@@ -152,15 +153,15 @@ class SourcePositions:
             if stored is None:
                 continue
             try:
-                after_gaps = self._restore_group(deployment, epoch, binding, stored)
+                moved_positions = self._restore_group(deployment, epoch, binding, stored)
             except (BrokerUnavailable, DeployFailed) as error:
                 if epoch == target.source_epoch:
                     raise
                 log.warning("positions are not restored", deployment=deployment.id, epoch=epoch, reason=error.detail)
                 continue
             del unrestored[epoch]
-            if after_gaps is not None:
-                moved[epoch] = after_gaps
+            if moved_positions is not None:
+                moved[epoch] = moved_positions
         gaps = deployment.unanswered_gaps
         if moved:
             return StoredPositions(groups={**groups, **moved}), gaps
@@ -172,7 +173,8 @@ class SourcePositions:
     ) -> GroupPositions | None:
         """Commit the positions of a group, and return None.
 
-        When retention has overtaken some, commit none, and return the positions to store first.
+        When retention has deleted records at a position, commit nothing, and return the moved positions, which must be
+        stored first.
         """
         cluster, group = self.sources.cluster(binding), worker_group(deployment.id, epoch)
         first = self._topic_offsets(binding, "earliest")
@@ -225,8 +227,8 @@ def _deferred(deployment: Deployment, groups: Mapping[int, GroupPositions]) -> S
     )
 
 
-def _position_of_queue(to: RewindTarget) -> str:
-    """Return the position in a Pub/Sub source. Raises DeployFailed for offsets."""
+def _pubsub_position(to: RewindTarget) -> str:
+    """Return the position in a Pub/Sub subscription. Raises DeployFailed for offsets."""
     if isinstance(to, str):
         return to
     raise DeployFailed(

@@ -1,8 +1,8 @@
 """Removes data and resources that API calls and teardowns have left behind.
 
-Broker resources: a teardown removes topics, users and access rules before it returns. A consumer group can only be
+Kafka resources: a teardown removes topics, users and access rules before it returns. A consumer group can only be
 removed when it is empty, and a user's consumer stays a member until its session times out. Topics, users and access
-rules are left behind only in rare cases, for example when the broker executes a request of a killed controller late.
+rules are left behind only in rare cases, for example when Kafka executes a request of a killed controller late.
 Consumer groups on other clusters, Pub/Sub subscriptions and workers are treated in the same way. classification.py
 decides which resources are removed, and which are only reported for `headwater sweep`.
 
@@ -24,10 +24,10 @@ import structlog
 
 from headwater.brokers.base import ClusterAdmin, DeploymentResources, TopicSpec, User
 from headwater.controller.classification import classify
+from headwater.controller.deployment_sources import Sources
 from headwater.controller.flow_locks import FlowLocks
 from headwater.controller.recorded_state import read_recorded_state
 from headwater.controller.resource_names import ExistingResources, ResourceNames, config_id_of
-from headwater.controller.sources import Sources
 from headwater.errors import LeaseLost, Unavailable
 from headwater.model.audit import CONTROLLER_ACTOR, with_actor
 from headwater.model.redrive import is_redrive
@@ -70,7 +70,7 @@ class Sweeper:
     def __init__(
         self,
         *,
-        broker: ClusterAdmin,
+        own_cluster: ClusterAdmin,
         sources: Sources,
         orchestrator: Orchestrator,
         flow_locks: FlowLocks,
@@ -88,7 +88,7 @@ class Sweeper:
     ) -> None:
         self._revisions_kept = revisions_kept
         self._ended_deployments_kept_for = ended_deployments_kept_for
-        self._broker = broker
+        self._own_cluster = own_cluster
         self._sources = sources
         self._orchestrator = orchestrator
         self._flow_locks = flow_locks
@@ -113,7 +113,7 @@ class Sweeper:
     def sweep(self) -> None:
         """Run all steps.
 
-        A step whose store or broker is unavailable is skipped until the next sweep. After an unexpected error of a
+        A step is skipped until the next sweep while its store or Kafka is unavailable. After an unexpected error of a
         step, the remaining steps still run. The last unexpected error is raised at the end.
         """
         last_error: Exception | None = None
@@ -136,7 +136,7 @@ class Sweeper:
         """Remove the resources of ended deployments, and report unknown resources."""
         worker_set_ids = self._orchestrator.worker_set_ids()
         existing = ExistingResources(
-            self._broker.inventory(),
+            self._own_cluster.inventory(),
             external_groups=self._sources.external_groups(),
             subscriptions=self._sources.subscriptions(),
             running_deployment_ids=frozenset(each for each in worker_set_ids if not is_redrive(each)),
@@ -157,7 +157,7 @@ class Sweeper:
         """Store the unknown resources in `unknown`, and log them when they have changed."""
         if unknown and unknown != self.unknown:
             log.warning(
-                "the broker has resources of deployments that this database does not record; they are kept. Either "
+                "Kafka has resources of deployments that this database does not record; they are kept. Either "
                 "the database is a restored backup or the cluster is shared. List them with `headwater sweep`, which "
                 "also removes those that you confirm",
                 deployments=sorted(unknown.deployment_ids),
@@ -172,13 +172,13 @@ class Sweeper:
         if removable.users:
             log.warning("users of ended deployments are removed", users=sorted(removable.users))
             self._require_lease()
-            self._broker.remove_all(
+            self._own_cluster.remove_all(
                 DeploymentResources((), tuple(User(name, "") for name in sorted(removable.users)), (), ())
             )
         prefixes = [f"{kind}-{ended}." for ended in sorted(removable.deployment_ids) for kind in ("dep", "wrk")]
         if removable.groups:
             self._require_lease()
-            self._broker.delete_groups(prefixes)
+            self._own_cluster.delete_groups(prefixes)
         if removable.external_groups or removable.subscriptions:
             self._require_lease()
             self._sources.remove_subscriptions_and_groups(prefixes)
@@ -192,7 +192,7 @@ class Sweeper:
                 if self._deployments.undeployed_among([config_id]):
                     log.warning("a topic of an ended deployment is removed", topic=topic)
                     self._require_lease()
-                    self._broker.remove_all(DeploymentResources((TopicSpec(topic, 1),), (), (), ()))
+                    self._own_cluster.remove_all(DeploymentResources((TopicSpec(topic, 1),), (), (), ()))
         self._removable_in_last_sweep = topics
 
     def sweep_revisions(self) -> None:

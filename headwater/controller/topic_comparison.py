@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from headwater.brokers.base import ClusterAdmin, TopicSpec
 from headwater.controller.actions import TopicSync
 from headwater.controller.deployment_resources import topic_specs
+from headwater.controller.deployment_sources import Sources
 from headwater.controller.plan import target_of
-from headwater.controller.sources import Sources
 from headwater.controller.topic_settings import needed_settings
 from headwater.errors import DeployFailed
 from headwater.model.binding import Binding, KafkaTopic
@@ -43,22 +43,23 @@ class TopicComparison:
     """Finds the deployments whose topics are to be brought up to date.
 
     Attributes:
-        broker: The Kafka cluster of the output topics.
+        own_cluster: The installation's own Kafka cluster, which has the output topics.
         sources: The sources of all deployments.
     """
 
-    broker: ClusterAdmin
+    own_cluster: ClusterAdmin
     sources: Sources
 
     def run(self, deployments: Sequence[Deployment]) -> Mapping[str, TopicSync]:
         """Return what is to be brought up to date, by deployment id.
 
-        Deployments whose topics are up to date are left out.
+        The numbers of partitions are compared. Settings are not: a deployment with topic settings of its own always
+        gets at least SETTINGS. Deployments with nothing to do are left out.
         """
         compared = [each for deployment in deployments if (each := self._compared(deployment)) is not None]
-        topics: dict[ClusterAdmin, set[str]] = {self.broker: set()}
+        topics: dict[ClusterAdmin, set[str]] = {self.own_cluster: set()}
         for each in compared:
-            topics[self.broker] |= {spec.name for spec in topic_specs(each.deployment, each.target, 1)}
+            topics[self.own_cluster] |= {spec.name for spec in topic_specs(each.deployment, each.target, 1)}
             if isinstance(each.binding, KafkaTopic):
                 topics.setdefault(self.sources.cluster(each.binding), set()).add(each.binding.topic)
         # A cluster that does not answer must not delay the others.
@@ -69,7 +70,7 @@ class TopicComparison:
         return {id_: sync for id_, sync in syncs.items() if sync is not None}
 
     def _compared(self, deployment: Deployment) -> _Compared | None:
-        """Return how to compare a deployment; None when its topics stay as they are."""
+        """Return what to compare for a deployment; None when its topics stay as they are."""
         is_running = deployment.desired is DesiredPhase.RUNNING and deployment.phase is Phase.RUNNING
         target = target_of(deployment)
         is_unreadable = deployment.unreadable_reason or target.config.unreadable_reason
@@ -86,7 +87,7 @@ class TopicComparison:
             partitions = counts[self.sources.cluster(each.binding)].get(each.binding.topic)
         if partitions is not None:
             specs = topic_specs(each.deployment, each.target, partitions)
-            if has_too_few_partitions(specs, counts[self.broker]):
+            if has_too_few_partitions(specs, counts[self.own_cluster]):
                 return TopicSync.PARTITIONS_AND_SETTINGS
         return TopicSync.SETTINGS if needed_settings(each.deployment, each.target) else None
 

@@ -109,9 +109,9 @@ class TestDeploy:
     def test_the_response_has_the_reason_and_a_retry_works(
         self, headwater: Installation, alice: User, config_id: str
     ) -> None:
-        headwater.controller.reasons = ["The source topic stream.base.log is not on the broker."]
+        headwater.controller.reasons = ["The source topic stream.base.log does not exist."]
         body = alice.problem(alice.post(f"{FLOW}/{config_id}/deploy"), 422, "deploy-failed")
-        assert body["detail"] == "The source topic stream.base.log is not on the broker."
+        assert body["detail"] == "The source topic stream.base.log does not exist."
         assert body["errors"] == [{"pointer": "", "detail": body["detail"]}]
         seen = alice.get(f"{FLOW}/{config_id}/deploy").json()
         assert (seen["status"], seen["condition"], seen["reason"]) == ("failed", "Failed", body["detail"])

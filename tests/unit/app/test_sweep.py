@@ -5,7 +5,7 @@ import pytest
 from headwater.app import sweep
 from headwater.app.sweep import UnknownResources
 from headwater.controller.deployment_resources import resources
-from headwater.controller.sources import Sources
+from headwater.controller.deployment_sources import Sources
 from headwater.errors import SetupError
 from headwater.model.access import KafkaAccess
 from headwater.model.binding import Bindings, KafkaTopic
@@ -26,7 +26,7 @@ class World:
     def look(self) -> UnknownResources:
         sources = Sources(
             bindings=Bindings(),
-            broker=self.broker,
+            own_cluster=self.broker,
             active_deployments=self.database.deployments.list_active,
             clusters={KafkaAccess(bootstrap_servers="127.0.0.1:9"): self.other_cluster},
         )

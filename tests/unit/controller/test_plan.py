@@ -34,7 +34,7 @@ from headwater.controller.plan import (
     ObservedState,
     Plan,
     RevisionWorkers,
-    RolloutProgress,
+    WorkerProgress,
     fallback_of,
     plan,
     predecessor_of,
@@ -120,9 +120,9 @@ def status(of: WorkerSet, *, ready: bool = True, deaths: int = 0, waits: bool = 
     )
 
 
-def remembered(of: Deployment, **fields: float | None) -> RolloutProgress:
+def remembered(of: Deployment, **fields: float | None) -> WorkerProgress:
     values = {"not_ready_since": NOW, "has_synced_topics": True} | fields
-    return RolloutProgress(generation=of.generation, revision=target_of(of).number, **values)  # type: ignore[arg-type]
+    return WorkerProgress(generation=of.generation, revision=target_of(of).number, **values)  # type: ignore[arg-type]
 
 
 def kinds(planned: Plan) -> list[type[Action]]:
@@ -157,7 +157,7 @@ OLD, NEW = workers_of(ROLLING, REVISION_1), workers_of(ROLLING, ROLLING.desired_
         ),
         pytest.param(
             ROLLING,
-            ObservedState(NOW, workers=[status(OLD)], rollout=remembered(ROLLING)),
+            ObservedState(NOW, workers=[status(OLD)], progress=remembered(ROLLING)),
             [EnsureWorkers],
             id="the successors are asked for",
         ),
@@ -167,7 +167,7 @@ OLD, NEW = workers_of(ROLLING, REVISION_1), workers_of(ROLLING, ROLLING.desired_
                 NOW,
                 workers=[status(OLD)],
                 successors=[status(NEW, ready=False)],
-                rollout=remembered(ROLLING),
+                progress=remembered(ROLLING),
                 has_ensured_workers=True,
             ),
             [],
@@ -175,13 +175,13 @@ OLD, NEW = workers_of(ROLLING, REVISION_1), workers_of(ROLLING, ROLLING.desired_
         ),
         pytest.param(
             ROLLING,
-            ObservedState(NOW, workers=[status(NEW)], rollout=remembered(ROLLING)),
+            ObservedState(NOW, workers=[status(NEW)], progress=remembered(ROLLING)),
             [ChangeTopicSettings, StoreObservation],
             id="ready workers are recorded",
         ),
         pytest.param(
             RUNNING,
-            ObservedState(NOW, workers=[status(workers_of(RUNNING, REVISION_1))], rollout=remembered(RUNNING)),
+            ObservedState(NOW, workers=[status(workers_of(RUNNING, REVISION_1))], progress=remembered(RUNNING)),
             [],
             id="a stable deployment is left alone",
         ),
@@ -190,7 +190,7 @@ OLD, NEW = workers_of(ROLLING, REVISION_1), workers_of(ROLLING, ROLLING.desired_
             ObservedState(
                 NOW,
                 workers=[status(workers_of(RUNNING, REVISION_1))],
-                rollout=remembered(RUNNING),
+                progress=remembered(RUNNING),
                 due_sync=TopicSync.SETTINGS,
             ),
             [SyncTopics],
@@ -201,7 +201,7 @@ OLD, NEW = workers_of(ROLLING, REVISION_1), workers_of(ROLLING, ROLLING.desired_
             ObservedState(
                 NOW,
                 workers=[status(workers_of(RUNNING, REVISION_1))],
-                rollout=remembered(RUNNING, has_synced_topics=False),
+                progress=remembered(RUNNING, has_synced_topics=False),
             ),
             [SyncTopics],
             id="the topics are synced when the generation is reconciled",
@@ -211,7 +211,7 @@ OLD, NEW = workers_of(ROLLING, REVISION_1), workers_of(ROLLING, ROLLING.desired_
             ObservedState(
                 NOW,
                 workers=[status(NEW, ready=False)],
-                rollout=remembered(ROLLING, has_synced_topics=False),
+                progress=remembered(ROLLING, has_synced_topics=False),
                 has_ensured_workers=True,
                 due_sync=TopicSync.PARTITIONS_AND_SETTINGS,
             ),
@@ -221,14 +221,14 @@ OLD, NEW = workers_of(ROLLING, REVISION_1), workers_of(ROLLING, ROLLING.desired_
         pytest.param(
             ON_PROBATION,
             ObservedState(
-                NOW, workers=[status(NEW)], rollout=remembered(ON_PROBATION, ready_since=NOW - 1.0, startup_deaths=0)
+                NOW, workers=[status(NEW)], progress=remembered(ON_PROBATION, ready_since=NOW - 1.0, startup_deaths=0)
             ),
             [],
             id="probation goes on",
         ),
         pytest.param(
             STABLE_2,
-            ObservedState(NOW, workers=[status(NEW)], rollout=remembered(STABLE_2, startup_deaths=0)),
+            ObservedState(NOW, workers=[status(NEW)], progress=remembered(STABLE_2, startup_deaths=0)),
             [RemovePrevious, StoreObservation],
             id="what only previous revisions had goes",
         ),
@@ -268,7 +268,7 @@ OLD, NEW = workers_of(ROLLING, REVISION_1), workers_of(ROLLING, ROLLING.desired_
         pytest.param(
             replace(ROLLING, desired=DesiredPhase.PAUSED, generation=3),
             ObservedState(
-                NOW, workers=[status(OLD)], successors=[status(NEW, ready=False)], rollout=remembered(ROLLING)
+                NOW, workers=[status(OLD)], successors=[status(NEW, ready=False)], progress=remembered(ROLLING)
             ),
             [StopWorkers, SavePositions],
             id="a pause ends a rollout",
@@ -348,21 +348,25 @@ def test_table(of: Deployment, observed: ObservedState, expected: Sequence[type[
 
 class TestRecorded:
     def test_a_revision_becomes_stable(self) -> None:
-        rollout = remembered(ON_PROBATION, ready_since=NOW - STABLE_AFTER_S, startup_deaths=0)
-        planned = plan(desired(ON_PROBATION), ObservedState(NOW, workers=[status(NEW)], rollout=rollout))
+        progress = remembered(ON_PROBATION, ready_since=NOW - STABLE_AFTER_S, startup_deaths=0)
+        planned = plan(desired(ON_PROBATION), ObservedState(NOW, workers=[status(NEW)], progress=progress))
         assert recorded(planned) == (Phase.RUNNING, 2, Condition.STABLE)
 
     def test_a_death_between_two_rounds_begins_probation_anew(self) -> None:
-        rollout = remembered(ON_PROBATION, ready_since=NOW - STABLE_AFTER_S, startup_deaths=0)
-        planned = plan(desired(ON_PROBATION), ObservedState(NOW, workers=[status(NEW, deaths=1)], rollout=rollout))
+        progress = remembered(ON_PROBATION, ready_since=NOW - STABLE_AFTER_S, startup_deaths=0)
+        planned = plan(desired(ON_PROBATION), ObservedState(NOW, workers=[status(NEW, deaths=1)], progress=progress))
         assert planned.actions == ()
-        assert planned.rollout is not None
-        assert planned.rollout.ready_since == NOW
+        assert planned.progress is not None
+        assert planned.progress.ready_since == NOW
 
     def test_late_workers_of_a_rollout_are_rolled_back(self) -> None:
-        rollout = remembered(ROLLING, not_ready_since=NOW - READY_WITHIN_S - 1)
+        progress = remembered(ROLLING, not_ready_since=NOW - READY_WITHIN_S - 1)
         late = ObservedState(
-            NOW, workers=[status(OLD)], successors=[status(NEW, ready=False)], rollout=rollout, has_ensured_workers=True
+            NOW,
+            workers=[status(OLD)],
+            successors=[status(NEW, ready=False)],
+            progress=progress,
+            has_ensured_workers=True,
         )
         planned = plan(desired(ROLLING), late)
         assert planned.actions[0] == EnsureWorkers(OLD)
@@ -374,20 +378,23 @@ class TestRecorded:
     def test_many_workers_may_start_longer(self, slots: int, allowed_s: float) -> None:
         wanted = desired(FIRST)
         workers = replace(workers_of(FIRST, REVISION_1), slots=slots)
-        wanted = replace(wanted, target=replace(wanted.target, workers=workers))
+        wanted = replace(wanted, target=replace(wanted.target, worker_set=workers))
         for since, is_late in ((NOW - allowed_s, False), (NOW - allowed_s - 1, True)):
             seen = ObservedState(
                 NOW,
                 workers=[status(workers, ready=False)] * slots,
-                rollout=remembered(FIRST, not_ready_since=since),
+                progress=remembered(FIRST, not_ready_since=since),
                 has_ensured_workers=True,
             )
             assert bool(plan(wanted, seen).actions) == is_late
 
     def test_late_workers_of_a_first_deploy_fail_it(self) -> None:
-        rollout = remembered(FIRST, not_ready_since=NOW - READY_WITHIN_S - 1)
+        progress = remembered(FIRST, not_ready_since=NOW - READY_WITHIN_S - 1)
         seen = ObservedState(
-            NOW, workers=[status(workers_of(FIRST, REVISION_1), ready=False)], rollout=rollout, has_ensured_workers=True
+            NOW,
+            workers=[status(workers_of(FIRST, REVISION_1), ready=False)],
+            progress=progress,
+            has_ensured_workers=True,
         )
         planned = plan(desired(FIRST), seen)
         assert kinds(planned) == [StopWorkers, StoreObservation]
@@ -399,7 +406,10 @@ class TestRecorded:
     def test_workers_that_keep_dying(self, of: Deployment, limit: int) -> None:
         for deaths in (limit - 1, limit):
             seen = ObservedState(
-                NOW, workers=[status(NEW, ready=False, deaths=deaths)], rollout=remembered(of), has_ensured_workers=True
+                NOW,
+                workers=[status(NEW, ready=False, deaths=deaths)],
+                progress=remembered(of),
+                has_ensured_workers=True,
             )
             planned = plan(desired(of), seen)
             assert bool(planned.actions) == (deaths == limit)
@@ -416,7 +426,7 @@ class TestRecorded:
         assert planned.actions[-1].observed.reason.endswith("Revision 1 can't run either: No binding either.")
 
     def test_a_rolled_back_revision_runs_on(self) -> None:
-        seen = ObservedState(NOW, workers=[status(OLD)], rollout=remembered(ROLLED_BACK))
+        seen = ObservedState(NOW, workers=[status(OLD)], progress=remembered(ROLLED_BACK))
         assert plan(desired(ROLLED_BACK), seen).actions == ()
 
 
@@ -444,14 +454,14 @@ class TestPositions:
     def test_after_a_rewind_the_condition_stays(self, of: Deployment) -> None:
         rewound = replace(of, generation=3, phase=Phase.PENDING)
         wanted = workers_of(rewound, target_of(rewound))
-        ready = ObservedState(NOW, workers=[status(wanted)], rollout=remembered(rewound), has_ensured_workers=True)
+        ready = ObservedState(NOW, workers=[status(wanted)], progress=remembered(rewound), has_ensured_workers=True)
         assert recorded(plan(desired(rewound), ready)) == (Phase.RUNNING, target_of(rewound).number, of.condition)
 
     def test_after_a_rewind_workers_that_keep_dying_are_restarted(self) -> None:
         rewound = replace(RUNNING, generation=3, phase=Phase.PENDING)
         dying = status(workers_of(rewound, REVISION_1), ready=False, deaths=100)
-        rollout = remembered(rewound, not_ready_since=NOW - READY_WITHIN_S - 1)
-        seen = ObservedState(NOW, workers=[dying], rollout=rollout, has_ensured_workers=True)
+        progress = remembered(rewound, not_ready_since=NOW - READY_WITHIN_S - 1)
+        seen = ObservedState(NOW, workers=[dying], progress=progress, has_ensured_workers=True)
         assert plan(desired(rewound), seen).actions == ()
 
     def test_no_revision_runs_while_positions_are_stored(self) -> None:
@@ -464,8 +474,8 @@ class TestPositions:
 class Cluster:
     """Simulated workers, and a simulated database that applies the recorded changes."""
 
-    def __init__(self, of: Deployment, running: WorkerSet | None, rollout: RolloutProgress | None) -> None:
-        self.deployment, self.running, self.rollout = of, running, rollout
+    def __init__(self, of: Deployment, running: WorkerSet | None, progress: WorkerProgress | None) -> None:
+        self.deployment, self.running, self.progress = of, running, progress
         self.successor: WorkerSet | None = None
         self.now = NOW
 
@@ -475,13 +485,13 @@ class Cluster:
             self.now,
             workers=[] if self.running is None else [status(self.running)],
             successors=[] if self.successor is None else [status(self.successor)],
-            rollout=self.rollout,
+            progress=self.progress,
             has_ensured_workers=has_ensured_workers,
         )
         planned = plan(desired(self.deployment), seen)
         for action in planned.actions:
             self._do(action)
-        self.rollout = planned.rollout
+        self.progress = planned.progress
         if planned.actions and not has_ensured_workers and self.deployment.phase is not Phase.ABSENT:
             self.round(has_ensured_workers=True)
         return bool(planned.actions)
@@ -559,6 +569,6 @@ def test_rounds_lead_from_any_state_to_a_quiet_one(
     assert cluster.running == workers_of(end, target_of(end))
     assert (end.phase, end.observed_revision) == (Phase.RUNNING, target_of(end).number)
     assert end.condition is Condition.ROLLED_BACK or (end.condition, end.previous_revisions) == (Condition.STABLE, ())
-    rollout = cluster.rollout
-    assert rollout is not None
+    progress = cluster.progress
+    assert progress is not None
     assert not cluster.round()

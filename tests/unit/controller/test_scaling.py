@@ -34,7 +34,7 @@ def steady(
         LoadSample(
             at=step * EVERY_S,
             lag=int(lag + (arriving - processed) * step * EVERY_S),
-            processed=processed * step * EVERY_S,
+            total_records=processed * step * EVERY_S,
             busy_s=busy * workers * step * EVERY_S,
         )
         for step in range(count)
@@ -95,7 +95,7 @@ class TestRaise:
 
     def test_a_queue_without_a_lag_follows_the_cpu(self) -> None:
         samples = [
-            LoadSample(each.at, None, each.processed, each.busy_s)
+            LoadSample(each.at, None, each.total_records, each.busy_s)
             for each in steady(arriving=100, processed=100, busy=0.95, seconds=15)
         ]
         assert decision(samples, partitions=None).workers == 2
@@ -142,7 +142,7 @@ class TestLower:
 
     def test_not_when_a_burst_needed_all(self) -> None:
         calm = steady(arriving=10, processed=10, busy=0.01, seconds=60, workers=2)
-        burst = [LoadSample(each.at, each.lag, each.processed, each.busy_s + 20 * (each.at > 30)) for each in calm]
+        burst = [LoadSample(each.at, each.lag, each.total_records, each.busy_s + 20 * (each.at > 30)) for each in calm]
         assert decision(burst, workers=2).workers == 2
 
     def test_not_to_workers_that_did_not_suffice_before(self) -> None:

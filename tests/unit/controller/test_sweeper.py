@@ -4,8 +4,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from headwater.controller.deployment_sources import Sources
 from headwater.controller.flow_locks import FlowLocks
-from headwater.controller.sources import Sources
 from headwater.controller.sweeper import ABANDONED_AFTER, REPLACED_REVISION_KEPT_FOR, Sweeper
 from headwater.model.binding import Bindings
 from headwater.model.deployment import Phase
@@ -24,9 +24,9 @@ class World:
         self.database, self.sets, self.pending_sets = fresh_database(), MemorySetStore(), MemoryPendingSets()
         broker = MemoryClusterAdmin()
         self.sweeper = Sweeper(
-            broker=broker,
+            own_cluster=broker,
             sources=Sources(
-                bindings=Bindings(), broker=broker, active_deployments=self.database.deployments.list_active
+                bindings=Bindings(), own_cluster=broker, active_deployments=self.database.deployments.list_active
             ),
             orchestrator=MemoryOrchestrator(),
             flow_locks=FlowLocks(),

@@ -11,7 +11,7 @@ from headwater.brokers.base import DeploymentResources, TopicSpec
 from headwater.controller.actions import TopicSync
 from headwater.controller.controller import COMPARE_TOPICS_EVERY_S
 from headwater.controller.deployment_resources import topic_specs
-from headwater.controller.sources import Sources
+from headwater.controller.deployment_sources import Sources
 from headwater.controller.topic_comparison import TopicComparison
 from headwater.model.access import KafkaAccess
 from headwater.model.binding import Binding, Bindings, KafkaTopic, PubSubTopic
@@ -59,8 +59,8 @@ def comparison(
     bindings = Bindings({} if binding is None else {"base.log": binding})
     clusters = {} if other is None else {OTHER_CLUSTER: other}
     return TopicComparison(
-        broker=broker,
-        sources=Sources(bindings=bindings, broker=broker, active_deployments=list, clusters=clusters),
+        own_cluster=broker,
+        sources=Sources(bindings=bindings, own_cluster=broker, active_deployments=list, clusters=clusters),
     )
 
 

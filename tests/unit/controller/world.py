@@ -6,6 +6,7 @@ from headwater.brokers.base import DeploymentResources, TopicSpec
 from headwater.controller.autoscaler import Autoscaler
 from headwater.controller.controller import Controller
 from headwater.controller.deployment_resources import WorkerSettings
+from headwater.controller.deployment_sources import Sources
 from headwater.controller.executor import Executor
 from headwater.controller.flow_locks import FlowLocks
 from headwater.controller.leadership import Leadership
@@ -14,7 +15,6 @@ from headwater.controller.reconciler import Reconciler
 from headwater.controller.redrives import Redrives
 from headwater.controller.rollout_traces import RolloutTraces
 from headwater.controller.source_positions import SourcePositions
-from headwater.controller.sources import Sources
 from headwater.controller.sweeper import Sweeper
 from headwater.controller.topic_comparison import TopicComparison
 from headwater.model.access import KafkaAccess, PubSubAccess
@@ -89,19 +89,19 @@ class World:
         clusters = dict.fromkeys(self.bindings.kafka_accesses(), self.cluster)
         sources = Sources(
             bindings=self.bindings,
-            broker=self.broker,
+            own_cluster=self.broker,
             active_deployments=self.database.deployments.list_active,
             clusters=clusters,
             projects={ACCESS: self.project},
         )
         confirm = self.leadership.require_lease
         executor = Executor(
-            broker=self.broker,
+            own_cluster=self.broker,
             sources=sources,
             positions=SourcePositions(sources=sources, metrics=self.metrics, require_lease=confirm),
             orchestrator=self.orchestrator,
             metrics=self.metrics,
-            letter_outcomes=self.outcomes,
+            redrive_outcomes=self.outcomes,
             flow_locks=flow_locks,
             require_lease=confirm,
             traces=RolloutTraces(self.traces),
@@ -118,7 +118,7 @@ class World:
             outcomes=self.outcomes,
             metrics=self.metrics,
             deployments=self.database.deployments,
-            broker=self.broker,
+            own_cluster=self.broker,
             sources=sources,
             orchestrator=self.orchestrator,
             flow_locks=flow_locks,
@@ -128,7 +128,7 @@ class World:
         )
         purger = Purger(self.database.flows, self.database.revisions, self.sets, confirm)
         self.sweeper = Sweeper(
-            broker=self.broker,
+            own_cluster=self.broker,
             sources=sources,
             orchestrator=self.orchestrator,
             flow_locks=flow_locks,
@@ -157,7 +157,7 @@ class World:
             purger=purger,
             redrives=redrives,
             autoscaler=autoscaler,
-            topic_comparison=TopicComparison(broker=self.broker, sources=sources),
+            topic_comparison=TopicComparison(own_cluster=self.broker, sources=sources),
             clock=lambda: self.now,
             now=lambda: NOW,
         )

@@ -12,7 +12,7 @@ REDACT = redactor(["kafka.example:9093", "kafka.example", "evm-logs", "", "hw", 
     [
         ("Kafka at kafka.example:9093 does not answer.", "Kafka at … does not answer."),
         ("Kafka at kafka.example:9093,kafka.example:1 is away.", "Kafka at …,…:1 is away."),
-        ("The source topic evm-logs is not on the broker.", "The source topic … is not on the broker."),
+        ("The source topic evm-logs does not exist.", "The source topic … does not exist."),
         ("The topic is evm-logs.", "The topic is …."),
         ("The topic evm-logs-fast and my-evm-logs stay.", "The topic evm-logs-fast and my-evm-logs stay."),
         ("It catalogs hw in /var/lib/headwater/workers.", "It catalogs hw in …/workers."),

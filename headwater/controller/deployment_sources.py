@@ -29,14 +29,14 @@ class Sources:
 
     Attributes:
         bindings: Where this installation reads each stream: a Kafka topic, or Google Pub/Sub.
-        broker: The installation's own Kafka cluster.
+        own_cluster: The installation's own Kafka cluster.
         active_deployments: Returns all deployments that have not ended.
         clusters: The other Kafka clusters of the bindings, by how to connect to them.
         projects: The Pub/Sub projects of the bindings, by how to connect to them.
     """
 
     bindings: Bindings
-    broker: ClusterAdmin
+    own_cluster: ClusterAdmin
     active_deployments: Callable[[], Sequence[Deployment]]
     clusters: Mapping[KafkaAccess, ClusterAdmin] = field(default_factory=dict)
     projects: Mapping[PubSubAccess, Subscriptions] = field(default_factory=dict)
@@ -54,10 +54,11 @@ class Sources:
             )
         return binding
 
-    def partition_count(self, binding: Binding) -> int:
-        """Return how many partitions the output topics of a source need.
+    def output_partition_count(self, binding: Binding) -> int:
+        """Return how many partitions the output topics need by default: as many as the source topic has.
 
-        Raises DeployFailed when the source's topic does not exist.
+        A Pub/Sub topic has no partitions, so the number is then STREAM_PARTITIONS. Raises DeployFailed when the source
+        topic does not exist.
         """
         if not isinstance(binding, KafkaTopic):
             return STREAM_PARTITIONS
@@ -69,12 +70,12 @@ class Sources:
     def missing_topic_error(self, binding: KafkaTopic) -> DeployFailed:
         """Return the error for a source topic that does not exist."""
         return DeployFailed(
-            f"The source topic {binding.topic} is not on the broker. Create it, or bind the stream to another topic."
+            f"The source topic {binding.topic} does not exist. Create it, or bind the stream to another topic."
         )
 
     def cluster(self, binding: KafkaTopic) -> ClusterAdmin:
         """Return the Kafka cluster of a binding."""
-        return self.broker if binding.access is None else self.clusters[binding.access]
+        return self.own_cluster if binding.access is None else self.clusters[binding.access]
 
     def require_usable_source(self, deployment: Deployment, target: Revision) -> None:
         """Raise DeployFailed when a revision can't use what its stream is bound to.
@@ -154,8 +155,8 @@ class Sources:
         Returns nothing for a cluster that is no longer in a binding. `access` is None for the installation's own
         cluster.
         """
-        broker = self.broker if access is None else self.clusters.get(access)
-        return {} if broker is None else broker.lag(groups)
+        cluster = self.own_cluster if access is None else self.clusters.get(access)
+        return {} if cluster is None else cluster.lag(groups)
 
     def remove_subscriptions(self, deployment: Deployment, kept: Revision | None = None) -> None:
         """Remove the subscriptions of a deployment, except the one that the revision `kept` reads."""
