@@ -30,8 +30,8 @@ from headwater.stores.sql import backup as database_backup
 from headwater.stores.sql.database import open_database
 from headwater.stores.sql.encryption import FieldCipher, decode_secret_key
 
-DATABASE, REDIS, SECRET_KEY, API_KEY = "database.jsonl", "set-store.jsonl", "secret-key", "api-key"
-"""The members of a backup for the database, for Valkey, and for the two keys."""
+DATABASE, VALKEY, SECRET_KEY, API_KEY = "database.jsonl", "set-store.jsonl", "secret-key", "api-key"
+"""The files in a backup for the database, for Valkey, and for the two keys. Existing backups have these names."""
 DATA_FILES = ("tokens.json", "abis.json")
 """Files of the data directory that hold no secret and belong in every backup."""
 REPLY_TIMEOUT_S = 60.0
@@ -57,7 +57,7 @@ def backup(settings: Settings, path: Path, *, with_keys: bool = True) -> dict[st
     path = path.expanduser().absolute()
     with (
         _locked_against_restore(endpoints.data_directory),
-        _redis_client(endpoints) as client,
+        _valkey_client(endpoints) as client,
         writing(path) as archive,
     ):
         key = secret_key(settings, endpoints.data_directory)
@@ -84,7 +84,7 @@ def _locked_against_restore(data_directory: DataDirectory) -> Iterator[None]:
 
 
 @contextmanager
-def _redis_client(endpoints: Endpoints, *, holds_lock: bool = False) -> Iterator[Client]:
+def _valkey_client(endpoints: Endpoints, *, holds_lock: bool = False) -> Iterator[Client]:
     """Open a client of Valkey.
 
     The embedded Valkey runs during the block. It is started unless `headwater up` runs it. Raises SetupError when
@@ -138,11 +138,15 @@ def _write_stores(archive: ArchiveWriter, endpoints: Endpoints, client: Client) 
             "database": url.partition(":")[0],
         }
         archive.add_lines(DATABASE, snapshot.rows, lambda row: str(row[0]))
-    archive.add_lines(REDIS, redis_backup.dump(client), _line_kind)
+    archive.add_lines(VALKEY, redis_backup.dump(client), _line_kind)
     return description
 
 
 def _line_kind(entry: redis_backup.Entry) -> str:
+    """Return the name under which the manifest counts a line.
+
+    A set has one line of the kind `sets`, and then lines of the kind `pages`, each with a part of its values.
+    """
     if "key" in entry:
         return "keys"
     return "sets" if entry.get("begin") else "pages"
@@ -184,7 +188,7 @@ def restore(settings: Settings, path: Path, *, replace: bool = False) -> dict[st
             replace_database = _prepare_database(endpoints, archive, cipher, stamp)
             with data_directory.restoring():
                 replace_database()
-                _restore_redis(endpoints, archive, stamp)
+                _restore_valkey(endpoints, archive, stamp)
                 _restore_files(endpoints, archive, stamp)
         return archive.manifest
 
@@ -298,13 +302,13 @@ def _remove(database: Path) -> None:
         database.with_name(database.name + suffix).unlink(missing_ok=True)
 
 
-def _restore_redis(endpoints: Endpoints, archive: Archive, stamp: str) -> None:
+def _restore_valkey(endpoints: Endpoints, archive: Archive, stamp: str) -> None:
     if endpoints.embeds_valkey and (old := endpoints.data_directory.path / "valkey").exists():
         old.rename(old.with_name(f"valkey.{stamp}"))
-    with _redis_client(endpoints, holds_lock=True) as client:
+    with _valkey_client(endpoints, holds_lock=True) as client:
         redis_backup.clear(client)
-        loaded = redis_backup.load(client, archive.lines(REDIS))
-    expected = archive.manifest["members"][REDIS]["lines"]
+        loaded = redis_backup.load(client, archive.lines(VALKEY))
+    expected = archive.manifest["members"][VALKEY]["lines"]
     if (loaded.begun_sets, loaded.keys + loaded.unreadable) != (expected.get("sets", 0), expected.get("keys", 0)):
         raise SetupError(
             f"Only {loaded} of {expected} entries were restored into Valkey or Redis. Restore again, or use another "

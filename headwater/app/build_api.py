@@ -122,9 +122,9 @@ def _services(endpoints: Endpoints, database: Database, client: Client) -> Servi
     admins[None] = own_cluster
     probe_topic = next((topic for _, topic in bindings.installation_topics()), TICKS_TOPIC)
     metrics = RedisMetrics(connect(endpoints.redis_url(), reply_timeout_s=METRICS_READ_TIMEOUT_S))
-    clusters: dict[KafkaAccess | None, KafkaAccess] = {access: access for access in bindings.kafka_accesses()}
-    clusters[None] = endpoints.admin_kafka_access()
-    histories = {cluster: KafkaTopicHistory(access) for cluster, access in clusters.items()}
+    accesses: dict[KafkaAccess | None, KafkaAccess] = {access: access for access in bindings.kafka_accesses()}
+    accesses[None] = endpoints.admin_kafka_access()
+    histories = {key: KafkaTopicHistory(access) for key, access in accesses.items()}
     outcomes = RedisRedriveOutcomes(client)
     quotas = QuotaStores(database.quotas, RedisSetStore(client), RedisReservations(client))
     sets, names = QuotaEnforcingSets(quotas), RedisDatasetNames(client)
@@ -244,7 +244,7 @@ def _services(endpoints: Endpoints, database: Database, client: Client) -> Servi
 
 
 def _source_ends(
-    bindings: Bindings, clusters: Mapping[KafkaAccess | None, ClusterAdmin], source: Source
+    bindings: Bindings, admins: Mapping[KafkaAccess | None, ClusterAdmin], source: Source
 ) -> Mapping[int, int] | None:
     """Return the next offset of each partition of a source; None for a source on Pub/Sub.
 
@@ -253,7 +253,7 @@ def _source_ends(
     binding = bindings.find(source.chain, source.entity, zerolag=source.is_zerolag)
     if not isinstance(binding, KafkaTopic):
         return None
-    ends = clusters[binding.access].topic_offsets(binding.topic, "latest")
+    ends = admins[binding.access].topic_offsets(binding.topic, "latest")
     if ends is None:
         raise BrokerUnavailable(f"The source topic {binding.topic} does not exist.")
     return ends.offsets

@@ -141,11 +141,11 @@ def run_worker(spec: WorkerSpec, slot: int, reporter: HeartbeatReporter) -> int:
         if spec.redrive is not None:
             lower_priority(REDRIVE_NICE)
         with (
-            _resources(spec, reporter, lookup_times) as resources,
+            _transform_context(spec, reporter, lookup_times) as transform_context,
             _pipeline_metrics(spec, slot, lookup_times) as metrics,
             _redrive_parts(spec) as redrive_parts,
         ):
-            worker = _worker(spec, slot, resources, metrics, reporter, redrive_parts)
+            worker = _worker(spec, slot, transform_context, metrics, reporter, redrive_parts)
             for number in (signal.SIGINT, signal.SIGTERM):
                 signal.signal(number, lambda *_: worker.stop())
             tune_worker_memory()
@@ -170,7 +170,7 @@ def _pipeline_metrics(spec: WorkerSpec, slot: int, lookup_times: deque[float]) -
             store if spec.redrive is None else TotalsOnlyMetricStore(store),
             deployment_id=spec.deployment_id,
             group=group,
-            owner=secrets.token_hex(8),
+            writer_id=secrets.token_hex(8),
         )
         yield PipelineMetrics(metrics_writer, EventTime(spec.event_time_field), lookup_times)
 
@@ -204,36 +204,38 @@ def _redrive_parts(spec: WorkerSpec) -> Iterator[RedriveParts | None]:
 
 
 @contextmanager
-def _resources(spec: WorkerSpec, reporter: HeartbeatReporter, lookup_times: deque[float]) -> Iterator[TransformContext]:
-    """Open the resources that transforms use.
+def _transform_context(
+    spec: WorkerSpec, reporter: HeartbeatReporter, lookup_times: deque[float]
+) -> Iterator[TransformContext]:
+    """Open what transforms use: the sets, the names of datasets, and the sandbox when there is a script.
 
-    The sandbox is started only when there is a script.
+    The reporter learns how to read the sandbox's CPU time and the versions of the sets.
     """
     with closing(connect(spec.redis_url)) as client, closing(RedisSetLookup(client)) as sets:
         names = RedisDatasetNames(client)
         lookup = DatasetTracker(TimedLookup(sets, lookup_times))
-        resources = TransformContext(spec.config_id, spec.owner, lookup, names)
+        context = TransformContext(spec.config_id, spec.owner, lookup, names)
         filters = [filter_set_id(spec.config_id, t.uid) for t in spec.transforms if t.owns_set]
         with ExitStack() as stack:
             if any(transform.is_script for transform in spec.transforms):
                 sandbox = stack.enter_context(closing(Sandbox(jit=spec.jit)))
-                resources = replace(resources, sandbox=sandbox)
+                context = replace(context, sandbox=sandbox)
                 reporter.read_scripts_cpu_s = sandbox.cpu_s
             versions = stack.enter_context(closing(SetVersionReader(RedisSetVersions(client), filters, lookup)))
             versions.start()
             reporter.read_set_versions = versions.latest
-            yield resources
+            yield context
 
 
 def _worker(
     spec: WorkerSpec,
     slot: int,
-    resources: TransformContext,
+    transform_context: TransformContext,
     metrics: PipelineMetrics,
     reporter: HeartbeatReporter,
     redrive_parts: RedriveParts | None,
 ) -> Worker:
-    transforms = build_transforms(spec.transforms, TRANSFORMS, resources)
+    transforms = build_transforms(spec.transforms, TRANSFORMS, transform_context)
     if redrive_parts is not None:
         letters, outcomes, redrive = redrive_parts
         inner = _delivery(spec, REDRIVE_SLOT, letters, reporter)
@@ -246,10 +248,10 @@ def _worker(
             in_transaction=spec.delivery == "exactly_once",
         )
         return Worker(letters, transforms, redelivery, metrics, reporter=reporter)
-    is_queue = isinstance(spec.source, PubSubPull)
-    source = SOURCES["pubsub" if is_queue else "kafka"](spec, slot)
+    reads_pubsub = isinstance(spec.source, PubSubPull)
+    source = SOURCES["pubsub" if reads_pubsub else "kafka"](spec, slot)
     delivery = _delivery(spec, slot, source, reporter)
-    return Worker(source, transforms, delivery, metrics, reporter=reporter, can_isolate_partitions=not is_queue)
+    return Worker(source, transforms, delivery, metrics, reporter=reporter, can_isolate_partitions=not reads_pubsub)
 
 
 def _delivery(spec: WorkerSpec, slot: int | str, source: Source, reporter: HeartbeatReporter) -> Delivery:

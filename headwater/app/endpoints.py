@@ -1,8 +1,8 @@
 """Where Kafka, Valkey and the SQL database of an installation are.
 
-Valkey, or Redis in its place, has the values of filters and datasets, and also prices, metrics and rate limits.
-
-Each is an external one of the operator when a setting names it, otherwise the embedded one in the data directory.
+Kafka, Valkey and the database are each the operator's own when a setting names them, otherwise embedded in the data
+directory. Valkey, or Redis in its place, has the values of filters and datasets, and also prices, metrics and rate
+limits.
 """
 
 from dataclasses import dataclass

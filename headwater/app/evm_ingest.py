@@ -12,7 +12,7 @@ from headwater.errors import SetupError
 from headwater.ingest.base import StreamRecord
 from headwater.ingest.evm.chain_reader import EvmReader
 from headwater.ingest.evm.decode import Decoder
-from headwater.ingest.evm.head_blocks import SUFFIX
+from headwater.ingest.evm.head_blocks import ZEROLAG_SUFFIX
 from headwater.ingest.evm.options import EvmOptions
 from headwater.ingest.evm.records import ENTITIES
 from headwater.ingest.options import IngestOptions
@@ -34,7 +34,9 @@ def open_evm(options: IngestOptions, settings: Settings, stop: Event) -> EvmRead
     access = Endpoints.from_settings(settings).admin_kafka_access()
 
     def read_back(streams: Sequence[str], since_ms: int) -> Iterator[StreamRecord]:
-        by_topic = {zerolag_topic(bindings, options.chain, stream.removesuffix(SUFFIX)): stream for stream in streams}
+        by_topic = {
+            zerolag_topic(bindings, options.chain, stream.removesuffix(ZEROLAG_SUFFIX)): stream for stream in streams
+        }
         for topic, key, value in read_since(access, list(by_topic), since_ms, stop):
             if key is not None and value is not None:  # other writers may omit them
                 yield StreamRecord(by_topic[topic], key, value)

@@ -27,10 +27,10 @@ class IngestCollector(Collector):
         metrics = self._metrics
         yield self._counter_by("records", "Records stored, by stream.", "stream", dict(metrics.records))
         yield self._counter("errors", "Failures of the node or of Kafka.", metrics.errors)
-        yield self._counter("left_out", "Records too large for a topic.", metrics.left_out)
+        yield self._counter("left_out", "Records that were too large for a topic, and left out.", metrics.left_out)
         skipped_help = "Entries of the source that were not converted to records, by reason."
         yield self._counter_by("skipped", skipped_help, "reason", dict(metrics.skipped))
-        yield self._counter("gaps", "Gaps: ranges of the source from which events are missing.", metrics.gaps)
+        yield self._counter("gaps", "Ranges of the chain from which events are missing in the streams.", metrics.gaps)
         for name, count in dict(metrics.counts).items():
             yield self._counter(name, COUNTS[name], count)
         yield self._lag()

@@ -24,7 +24,7 @@ class ImportResult:
     """The result of an import of ticks.
 
     Attributes:
-        written: The number of ticks that the broker has acknowledged.
+        written: The number of ticks that Kafka has acknowledged.
         rejected: The number of records that are not valid ticks.
         rejected_examples: The first rejected records: the number of each record, and why it was rejected.
     """
@@ -62,7 +62,7 @@ def _write_ticks(settings: Settings, records: Iterable[bytes]) -> ImportResult:
     producer = IdempotentKafkaProducer(access, [TICKS_TOPIC_SPEC.name])
     try:
         producer.connect(CONNECT_WITHIN_S)
-        result, sink = ImportResult(), PricesSink("import")
+        result, sink = ImportResult(), PricesSink(name="headwater prices import")
         for first, batch in _batches(records):
             failures = sink.send(batch, producer)
             result.written += len(batch) - len(failures)

@@ -45,7 +45,7 @@ class PriceCollector(Collector):
         yield CounterMetricFamily("headwater_price_ticks", "Ticks folded into prices.", self._price_writer.ticks)
         yield CounterMetricFamily(
             "headwater_price_ticks_outside",
-            "Folded ticks whose price was outside the accepted bands.",
+            "Folded ticks whose price was an outlier: outside the accepted bands.",
             self._price_writer.outliers,
         )
         yield CounterMetricFamily(
@@ -65,13 +65,13 @@ def run(settings: Settings) -> None:
     stop = stop_on_signals()
     own_cluster = KafkaClusterAdmin(endpoints.admin_kafka_access(), replication=endpoints.replication())
     create_topics(own_cluster, (TICKS_TOPIC_SPEC,), stop)
-    owner = secrets.token_hex(8)
+    writer_id = secrets.token_hex(8)
     with (
         closing(endpoints.connect_redis()) as client,
         closing(connect(endpoints.redis_url(), reply_timeout_s=METRICS_WRITE_TIMEOUT_S)) as metrics,
     ):
-        price_writer = PriceWriter(RedisPrices(client), owner)
-        metrics_writer = MetricsWriter(RedisMetrics(metrics), deployment_id=GROUP, group=GROUP, owner=owner)
+        price_writer = PriceWriter(RedisPrices(client), writer_id)
+        metrics_writer = MetricsWriter(RedisMetrics(metrics), deployment_id=GROUP, group=GROUP, writer_id=writer_id)
         source = ticks_source(endpoints.admin_kafka_access(), price_writer.acquire_partitions)
         worker = prices_worker(source, price_writer, PipelineMetrics(metrics_writer))
         for number in (signal.SIGINT, signal.SIGTERM):

@@ -34,8 +34,8 @@ def create_sign_in_link(settings: Settings) -> str:
             source = keys.authenticate(text)
         except Unauthenticated as error:
             raise SetupError(
-                f"The API key in {data_directory.api_key} is not valid, so no link can be made. Write a key into this "
-                "file that `headwater keys create` prints."
+                f"The API key in {data_directory.api_key} is not valid, so no link can be made. Run `headwater keys "
+                "create`, and write the key that it prints into this file."
             ) from error
         code, _ = SignIns(database.sign_ins, keys, utc_now).create_code(source)
     return f"{local_api_url(settings)}{CONSOLE_SIGN_IN}#code={code}"

@@ -1,4 +1,4 @@
-"""Connects a process to the receiver of traces that the settings name."""
+"""Connects a process to the OTLP endpoint that the settings name."""
 
 import os
 
@@ -12,11 +12,11 @@ from headwater.tracing.spans import NoTraces, Traces
 log = structlog.get_logger(__name__)
 
 STANDARD_VARIABLES = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
-"""OpenTelemetry's own variables for the receiver."""
+"""OpenTelemetry's own variables for the endpoint."""
 
 
 def connect_traces(settings: Settings, service: str) -> Traces:
-    """Return the traces of a process; without a receiver they export nothing.
+    """Return the traces of a process; without an OTLP endpoint they export nothing.
 
     Raises SetupError when HEADWATER_OTLP_ENDPOINT is set and the extra is not installed. Where only a standard variable
     is set, which an operator may have set for other programs, a warning is logged.

@@ -46,7 +46,8 @@ class PriceWriter:
 
     Args:
         store: The price store.
-        owner: A name that is unique to this worker process. The store rejects writes of a former owner of a partition.
+        writer_id: A name that is unique to this worker process. The store rejects the writes of a partition's earlier
+            writers.
         now: Seconds since the epoch.
 
     Attributes:
@@ -57,10 +58,10 @@ class PriceWriter:
         ticks_in_memory: How many ticks were received since the last write.
     """
 
-    def __init__(self, store: PriceStore, owner: str, now: Callable[[], float] = time.time) -> None:
+    def __init__(self, store: PriceStore, writer_id: str, now: Callable[[], float] = time.time) -> None:
         self.ticks = self.outliers = self.unpriced = self.ticks_in_memory = 0
         self._store = store
-        self._owner = owner
+        self._writer_id = writer_id
         self._now = now
         self._ticks: dict[int, defaultdict[bytes, list[bytes]]] = {}
         """By partition and key (of the ticks of a token, or of its quoted ticks): the ticks in memory."""
@@ -80,13 +81,13 @@ class PriceWriter:
         self._list_period = 0
 
     def acquire_partitions(self, partitions: Sequence[int], topic_id: str = "") -> Positions:
-        """Acquire partitions for this owner.
+        """Acquire partitions for this writer.
 
         Return the stored position of each partition that has one. A partition without a stored position starts at its
         first record. Raises RedisUnavailable.
         """
         self.forget(partitions)
-        stored = dict(self._store.acquire_partitions(self._owner, topic_id, partitions))
+        stored = dict(self._store.acquire_partitions(self._writer_id, topic_id, partitions))
         for partition in partitions:
             self._quoted_ticks_of(partition)  # a failure to read the unsettled keys ends the worker now
         self._written_positions.update(stored)
@@ -149,7 +150,7 @@ class PriceWriter:
             unsettled=quoted_write.unsettled_keys,
             settled=quoted_write.settled_keys,
         )
-        tail_sizes = self._store.write(partition, self._owner, write)
+        tail_sizes = self._store.write(partition, self._writer_id, write)
         if tail_sizes is None:
             raise WorkerError(
                 f"Another prices worker owns partition {partition} now, or the store lost its last write. This worker "

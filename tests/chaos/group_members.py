@@ -60,8 +60,8 @@ class CopyJob:
         stall_detector = StalledProducerDetector(LeaderCheck(self.access, topics))
         make = partial(IdempotentKafkaProducer, self.access, topics, stall_detector=stall_detector)
         delivery = AtLeastOnce(sinks, dead_letters, lambda alone: make(one_record_per_batch=alone))
-        owner = secrets.token_hex(4)
-        metrics_writer = MetricsWriter(MemoryMetrics(), deployment_id="storm", group=self.group, owner=owner)
+        writer_id = secrets.token_hex(4)
+        metrics_writer = MetricsWriter(MemoryMetrics(), deployment_id="storm", group=self.group, writer_id=writer_id)
         return Worker(source, [], delivery, PipelineMetrics(metrics_writer))
 
 

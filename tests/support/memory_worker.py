@@ -69,7 +69,7 @@ def run_worker(spec: WorkerSpec, slot: int, reporter: HeartbeatReporter) -> int:
     topics = MemoryTopics(["dead"])
     delivery = AtLeastOnce([], DeadLetters("dead", spec.revision), lambda _: MemoryProducer(topics))
     metrics_writer = MetricsWriter(
-        MemoryMetrics(), deployment_id=spec.deployment_id, group=spec.source_group, owner=str(slot)
+        MemoryMetrics(), deployment_id=spec.deployment_id, group=spec.source_group, writer_id=str(slot)
     )
     worker = Worker(source, [], delivery, PipelineMetrics(metrics_writer), reporter=reporter)
     signal.signal(signal.SIGTERM, lambda *_: worker.stop())

@@ -50,7 +50,7 @@ class MetricsWriter:
         store: The metric store.
         deployment_id: The deployment whose metrics are written.
         group: The consumer group of the partitions.
-        owner: A name that is unique to this worker process.
+        writer_id: A name that is unique to this worker process.
         clock: Monotonic seconds.
     """
 
@@ -60,11 +60,11 @@ class MetricsWriter:
         *,
         deployment_id: str,
         group: str,
-        owner: str,
+        writer_id: str,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._store = store
-        self._key = (deployment_id, group, owner)
+        self._key = (deployment_id, group, writer_id)
         self._clock = clock
         self._pending: deque[tuple[int, PendingMetrics]] = deque()
         """By minute, in order: the metrics that are not written yet."""

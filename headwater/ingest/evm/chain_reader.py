@@ -15,7 +15,7 @@ from headwater.ingest.evm.block_fetcher import BlockFetcher
 from headwater.ingest.evm.completeness import SPRINTS
 from headwater.ingest.evm.decode import Decoder
 from headwater.ingest.evm.final_blocks import FinalBlocks
-from headwater.ingest.evm.head_blocks import SUFFIX, HeadBlocks
+from headwater.ingest.evm.head_blocks import ZEROLAG_SUFFIX, HeadBlocks
 from headwater.ingest.evm.head_notifier import HeadNotifier
 from headwater.ingest.evm.ingest_state import IngestState, ReadWrittenRecords, make_step
 from headwater.ingest.evm.node_pool import NodePool
@@ -70,7 +70,7 @@ class EvmReader:
 
     @property
     def streams(self) -> Sequence[str]:
-        return [*ENTITIES, *(entity + SUFFIX for entity in self._zerolag)]
+        return [*ENTITIES, *(entity + ZEROLAG_SUFFIX for entity in self._zerolag)]
 
     def steps(self, position: bytes | None) -> Iterator[Step | None]:
         """Implement ChainReader.steps.

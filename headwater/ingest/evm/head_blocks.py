@@ -21,7 +21,7 @@ from headwater.ingest.evm.position import ZerolagBlock
 from headwater.ingest.evm.records import NOT_REMOVED_SUFFIX, as_zerolag, retraction
 from headwater.sinks.outputs import size_error
 
-SUFFIX: Final = ".zerolag"
+ZEROLAG_SUFFIX: Final = ".zerolag"
 MAX_CLOCK_SKEW_MS: Final = 600_000
 """The maximum time by which Kafka's clock may be behind the clock of this machine."""
 NOT_WRITTEN_MS: Final = 0
@@ -115,7 +115,7 @@ class HeadBlocks:
         """
         records = self._state.converter.convert(block, Counter())
         return [
-            StreamRecord(record.entity + SUFFIX, record.key, record.value)
+            StreamRecord(record.entity + ZEROLAG_SUFFIX, record.key, record.value)
             for record in map(as_zerolag, records)
             if record.entity in self._entities and size_error(record.value, record.key, []) is None
         ]
@@ -190,7 +190,7 @@ class HeadBlocks:
             return []
         since_ms = min(block.written_ms for block in orphans if block.records) - MAX_CLOCK_SKEW_MS
         newest: dict[tuple[str, bytes, str], tuple[_RecordRef, StreamRecord]] = {}
-        for record in self._read_back([entity + SUFFIX for entity in sorted(self._entities)], since_ms):
+        for record in self._read_back([entity + ZEROLAG_SUFFIX for entity in sorted(self._entities)], since_ms):
             ref = _record_ref(record.value)
             if ref is not None and ref.block_hash in orphan_hashes:
                 newest[record.stream, record.key, ref.block_hash] = ref, record

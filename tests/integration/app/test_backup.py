@@ -36,7 +36,7 @@ def settings_of(directory: Path) -> Settings:
 def stores(directory: Path) -> Iterator[tuple[Database, Client]]:
     """Open the stores of a data directory for the block. Its Valkey runs meanwhile."""
     endpoints = Endpoints(settings_of(directory), DataDirectory(directory))
-    with connect_database(endpoints) as database, backups._redis_client(endpoints) as client:
+    with connect_database(endpoints) as database, backups._valkey_client(endpoints) as client:
         yield database, client
 
 
@@ -112,10 +112,10 @@ def test_a_backup_without_the_key_holds_no_api_key(installation: Path, tmp_path:
 def test_nothing_else_runs_the_valkey_of_a_stopped_installation_during_a_backup(installation: Path) -> None:
     data_directory = DataDirectory(installation)
     endpoints = Endpoints(settings_of(installation), data_directory)
-    with backups._redis_client(endpoints) as client:
+    with backups._valkey_client(endpoints) as client:
         with pytest.raises(SetupError, match="in use by another `headwater up`"), data_directory.locked("up"):
             pass
-        with pytest.raises(SetupError, match="in use by another `headwater backup`"), backups._redis_client(endpoints):
+        with pytest.raises(SetupError, match="in use by another `headwater backup`"), backups._valkey_client(endpoints):
             pass
         assert RedisSetStore(client).contains_many(FILTER, ["0xaa"]) == [True]
     with data_directory.locked("up"):

@@ -54,7 +54,7 @@ class CopyingWorker:
         self._group = group = kafka.unique("wrk")
         kafka.commit(group, self.stream, {0: 0})
         self.source = KafkaSource(kafka.access, self.stream, group, instance_id="slot-0")
-        metrics = PipelineMetrics(MetricsWriter(MemoryMetrics(), deployment_id="d1", group=group, owner="0"))
+        metrics = PipelineMetrics(MetricsWriter(MemoryMetrics(), deployment_id="d1", group=group, writer_id="0"))
         self.worker = Worker(self.source, [], self._delivery(mode), metrics)
 
     def _delivery(self, mode: DeliveryMode) -> Delivery:

@@ -76,7 +76,7 @@ def worker(kafka: KafkaServer, access: KafkaAccess, source: str, sink: str) -> W
     )
     group = kafka.unique("group")
     kafka.commit(group, source, {0: 0})
-    metrics = PipelineMetrics(MetricsWriter(MemoryMetrics(), deployment_id="d", group=group, owner="w"))
+    metrics = PipelineMetrics(MetricsWriter(MemoryMetrics(), deployment_id="d", group=group, writer_id="w"))
     return Worker(KafkaSource(kafka.access, source, group, instance_id="slot-0"), [], delivery, metrics)
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.app.backup import _redis_client, backup
+from headwater.app.backup import _valkey_client, backup
 from headwater.app.endpoints import Endpoints
 from headwater.errors import SetupError
 from headwater.settings import Settings
@@ -25,6 +25,6 @@ def test_a_second_backup_does_not_use_the_valkey_of_the_first(tmp_path: Path, mo
         locks.locked("backup"),  # the first backup, which runs the Valkey of a stopped installation
         locks.locked("up"),
         pytest.raises(SetupError, match="another `headwater backup`"),
-        _redis_client(endpoints),
+        _valkey_client(endpoints),
     ):
         pass

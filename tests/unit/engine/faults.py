@@ -187,19 +187,19 @@ class FaultyMetrics(MemoryMetrics):
         self._faults = faults
 
     def acquire_partitions(
-        self, deployment_id: str, group: str, owner: str, partitions: Collection[int]
+        self, deployment_id: str, group: str, writer: str, partitions: Collection[int]
     ) -> Mapping[int, int]:
         self._check()
-        return super().acquire_partitions(deployment_id, group, owner, partitions)
+        return super().acquire_partitions(deployment_id, group, writer, partitions)
 
-    def write(self, deployment_id: str, group: str, owner: str, delta: MetricsDelta) -> frozenset[int]:
+    def write(self, deployment_id: str, group: str, writer: str, delta: MetricsDelta) -> frozenset[int]:
         at_write, self._faults.at_write = self._faults.at_write, None
         if at_write is not None:
             at_write()
         if self._faults.metrics_up is None:
-            super().write(deployment_id, group, owner, delta)
+            super().write(deployment_id, group, writer, delta)
         self._check()
-        return super().write(deployment_id, group, owner, delta)
+        return super().write(deployment_id, group, writer, delta)
 
     def _check(self) -> None:
         if not self._faults.metrics_up:

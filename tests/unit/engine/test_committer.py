@@ -76,7 +76,7 @@ class Scene:
         self.clock = Clock()
         self.source, self.delivery, self.offsets = StubSource(), StubDelivery(pending), OffsetTracker()
         self.committed: list[Positions] = []
-        metrics_writer = MetricsWriter(MemoryMetrics(), deployment_id="d1", group="group", owner="a")
+        metrics_writer = MetricsWriter(MemoryMetrics(), deployment_id="d1", group="group", writer_id="a")
         self.committer = Committer(
             source=self.source,
             delivery=cast("Delivery", self.delivery),

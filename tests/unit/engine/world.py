@@ -135,7 +135,7 @@ class World:
         self.topics = MemoryTopics([*OUTPUTS, DEAD])
         self.metrics = FaultyMetrics(self.faults)
         self.watching: Callable[[], AbstractContextManager[None]] = nullcontext
-        self._owners = itertools.count()
+        self._writer_numbers = itertools.count()
         self._max_queued = max_queued
         self._exactly_once = exactly_once
 
@@ -160,7 +160,11 @@ class World:
         ]
         delivery = self._delivery(producers, slot, source)
         metrics_writer = MetricsWriter(
-            self.metrics, deployment_id=DEPLOYMENT, group="group", owner=f"owner {next(self._owners)}", clock=clock
+            self.metrics,
+            deployment_id=DEPLOYMENT,
+            group="group",
+            writer_id=f"writer {next(self._writer_numbers)}",
+            clock=clock,
         )
         metrics = PipelineMetrics(metrics_writer, clock=clock)
         worker = Worker(

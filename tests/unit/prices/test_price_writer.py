@@ -85,7 +85,7 @@ class Unreliable(MemoryPrices):
         self._fail_sometimes()
         return super().read(partition, tokens)
 
-    def write(self, partition: int, owner: str, written: PriceWrite) -> Mapping[bytes, int] | None:
+    def write(self, partition: int, writer: str, written: PriceWrite) -> Mapping[bytes, int] | None:
         self._fail_sometimes()
         self._archived |= written.archived
         self._fail_sometimes()
@@ -96,7 +96,7 @@ class Unreliable(MemoryPrices):
         for token, tail in self._some(written.tails):
             self._tails[partition, token] = self._tails.get((partition, token), b"") + tail
         self._fail_sometimes()
-        done = super().write(partition, owner, written)
+        done = super().write(partition, writer, written)
         self._fail_sometimes()
         return done
 

@@ -63,7 +63,7 @@ class Worker:
 
     def start(self) -> None:
         """Start a new worker, which rereads ticks that the previous one had not stored."""
-        self.writer = PriceWriter(self.store, f"owner {random.random()}", lambda: self.now / 1000)
+        self.writer = PriceWriter(self.store, f"writer {random.random()}", lambda: self.now / 1000)
         found = self.writer.acquire_partitions(range(TICKS_PARTITIONS))
         self._positions = {partition: found.get(partition, 0) for partition in range(TICKS_PARTITIONS)}
 

@@ -23,9 +23,9 @@ class Store(FaultyMetrics):
         super().__init__(faults)
         self.tried: list[MetricsDelta] = []
 
-    def write(self, deployment_id: str, group: str, owner: str, measured: MetricsDelta) -> frozenset[int]:
+    def write(self, deployment_id: str, group: str, writer: str, measured: MetricsDelta) -> frozenset[int]:
         self.tried.append(measured)
-        return super().write(deployment_id, group, owner, measured)
+        return super().write(deployment_id, group, writer, measured)
 
 
 class Scene:
@@ -35,8 +35,10 @@ class Scene:
         self.faults = Faults()
         self.store = Store(self.faults)
 
-    def metrics_writer(self, owner: str) -> MetricsWriter:
-        return MetricsWriter(self.store, deployment_id=DEPLOYMENT, group=GROUP, owner=owner, clock=self.faults.clock)
+    def metrics_writer(self, writer_id: str) -> MetricsWriter:
+        return MetricsWriter(
+            self.store, deployment_id=DEPLOYMENT, group=GROUP, writer_id=writer_id, clock=self.faults.clock
+        )
 
     def received(self) -> int:
         world = World()

@@ -53,7 +53,7 @@ class Scene:
         self.clock = Clock()
         self.store = MemoryMetrics()
         self.lookup_times: deque[float] = deque()
-        metrics_writer = MetricsWriter(self.store, deployment_id="d1", group="group", owner="a")
+        metrics_writer = MetricsWriter(self.store, deployment_id="d1", group="group", writer_id="a")
         self.metrics = PipelineMetrics(metrics_writer, EventTime("time"), self.lookup_times, self.clock)
         self.metrics.on_assigned([0, 1])
 

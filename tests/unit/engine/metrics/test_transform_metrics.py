@@ -62,8 +62,8 @@ class Scene:
         self.store = store or MemoryMetrics()
         self.metrics = self.new_worker("a")
 
-    def new_worker(self, owner: str) -> PipelineMetrics:
-        writer = MetricsWriter(self.store, deployment_id="d1", group="group", owner=owner, clock=self.clock)
+    def new_worker(self, writer_id: str) -> PipelineMetrics:
+        writer = MetricsWriter(self.store, deployment_id="d1", group="group", writer_id=writer_id, clock=self.clock)
         self.metrics = PipelineMetrics(writer, clock=self.clock)
         self.metrics.on_assigned([0, 1])
         return self.metrics

@@ -23,7 +23,7 @@ from headwater.ingest.base import Step, StreamRecord
 from headwater.ingest.evm.blocks import Block, Header, Log
 from headwater.ingest.evm.chain_reader import first_step
 from headwater.ingest.evm.final_blocks import FinalBlocks
-from headwater.ingest.evm.head_blocks import SUFFIX, HeadBlocks
+from headwater.ingest.evm.head_blocks import ZEROLAG_SUFFIX, HeadBlocks
 from headwater.ingest.evm.ingest_state import IngestState
 from headwater.ingest.evm.options import EvmOptions
 from headwater.ingest.evm.position import Position, read_evm_position
@@ -312,7 +312,7 @@ def test_the_ingest_stops_if_the_topics_have_other_records_than_it_wrote(
     run(chain, store, pool)
     chain.mine(1)
     run(chain, store, pool)
-    store.records = change([record for record in store.records if record.stream.endswith(SUFFIX)])
+    store.records = change([record for record in store.records if record.stream.endswith(ZEROLAG_SUFFIX)])
     del chain.blocks_now[-1:]
     chain.mine(1)
     with pytest.raises(IngestStopped, match=f"have {count} records of orphaned blocks, but the ingest wrote 2"):
