@@ -217,7 +217,7 @@ def _services(endpoints: Endpoints, database: Database, client: Client) -> Servi
         viewable_topics=ViewableTopics(bindings, deployments.get_deployed),
         records=Records(histories, time.monotonic),
         tails=Tails(
-            readers={cluster: KafkaTailReader(access) for cluster, access in clusters.items()},
+            readers={key: KafkaTailReader(access) for key, access in accesses.items()},
             slots=RedisTailSlots(client),
             limits=TailLimits(settings.live_tails, settings.live_tails_per_owner, settings.live_tail_idle_s),
             is_live_key=keys.is_live,
