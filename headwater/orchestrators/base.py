@@ -11,7 +11,8 @@ from headwater.model.worker_spec import WorkerSet
 class Orchestrator(Protocol):
     """Runs worker sets for the controller.
 
-    Implementations: orchestrators/process.py, and tests/support/memory/orchestrator.py for tests.
+    Implementations: orchestrators/process.py for processes of this machine, orchestrators/kubernetes/orchestrator.py
+    for Pods, and tests/support/memory/orchestrator.py for tests.
     """
 
     def ensure(self, wanted: WorkerSet) -> None:
@@ -24,9 +25,9 @@ class Orchestrator(Protocol):
         what it has read and ends, then its successor joins the consumer group. Until then, a call with the running set
         cancels the replacement.
 
-        When only the number of slots differs from the running set, the workers that stay run on: new workers join the
-        consumer group, and workers that leave commit what they have read first. During a hand-over, the call does
-        nothing, and a later call changes the number.
+        When only the number of slots differs from the running set, the workers that stay continue to run. New workers
+        join the consumer group, and workers that leave it commit what they have read first. During a hand-over, the
+        call does nothing, and a later call changes the number.
         """
 
     def set_lease_remaining(self, remaining_s: float) -> None:
@@ -73,4 +74,7 @@ class Orchestrator(Protocol):
         """The current failures of the orchestrator, as text; empty when nothing fails."""
 
     def close(self) -> None:
-        """Stop all workers, at the end of the process."""
+        """Free all resources, at the end of the process.
+
+        Workers that are processes of this machine are stopped. Pods keep running.
+        """

@@ -4,7 +4,7 @@ A worker sends heartbeats over a socket pair, and is restarted with back-off whe
 slots. It waits on the sockets and the pidfds of the workers, so it notices deaths and heartbeats at once, without
 polling. Workers die with this process (children.py); the next start creates them again.
 
-At most MAX_STARTING workers start at once; only restarts are not limited.
+At most MAX_STARTING workers start at once. Restarts after a death are not limited.
 
 A change starts a successor beside each worker. When all successors of a set are prepared, the workers receive SIGTERM.
 When a worker has ended, its successor receives JOIN and takes over the static group membership, so no partition is
@@ -163,14 +163,14 @@ class ProcessOrchestrator:
     def _with_new_slots(self, wanted: WorkerSet) -> list[tuple[int, Slot]]:
         """Create the missing slots of a worker set, and return all its slots with their numbers.
 
-        All slots know the quarantined positions: a quarantined partition may be assigned to another slot.
+        Each slot gets the quarantined positions of all slots (see OomHistory.set_quarantine_of_all_slots).
         """
         for number in range(wanted.slots):
             self._slots.setdefault(wanted.id, {}).setdefault(number, Slot(f"{wanted.id}-{number}"))
         slots = self._slots_of(wanted.id)
         quarantined = [position for _, slot in slots for position in slot.oom_history.quarantined]
         for _, slot in slots:
-            slot.oom_history.set_shared_quarantine(quarantined)
+            slot.oom_history.set_quarantine_of_all_slots(quarantined)
         return slots
 
     def _slots_of(self, worker_set_id: str) -> list[tuple[int, Slot]]:

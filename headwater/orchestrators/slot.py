@@ -108,7 +108,7 @@ class Slot:
         name: The name of the worker.
         worker: The role whose process is or should be a member of the consumer group.
         successor: The role whose process is being prepared to take over from the worker.
-        deaths: The number of deaths of the slot's workers since the slot was created.
+        restart_count: The number of deaths of the slot's workers since the slot was created, with any spec.
         oom_history: The out-of-memory kills of the slot's workers.
         created_at: When the slot was created.
         lines: Log lines that the controller has not taken yet.
@@ -118,7 +118,7 @@ class Slot:
     _: KW_ONLY
     worker: SlotRole = field(default_factory=SlotRole)
     successor: SlotRole = field(default_factory=SlotRole)
-    deaths: int = 0
+    restart_count: int = 0
     oom_history: OomHistory = field(default_factory=OomHistory)
     created_at: datetime = field(default_factory=lambda: datetime.now(UTC))
     lines: deque[LogLine] = field(default_factory=lambda: deque(maxlen=MAX_PENDING_LINES))
@@ -229,7 +229,7 @@ class Slot:
         SlotRole.record_death has the same arguments.
         """
         role.record_death(reason, now, counts_for_spec=counts_for_spec)
-        self.deaths += role is self.worker
+        self.restart_count += role is self.worker
         self.log("error", reason)
 
     def log(self, level: str, message: str) -> None:
@@ -251,7 +251,7 @@ class Slot:
             is_ready=is_running and reported_state == "ready" and not is_quiet,
             is_crash_looping=status is ObservedWorkerStatus.CRASH_LOOP_BACK_OFF,
             is_oom_killed=role.oom_killed_at is not None and now - role.oom_killed_at < OOM_REPORTED_FOR_S,
-            restart_count=self.deaths,
+            restart_count=self.restart_count,
             start_time=process.start_time if process is not None else self.created_at,
             reason=QUIET_REASON if is_quiet else (process.reason if process is not None else "") or role.reason,
             spec_hash=role.wanted_spec_hash or "",

@@ -42,7 +42,7 @@ class WorkerProcess:
             than its limit.
         was_killed_stuck: Whether the orchestrator killed the process because it made no progress.
         was_killed_late: Whether the orchestrator killed the process because it did not end in time.
-        progress: For how long the process has made no progress.
+        progress_clock: Measures the time since the process last made progress.
         pidfd: A file descriptor that becomes readable when the process ends.
         start_time: When the process was started.
     """
@@ -60,7 +60,7 @@ class WorkerProcess:
     was_killed_over_limit: bool = False
     was_killed_stuck: bool = False
     was_killed_late: bool = False
-    progress: ProgressClock = field(init=False)
+    progress_clock: ProgressClock = field(init=False)
     pidfd: int = -1
     start_time: datetime = field(default_factory=lambda: datetime.now(UTC))
     _leaves_group: bool = False
@@ -70,7 +70,7 @@ class WorkerProcess:
     def __post_init__(self) -> None:
         self.pidfd = os.pidfd_open(self.child.pid)
         self._started_at = self.clock()
-        self.progress = ProgressClock(self._started_at)
+        self.progress_clock = ProgressClock(self._started_at)
 
     @property
     def isolation(self) -> IsolationStatus | None:
@@ -95,12 +95,12 @@ class WorkerProcess:
     @property
     def is_quiet(self) -> bool:
         """Whether no heartbeat has shown progress for QUIET_AFTER_S seconds."""
-        return self.progress.quiet_s(self.clock()) >= QUIET_AFTER_S
+        return self.progress_clock.quiet_s(self.clock()) >= QUIET_AFTER_S
 
     @property
     def is_stuck(self) -> bool:
         """Whether no heartbeat has shown progress for STUCK_AFTER_S seconds."""
-        return self.progress.quiet_s(self.clock()) >= STUCK_AFTER_S
+        return self.progress_clock.quiet_s(self.clock()) >= STUCK_AFTER_S
 
     def join_group(self) -> None:
         """Let the worker join the consumer group."""
@@ -157,7 +157,7 @@ class WorkerProcess:
         except ValidationError as error:
             self.reason = f"the worker wrote a heartbeat that can't be read: {error.error_count()} faults"
             return
-        self.progress.on_heartbeat(heartbeat, self.clock())
+        self.progress_clock.on_heartbeat(heartbeat, self.clock())
         self.heartbeat, self.reason = heartbeat, heartbeat.reason
         self.on_heartbeat(heartbeat)
 
