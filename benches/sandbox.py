@@ -147,7 +147,7 @@ def run_batches(transforms: list[Transform], batch: RecordBatch, batches: int) -
         in_flight_batches.append(InFlightBatch(batch, transforms, 0.0))
         while in_flight_batches and (len(in_flight_batches) == 2 or number == batches - 1):
             for in_flight in in_flight_batches:
-                in_flight.step(wait=in_flight is in_flight_batches[0])
+                in_flight.advance(wait=in_flight is in_flight_batches[0])
             if in_flight_batches[0].is_finished:
                 yield in_flight_batches.popleft().output
 

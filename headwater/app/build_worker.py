@@ -21,7 +21,7 @@ from headwater.app.worker_in_pod import run_in_pod
 from headwater.brokers.leader_check import LeaderCheck
 from headwater.children import lower_priority
 from headwater.engine.at_least_once import AtLeastOnce
-from headwater.engine.dead_letters import DeadLetters
+from headwater.engine.dead_letter_writer import DeadLetterWriter
 from headwater.engine.delivery import Delivery
 from headwater.engine.exactly_once import HANGS_AFTER_S, ExactlyOnce
 from headwater.engine.heartbeat import HeartbeatReporter
@@ -30,7 +30,7 @@ from headwater.engine.metrics.metrics_writer import MetricsWriter
 from headwater.engine.metrics.pipeline_metrics import PipelineMetrics, TimedLookup
 from headwater.engine.orchestrator_channel import NoOrchestrator, OrchestratorChannel, SocketPairChannel
 from headwater.engine.pipeline import build_transforms
-from headwater.engine.redrive import RedriveDelivery, TotalsOnlyMetricStore
+from headwater.engine.redrive import DeadLetterTotalsStore, RedriveDelivery
 from headwater.engine.set_versions import DatasetTracker, SetVersionReader
 from headwater.engine.watchdog import Watchdog
 from headwater.engine.worker import Worker
@@ -51,7 +51,7 @@ from headwater.sinks.stalled_producer import StalledProducerDetector
 from headwater.sinks.transactional_producer import TransactionalKafkaProducer
 from headwater.sources import SOURCES
 from headwater.sources.base import Source
-from headwater.sources.dead_letters import DeadLetterSource
+from headwater.sources.dead_letter_source import DeadLetterSource
 from headwater.stores.protocols.redrives import RedriveOutcomeStore
 from headwater.stores.redis.client import connect
 from headwater.stores.redis.dataset_names import RedisDatasetNames
@@ -167,7 +167,7 @@ def _pipeline_metrics(spec: WorkerSpec, slot: int, lookup_times: deque[float]) -
     with closing(connect(spec.redis_url, reply_timeout_s=METRICS_WRITE_TIMEOUT_S)) as client:
         store = RedisMetrics(client)
         metrics_writer = MetricsWriter(
-            store if spec.redrive is None else TotalsOnlyMetricStore(store),
+            store if spec.redrive is None else DeadLetterTotalsStore(store),
             deployment_id=spec.deployment_id,
             group=group,
             writer_id=secrets.token_hex(8),
@@ -259,7 +259,7 @@ def _delivery(spec: WorkerSpec, slot: int | str, source: Source, reporter: Heart
     topics = [*(sink.topic for sink in spec.sinks), spec.dead_letter_topic]
     codecs = {sink.topic: sink.compression for sink in spec.sinks if sink.compression is not None}
     sinks = [SINKS[sink.type](sink, source.source_ids) for sink in spec.sinks]
-    dead_letters = DeadLetters(spec.dead_letter_topic, spec.revision, source.source_ids)
+    dead_letters = DeadLetterWriter(spec.dead_letter_topic, spec.revision, source.source_ids)
     if spec.delivery == "at_least_once":
         stall_detector = StalledProducerDetector(LeaderCheck(spec.kafka, topics))
 
@@ -290,7 +290,7 @@ def _delivery(spec: WorkerSpec, slot: int | str, source: Source, reporter: Heart
         sinks,
         dead_letters,
         transactional_producer,
-        transaction_group=source.transaction_group,
+        group_metadata=source.group_metadata,
         source_ids=source.source_ids,
         watching=Watchdog(HANGS_AFTER_S, lambda: _end_hung(reporter)).watching,
     )

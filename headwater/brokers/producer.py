@@ -32,11 +32,11 @@ DEFAULT_MAX_QUEUED_RECORDS: Final = 100_000
 _PURGE_QUEUED, _PURGE_IN_FLIGHT = 1, 2
 
 
-class TransactionGroup(NamedTuple):
-    """The consumer group whose offsets a transaction commits.
+class ConsumerGroupMetadata(NamedTuple):
+    """What a transaction needs to commit offsets for a member of a consumer group.
 
     Attributes:
-        group_metadata: The result of `LibrdkafkaConsumer.group_metadata`.
+        group_metadata: The result of `LibrdkafkaConsumer.group_metadata`: the group, its generation and the member.
         commit_metadata: The metadata that is stored with each offset.
         epoch_before: Takes a partition and an offset, and returns the leader epoch of the record before the offset; -1
             when it is not known. Kafka stores the epoch with the offset, to detect a truncated log later (KIP-320).

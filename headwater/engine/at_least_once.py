@@ -6,7 +6,7 @@ a failure of the producer, the worker reads the records since the last commit ag
 
 from collections.abc import Callable, Collection, Sequence
 
-from headwater.engine.dead_letters import DeadLetters
+from headwater.engine.dead_letter_writer import DeadLetterWriter
 from headwater.engine.delivery import Backpressure, produce_batch
 from headwater.engine.in_flight_batch import InFlightBatch
 from headwater.engine.rejected_records import RejectedRecords
@@ -30,7 +30,7 @@ class AtLeastOnce:
     def __init__(
         self,
         sinks: Sequence[Sink],
-        dead_letters: DeadLetters,
+        dead_letters: DeadLetterWriter,
         producer_factory: Callable[[bool], Producer],
         source_ids: SourceIds = position_ids,
     ) -> None:
@@ -56,16 +56,16 @@ class AtLeastOnce:
     def outstanding(self) -> int:
         return self._producer.outstanding()
 
-    def take_rewind_reasons(self) -> list[str]:
+    def take_reread_reasons(self) -> list[str]:
         return self._rejected.add(self._producer.take_failures())
 
     def flush(self, timeout_s: float) -> int:
         return self._producer.flush(timeout_s)
 
     def commit(self, positions: Positions) -> None:
-        """Forget the rejected records before these positions.
+        """Forget the rejected records that were produced again since the last commit.
 
-        The worker commits the positions to the source.
+        Their source records are before these positions, which the worker commits to the source.
         """
         if positions:
             self._rejected.on_committed()

@@ -88,8 +88,8 @@ class Committer:
     def _commit(self, positions: Positions, *, wait: bool) -> bool:
         """Commit positions.
 
-        Return False when that fails. If the delivery fails, it keeps the positions for its next commit, and the source
-        never gets them. If the source fails, it keeps them for its next commit.
+        Return False when that fails. If the delivery fails, it commits the positions itself with its next commit, so
+        they are not passed to the source. If the source fails, it commits the positions with its next commit.
         """
         try:
             self._pending = self._delivery.commit(positions)
@@ -103,7 +103,8 @@ class Committer:
     def _report_end(self, *, has_succeeded: bool, wait: bool) -> None:
         """Report the end of a commit.
 
-        Also after a failure: the source or the delivery commits the positions with its next commit.
+        This is also called after a failure, because the source or the delivery commits the positions with its next
+        commit.
         """
         self._offsets.on_commit_ended(self._positions)
         if has_succeeded:
@@ -113,7 +114,7 @@ class Committer:
     def try_finish(self, *, wait: bool) -> bool:
         """Finish the running commit if its outcome is known.
 
-        Returns True when no commit is running any more, and False while it is running or when it has failed.
+        Returns False while the commit is running, and once when it has failed. Otherwise returns True.
 
         Args:
             wait: Whether to wait for the end of the commit.

@@ -9,7 +9,7 @@ prices/worker.py, which delivers to the price store.
 from collections.abc import Collection, Sequence
 from typing import NamedTuple, Protocol
 
-from headwater.engine.dead_letters import DeadLetters
+from headwater.engine.dead_letter_writer import DeadLetterWriter
 from headwater.engine.in_flight_batch import InFlightBatch
 from headwater.engine.rejected_records import RejectedRecords
 from headwater.model.record import Failure, RecordBatch, RowIndexes
@@ -42,14 +42,14 @@ class PendingCommit(Protocol):
         """Wait for the end of the commit, and end it. Call it once.
 
         Returns whether the commit has succeeded. Otherwise it is unknown whether the records and positions are stored,
-        and `Delivery.take_rewind_reasons` returns the reason.
+        and `Delivery.take_reread_reasons` returns the reason.
         """
 
 
 class Delivery(Protocol):
     """Produces batches in the order of reading, and commits positions after their records.
 
-    To produce a record is to hand it to a producer, which queues it. When `flush` returns 0 and `take_rewind_reasons`
+    To produce a record is to hand it to a producer, which queues it. When `flush` returns 0 and `take_reread_reasons`
     returns nothing, Kafka has acknowledged all produced records. Then the worker calls `commit` with the positions
     after these records.
 
@@ -85,7 +85,7 @@ class Delivery(Protocol):
     def outstanding(self) -> int:
         """Return how many produced records are not acknowledged or not committed yet. Never waits."""
 
-    def take_rewind_reasons(self) -> list[str]:
+    def take_reread_reasons(self) -> list[str]:
         """Return and clear the reasons to read the records since the last commit again.
 
         Each reason is a sentence, for example that Kafka rejected a record, or that a transaction has failed. When
@@ -129,7 +129,7 @@ class Delivery(Protocol):
 def produce_batch(
     in_flight: InFlightBatch,
     sinks: Sequence[Sink],
-    dead_letters: DeadLetters,
+    dead_letters: DeadLetterWriter,
     producer: OutputWriter,
     rejected: RejectedRecords,
 ) -> tuple[int, list[Failure]]:

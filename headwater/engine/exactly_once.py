@@ -11,7 +11,7 @@ from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import NamedTuple
 
-from headwater.engine.dead_letters import DeadLetters
+from headwater.engine.dead_letter_writer import DeadLetterWriter
 from headwater.engine.delivery import Backpressure, PendingCommit, produce_batch
 from headwater.engine.in_flight_batch import InFlightBatch
 from headwater.engine.rejected_records import RejectedRecords
@@ -83,7 +83,7 @@ class ExactlyOnce:
         sinks: All sinks of the pipeline.
         dead_letters: The writer of dead letters.
         producer_factory: As in AtLeastOnce.
-        transaction_group: `Source.transaction_group`. The commit thread calls it just before it sends positions.
+        group_metadata: `Source.group_metadata`, which the commit thread calls just before it sends positions.
         source_ids: As in AtLeastOnce.
         watching: Returns a context manager for calls of librdkafka that may never return; see Watchdog.
         clock: Monotonic seconds.
@@ -95,10 +95,10 @@ class ExactlyOnce:
     def __init__(
         self,
         sinks: Sequence[Sink],
-        dead_letters: DeadLetters,
+        dead_letters: DeadLetterWriter,
         producer_factory: Callable[[bool], TransactionalProducer],
         *,
-        transaction_group: Callable[[], object],
+        group_metadata: Callable[[], object],
         source_ids: SourceIds = position_ids,
         watching: Callable[[], AbstractContextManager[None]] = nullcontext,
         clock: Callable[[], float] = time.monotonic,
@@ -107,11 +107,11 @@ class ExactlyOnce:
         self._sinks = sinks
         self._dead_letters = dead_letters
         self._create_producer = producer_factory
-        self._transaction_group = transaction_group
+        self._group_metadata = group_metadata
         self._watching = watching
         self._clock = clock
         self._rejected = RejectedRecords(source_ids)
-        self._rewind_reasons: list[str] = []
+        self._reread_reasons: list[str] = []
         self._one_record_per_batch = False
         self._producer = producer_factory(False)
         self._sizer = TransactionSizer()
@@ -150,8 +150,8 @@ class ExactlyOnce:
     def outstanding(self) -> int:
         return self._producer.pending_records() if self._running is None else self._running.records
 
-    def take_rewind_reasons(self) -> list[str]:
-        reasons, self._rewind_reasons = self._rewind_reasons, []
+    def take_reread_reasons(self) -> list[str]:
+        reasons, self._reread_reasons = self._reread_reasons, []
         return reasons
 
     def flush(self, timeout_s: float) -> int:  # noqa: ARG002 - the commit is the acknowledgement
@@ -168,7 +168,7 @@ class ExactlyOnce:
     def _commit_in_thread(self, positions: Positions) -> float:
         since = self._clock()
         with self._watching():
-            self._producer.commit(positions, self._transaction_group)
+            self._producer.commit(positions, self._group_metadata)
         return self._clock() - since
 
     def _finish_commit(self, commit: _RunningCommit) -> bool:
@@ -179,7 +179,7 @@ class ExactlyOnce:
         except DeliveryFailed as error:
             self._sizer.reduce(commit.records)
             self._rejected.add(self._producer.take_failures())
-            self._rewind_reasons.append(error.detail)
+            self._reread_reasons.append(error.detail)
             return False
         self._sizer.update(commit.records, took_s)
         self._rejected.on_committed()

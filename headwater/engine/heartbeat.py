@@ -25,8 +25,8 @@ class WorkerLog:
     each source, and counts the lines that it drops. Thread-safe.
     """
 
-    def __init__(self, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
-        self._clock = clock
+    def __init__(self, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+        self._now = now
         self._lines: list[WorkerLogLine] = []
         self._counts: Counter[LogSource] = Counter()
         self._lock = threading.Lock()
@@ -40,19 +40,19 @@ class WorkerLog:
         self._add("worker", level, message)
 
     def _add(self, source: LogSource, level: str, message: str) -> None:
-        line = WorkerLogLine(time=self._clock(), source=source, level=level, message=message[:MAX_LINE_CHARS])
+        line = WorkerLogLine(time=self._now(), source=source, level=level, message=message[:MAX_LINE_CHARS])
         with self._lock:
             self._counts[source] += 1
             if self._counts[source] <= MAX_LINES_PER_HEARTBEAT:
                 self._lines.append(line)
 
-    def drain(self) -> list[WorkerLogLine]:
+    def take_lines(self) -> list[WorkerLogLine]:
         """Return and remove the lines since the last call."""
         with self._lock:
             lines, counts = self._lines, self._counts
             self._lines, self._counts = [], Counter()
         dropped = {source: count - MAX_LINES_PER_HEARTBEAT for source, count in counts.items()}
-        now = self._clock()
+        now = self._now()
         return lines + [
             WorkerLogLine(time=now, source=source, level="warning", message=f"({count} more lines were dropped)")
             for source, count in dropped.items()
@@ -113,7 +113,7 @@ class HeartbeatReporter:
             uptime_s=time.monotonic() - self._started_at,
             cpu_s=time.process_time(),
             scripts_cpu_s=self.read_scripts_cpu_s(),
-            logs=self.log.drain(),
+            logs=self.log.take_lines(),
             **fields,
         )
         return self.channel.send(heartbeat)

@@ -4,13 +4,13 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from headwater.engine.transform_step import TransformStep
+from headwater.engine.transform_work import TransformWork
 from headwater.model.dead_letter import LetterKind, header_text
 from headwater.model.record import Failure, RecordBatch
 from headwater.transforms.base import PendingBatch, Transform
 
-STEP_TIMEOUT_S = 0.25
-"""How long `step` waits for a result. A script may take longer: the worker polls its source between two steps."""
+RESULT_TIMEOUT_S = 0.25
+"""How long `advance` waits for a result. A script may take longer: the worker polls its source between two calls."""
 
 
 class FailedRecord(NamedTuple):
@@ -44,7 +44,7 @@ class InFlightBatch:
         output: The result of the last transform that has finished with the batch.
         finished_transforms: How many transforms have finished with the batch.
         failed_records: The records that a transform or sink could not process.
-        steps: What each finished transform did with the batch, for the metrics.
+        work: What each finished transform did with the batch, for the metrics.
         logs: Lines that scripts wrote with `console.log`.
         read_at: When the batch was read, in monotonic seconds.
         total_wait_at_read_s: How long the worker had waited for Kafka or a store in total when it read the batch.
@@ -64,10 +64,10 @@ class InFlightBatch:
         self.total_wait_at_read_s = total_wait_at_read_s
         self.finished_transforms = 0
         self.failed_records: list[FailedRecord] = []
-        self.steps: list[TransformStep] = []
+        self.work: list[TransformWork] = []
         self.logs: list[str] = []
         self._clock = clock
-        self._step_started_at = read_at
+        self._transform_started_at = read_at
         self._transforms = transforms
         self._pending: PendingBatch | None = None
         self._dropped: set[int] = set()
@@ -85,27 +85,27 @@ class InFlightBatch:
         if not self.output or (self._dropped and self._dropped.issuperset(self.input.partitions)):
             self.finished_transforms = len(self._transforms)
         else:
-            self._step_started_at = self._clock()
+            self._transform_started_at = self._clock()
             self._pending = self._transforms[self.finished_transforms].start(self.output)
 
-    def step(self, *, wait: bool) -> bool:
-        """Take the result of the current transform and start the next one.
+    def advance(self, *, wait: bool) -> bool:
+        """Pass the batch on: take the result of the current transform, and start the next transform.
 
         Return False when there is no result yet. Raises RedisUnavailable (call again later), SandboxFailed.
 
         Args:
-            wait: Whether to wait for the result, for at most STEP_TIMEOUT_S.
+            wait: Whether to wait for the result, for at most RESULT_TIMEOUT_S.
         """
         pending = self._pending
         if pending is None:
             return False
         if wait:
-            pending.wait(STEP_TIMEOUT_S)
+            pending.wait(RESULT_TIMEOUT_S)
         if not pending.done():
             return False
         result = pending.result()
-        took_s = self._clock() - self._step_started_at
-        self.steps.append(TransformStep.of(self._transforms[self.finished_transforms].uid, self.output, result, took_s))
+        took_s = self._clock() - self._transform_started_at
+        self.work.append(TransformWork.of(self._transforms[self.finished_transforms].uid, self.output, result, took_s))
         self.failed_records += self._locate(self.output, result.failures)
         self.logs += result.logs
         self.output = result.output
@@ -133,9 +133,10 @@ class InFlightBatch:
         self.drop(self.next_offsets().keys())
 
     def set_end_positions(self, positions: Mapping[int, int]) -> None:
-        """Set the positions to commit after this batch, where records that are not read follow it.
+        """Set the positions to commit with this batch, by partition.
 
-        These are deleted records (a gap), control records, or letters that are not selected.
+        Records may follow the batch that no batch contains: deleted records (a gap), control records, or dead letters
+        that are not selected. The positions are behind them.
         """
         self._end_positions.update(positions)
 
@@ -144,7 +145,7 @@ class InFlightBatch:
         if self._dropped:
             self.input, self.output = self.input.without(self._dropped), self.output.without(self._dropped)
             self.failed_records = [failed for failed in self.failed_records if failed.partition not in self._dropped]
-            self.steps = [step.filter(lambda partition, _: partition not in self._dropped) for step in self.steps]
+            self.work = [each.filter(lambda partition, _: partition not in self._dropped) for each in self.work]
 
     def next_offsets(self) -> dict[int, int]:
         """Return the position to commit after this batch, by partition."""

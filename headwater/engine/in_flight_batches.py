@@ -84,7 +84,7 @@ class InFlightBatches:
         """
         max_finished = len(self._transforms)
         for batch in self._batches:
-            while batch.finished_transforms < max_finished and batch.step(wait=wait):
+            while batch.finished_transforms < max_finished and batch.advance(wait=wait):
                 wait = False
             wait = False
             max_finished = min(max_finished, batch.finished_transforms)
@@ -108,7 +108,7 @@ class InFlightBatches:
         return bool(self._batches) and not self.is_first_finished and now - self._batches[0].read_at >= seconds
 
     def set_end_positions(self, positions: Positions) -> bool:
-        """Let positions after records that are not read be committed with the last batch.
+        """Set the positions to commit with the last batch (see InFlightBatch.set_end_positions).
 
         Returns False when no batch is in flight.
         """

@@ -1,4 +1,4 @@
-"""Tracks up to where the records of partitions are produced, and where a rewind starts."""
+"""Tracks up to where the records of partitions are produced, and from where they are read again after a failure."""
 
 from collections.abc import Iterable
 
@@ -13,8 +13,8 @@ class OffsetTracker:
     """
 
     def __init__(self) -> None:
-        self._rewind_starts: Positions = {}
-        """Where a rewind starts: the positions of the last commit that has ended, or where reading began.
+        self._reread_starts: Positions = {}
+        """From where records are read again: the positions of the last commit that has ended, or where reading began.
 
         A failed commit has ended, too: the source or the delivery commits its positions with the next commit.
         """
@@ -23,15 +23,15 @@ class OffsetTracker:
     def on_read(self, batch: RecordBatch) -> None:
         """Take note of a batch that was read.
 
-        Until the first commit, a rewind starts at the first record that was read.
+        Until the first commit, the first record that was read is the one from which records are read again.
         """
         first = batch.first_offsets()
-        if not self._rewind_starts.keys() >= first.keys():
+        if not self._reread_starts.keys() >= first.keys():
             self.set_starts(first)
 
     def set_starts(self, positions: Positions) -> None:
         """Set where reading began, for partitions of which no record was read yet."""
-        self._rewind_starts = positions | self._rewind_starts
+        self._reread_starts = positions | self._reread_starts
 
     def on_produced(self, positions: Positions) -> None:
         """Take note that the outputs of all records before these positions are produced."""
@@ -48,21 +48,21 @@ class OffsetTracker:
         This is also called after a failed commit: the source or the delivery commits the positions with its next
         commit. Newer positions stay pending.
         """
-        self._rewind_starts.update({p: offset for p, offset in positions.items() if p in self._produced})
+        self._reread_starts.update({p: offset for p, offset in positions.items() if p in self._produced})
         self._produced = {p: offset for p, offset in self._produced.items() if positions.get(p) != offset}
 
-    def rewind(self, stored: Positions) -> Positions:
+    def reread(self, stored: Positions) -> Positions:
         """Discard the pending positions, and return the positions to read from again.
 
         Args:
             stored: The committed positions, where they may differ from the positions of the last `on_commit_ended`.
         """
         self._produced.clear()
-        self._rewind_starts.update({p: offset for p, offset in stored.items() if p in self._rewind_starts})
-        return dict(self._rewind_starts)
+        self._reread_starts.update({p: offset for p, offset in stored.items() if p in self._reread_starts})
+        return dict(self._reread_starts)
 
     def remove_partitions(self, partitions: Iterable[int]) -> None:
         """Remove partitions that were revoked or lost."""
         for partition in partitions:
-            self._rewind_starts.pop(partition, None)
+            self._reread_starts.pop(partition, None)
             self._produced.pop(partition, None)

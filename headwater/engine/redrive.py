@@ -1,4 +1,4 @@
-"""Delivers the outputs of redriven letters, and stores what became of each letter."""
+"""Delivers the outputs of redriven dead letters (letters), and stores what became of each letter."""
 
 import time
 from collections.abc import Callable, Collection
@@ -15,8 +15,8 @@ from headwater.stores.protocols.metrics import MetricStore
 from headwater.stores.protocols.redrives import RedriveOutcomeStore
 
 
-class LetterSource(Protocol):
-    """The part of the source of letters that their delivery uses.
+class RedriveSource(Protocol):
+    """The part of DeadLetterSource that the delivery of a redrive uses.
 
     Attributes:
         is_throttled: Whether to read slowly, because the pipeline lags.
@@ -28,9 +28,9 @@ class LetterSource(Protocol):
         """See sources.base.Source."""
 
     def repeats(self, positions: Positions) -> dict[LetterId, LetterId]:
-        """Return the letters before these positions that repeat another letter's record.
+        """Return the repeats before these positions, each with the letter whose outcome it gets.
 
-        Each comes with that letter, which is an earlier letter of the same partition.
+        A repeat is a letter with the same source record as an earlier letter of the same partition.
         """
 
     def forget(self, positions: Positions) -> None:
@@ -44,8 +44,9 @@ class RedriveDelivery:
     """Implements engine.delivery.Delivery for a redrive.
 
     It stores the outcomes of letters before it commits their positions. When the worker is killed in between, the next
-    worker reads the letters again. It leaves them out if their outputs are acknowledged. If their transaction may have
-    been aborted, it processes them again, and their new outcomes replace the stored ones.
+    worker reads the letters again. It does not process a letter again whose outputs are acknowledged. If the
+    transaction of the outputs may have been aborted, it processes the letter again, and the new outcome replaces the
+    stored one.
 
     Args:
         inner: Delivers the outputs.
@@ -54,19 +55,19 @@ class RedriveDelivery:
         deployment_id: The deployment.
         redrive: The redrive.
         in_transaction: Whether `inner` commits the outputs in a transaction, after the outcomes are stored.
-        now: Returns the seconds since the epoch.
+        epoch_s: Returns the seconds since the epoch.
     """
 
     def __init__(
         self,
         inner: Delivery,
-        source: LetterSource,
+        source: RedriveSource,
         store: RedriveOutcomeStore,
         *,
         deployment_id: str,
         redrive: RedriveSpec,
         in_transaction: bool,
-        now: Callable[[], float] = time.time,
+        epoch_s: Callable[[], float] = time.time,
     ) -> None:
         self.commit_interval_s = inner.commit_interval_s
         self._inner = inner
@@ -75,7 +76,7 @@ class RedriveDelivery:
         self._deployment_id = deployment_id
         self._redrive = redrive
         self._in_transaction = in_transaction
-        self._now = now
+        self._epoch_s = epoch_s
         self._outcomes: LetterOutcomes = {}
         """The outcomes that are not stored yet."""
         self._uncommitted: Positions = {}
@@ -83,7 +84,7 @@ class RedriveDelivery:
         self.connect = inner.connect
         self.start = inner.start
         self.outstanding = inner.outstanding
-        self.take_rewind_reasons = inner.take_rewind_reasons
+        self.take_reread_reasons = inner.take_reread_reasons
         self.flush = inner.flush
         self.close = inner.close
 
@@ -107,7 +108,7 @@ class RedriveDelivery:
             self._deployment_id,
             self._redrive.number,
             outcomes,
-            int(self._now()),
+            int(self._epoch_s()),
             in_transaction=self._in_transaction,
         )
         self._outcomes.clear()
@@ -167,11 +168,11 @@ def outcomes_of(in_flight: InFlightBatch) -> LetterOutcomes:
     return {LetterId(*position): outcome(position) for position in positions}
 
 
-class TotalsOnlyMetricStore:
+class DeadLetterTotalsStore:
     """Implements MetricStore for a redrive, over the metric store of the pipeline.
 
-    It writes only how many new dead letters there are. Letters are no records of the stream, so they are not
-    counted as received or sent by the pipeline.
+    It writes only how many new dead letters there are. The letters that a redrive reads are no records of the stream,
+    so they are not counted as received or sent by the pipeline.
     """
 
     def __init__(self, store: MetricStore) -> None:

@@ -11,7 +11,7 @@ from headwater.sinks.base import ProducerFailure, Sink
 from headwater.sinks.outputs import output_ids
 
 ERROR = "RefusedByKafka"
-"""The error class of the dead letters of rejected records."""
+"""The error class of the dead letters of rejected records. Users select dead letters by this name."""
 
 
 class _RejectedRecord(NamedTuple):

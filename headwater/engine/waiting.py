@@ -42,9 +42,9 @@ class Waiting:
         if reason != self.reason:
             log.warning("waiting", reason=reason)
         self.reason = reason
-        self.schedule_next_step(backoff.next_delay_s())
+        self.schedule_next_attempt(backoff.next_delay_s())
 
-    def schedule_next_step(self, delay_s: float) -> None:
+    def schedule_next_attempt(self, delay_s: float) -> None:
         """Let the worker continue in `delay_s` seconds."""
         self._continue_at = self._clock() + delay_s
 

@@ -1,7 +1,7 @@
 """The worker, which runs the pipeline of a deployment.
 
 The worker reads batches, passes them through the transforms, delivers them in order, and commits their positions. One
-thread runs the loop, and `Worker.step` is one iteration. The loop waits for space in the producer's queue, for
+thread runs the loop, and `Worker.run_once` is one iteration. The loop waits for space in the producer's queue, for
 acknowledgements, and for Valkey. During a long wait the worker pauses the source and keeps polling it, so that
 the worker stays a member of its consumer group. A rebalance can happen within any poll of the source. `on_revoked` then
 finishes the batches in flight within REVOKE_BUDGET_S, commits their positions, and drops the partitions.
@@ -54,7 +54,7 @@ STOP_BUDGET_S = 8.0
 
 
 class Worker:
-    """Implements sources.base.RebalanceListener. `run` repeats `step` until `stop` is called.
+    """Implements sources.base.RebalanceListener. `run` repeats `run_once` until `stop` is called.
 
     Args:
         source: The source of the records.
@@ -105,11 +105,11 @@ class Worker:
         self._waiting = Waiting(clock, rng)
         self._isolation = PartitionIsolation(source, clock)
         self._status = WorkerStatus(self._isolation)
-        self._rewind_reasons: list[str] = []
-        """Why the records since the last commit must be read again. `_rewind` does that, and clears the list."""
+        self._reread_reasons: list[str] = []
+        """Why the records since the last commit must be read again. `_reread` does that, and clears the list."""
         self._is_waiting_to_join = self._is_source_paused = self._is_stopping = False
         self._progress = 0
-        """How many steps were made and records read. The orchestrator kills a worker whose number stays the same."""
+        """The number of iterations and of records read. The orchestrator kills a worker whose number does not grow."""
 
     # Lifecycle
 
@@ -122,7 +122,7 @@ class Worker:
         try:
             self.start()
             while not self._is_stopping:
-                self.step()
+                self.run_once()
             return self.finish()
         finally:
             self.close()
@@ -190,7 +190,7 @@ class Worker:
         polls let this member join the next generation of its group.
         """
         is_committed = self._committer.start(wait=True)
-        while not is_committed and self._clock() < deadline and not self._must_rewind():
+        while not is_committed and self._clock() < deadline and not self._must_reread():
             self._poll_paused("The last positions are not committed yet.", PAUSED_POLL_S)
             is_committed = self._committer.retry(wait=True)
         return is_committed
@@ -202,7 +202,7 @@ class Worker:
         self._delivery.close()
         self._source.close(leave_group=self._reporter.channel.must_leave_group())
 
-    def step(self) -> None:
+    def run_once(self) -> None:
         """Run one iteration of the loop.
 
         An iteration reads a batch, transforms the batches in flight, delivers the finished ones, and commits if a
@@ -211,8 +211,8 @@ class Worker:
         self._progress += 1
         if not self._waiting.may_continue:
             self._wait_for_retry()
-        elif self._must_rewind():
-            self._rewind()
+        elif self._must_reread():
+            self._reread()
         else:
             has_read = self._read()
             self._transform(wait=not has_read)
@@ -280,10 +280,7 @@ class Worker:
         return batch
 
     def _skip_to(self, positions: Positions) -> None:
-        """Let positions after records that are not read be committed with the records before them.
-
-        These are deleted records (a gap), control records, or letters that are not selected.
-        """
+        """Commit these positions with the records before them (see InFlightBatch.set_end_positions)."""
         if not self._batches.set_end_positions(positions):
             self._offsets.on_produced(positions)
 
@@ -330,7 +327,7 @@ class Worker:
         now = self._clock()
         self._batches.sizer.update(in_flight, now, self._waiting.total_s)
         if pause_s := self._status.crashes.record(in_flight.failed_records, now):
-            self._waiting.schedule_next_step(pause_s)
+            self._waiting.schedule_next_attempt(pause_s)
         positions = in_flight.next_offsets()
         self._offsets.on_produced(positions)
         self.metrics.on_produced(in_flight, positions, produced, failures, now - in_flight.read_at)
@@ -343,7 +340,7 @@ class Worker:
         If there is nothing to commit, the commit stays due, so that the first batch after an idle period is committed
         at once.
         """
-        if not self._committer.try_finish(wait=False) or self._must_rewind():
+        if not self._committer.try_finish(wait=False) or self._must_reread():
             return
         if not self._offsets.pending:
             self._committer.retry()
@@ -358,15 +355,15 @@ class Worker:
 
     # Recovery
 
-    def _must_rewind(self) -> bool:
+    def _must_reread(self) -> bool:
         """Return whether the records since the last commit must be read again.
 
-        Then nothing may be delivered or committed before `_rewind`.
+        Then nothing may be delivered or committed before `_reread`.
         """
-        self._rewind_reasons += self._delivery.take_rewind_reasons()
-        return bool(self._rewind_reasons)
+        self._reread_reasons += self._delivery.take_reread_reasons()
+        return bool(self._reread_reasons)
 
-    def _rewind(self) -> None:
+    def _reread(self) -> None:
         """Replace the producer, and read all records since the last commit again."""
         self._batches.drop_all()
         try:
@@ -375,12 +372,12 @@ class Worker:
             self._waiting.schedule_retry(error.detail, self._waiting.recovery_backoff)
             return
         self._waiting.recovery_backoff.reset()
-        count, first = len(self._rewind_reasons), self._rewind_reasons[0]
+        count, first = len(self._reread_reasons), self._reread_reasons[0]
         log.warning("records are read again", failures=count, first=first)
-        positions = self._offsets.rewind(stored)
+        positions = self._offsets.reread(stored)
         self._source.seek(positions)
-        self.metrics.on_rewind(positions)
-        self._rewind_reasons.clear()
+        self.metrics.on_reread(positions)
+        self._reread_reasons.clear()
         self._waiting.schedule_retry(f"Records are read again. {first}", self._waiting.kafka_backoff)
 
     # Waits
@@ -414,7 +411,7 @@ class Worker:
         Returns False when the worker is stopping, or when the records since the last commit must be read again.
         """
         since, reason_before = self._clock(), self._waiting.reason
-        while not (is_met := condition()) and not self._is_stopping and not self._must_rewind():
+        while not (is_met := condition()) and not self._is_stopping and not self._must_reread():
             waited_s = self._clock() - since
             if waited_s >= PAUSE_AFTER_S:
                 self._poll_paused(reason, 0)
@@ -424,7 +421,7 @@ class Worker:
         if not reason_before and self._waiting.may_continue:
             self._resume()
         self._waiting.add_wait(since)
-        return is_met and not self._must_rewind()
+        return is_met and not self._must_reread()
 
     def _wait_for_queue(self) -> bool:
         return self._wait_until(
@@ -477,17 +474,17 @@ class Worker:
         """
         self._committer.try_finish(wait=True)
         deadline = self._clock() + budget_s
-        while self._batches and self._clock() < deadline and not self._must_rewind():
+        while self._batches and self._clock() < deadline and not self._must_reread():
             if not self._advance_batches(wait=False):
                 break
-            while self._batches.is_first_finished and not self._must_rewind():
+            while self._batches.is_first_finished and not self._must_reread():
                 self._deliver(self._batches.pop_first())
             if self._batches:
                 self._sleep(DRAIN_SLEEP_S)
         while unacknowledged := self._delivery.flush(FLUSH_TIMEOUT_S):
-            if self._must_rewind() or self._clock() >= deadline:
+            if self._must_reread() or self._clock() >= deadline:
                 break
-        return not unacknowledged and not self._must_rewind()
+        return not unacknowledged and not self._must_reread()
 
     # Heartbeats
 

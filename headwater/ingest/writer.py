@@ -71,7 +71,7 @@ class StreamWriter:
         for stream, records in small_enough.items():
             self._produce(self._targets[stream], *zip(*records, strict=True))
         self._producer.produce(OutputBatch.of(POSITIONS_TOPIC, [step.position], [self._name], [0], [0]))
-        self._producer.commit({}, _no_transaction_group)
+        self._producer.commit({}, _no_group_metadata)
         return result
 
     def _produce(self, target: StreamTopic, keys: Sequence[bytes], values: Sequence[bytes]) -> None:
@@ -79,5 +79,5 @@ class StreamWriter:
         self._producer.produce(OutputBatch.of(target.topic, values, keys, partitions, [0] * len(keys)))
 
 
-def _no_transaction_group() -> NoReturn:
+def _no_group_metadata() -> NoReturn:
     raise AssertionError("an ingest stores no positions of a consumer group")

@@ -48,7 +48,7 @@ class PriceWriter:
         store: The price store.
         writer_id: A name that is unique to this worker process. The store rejects the writes of a partition's earlier
             writers.
-        now: Seconds since the epoch.
+        epoch_s: Returns the seconds since the epoch.
 
     Attributes:
         ticks: How many ticks were received.
@@ -58,11 +58,11 @@ class PriceWriter:
         ticks_in_memory: How many ticks were received since the last write.
     """
 
-    def __init__(self, store: PriceStore, writer_id: str, now: Callable[[], float] = time.time) -> None:
+    def __init__(self, store: PriceStore, writer_id: str, epoch_s: Callable[[], float] = time.time) -> None:
         self.ticks = self.outliers = self.unpriced = self.ticks_in_memory = 0
         self._store = store
         self._writer_id = writer_id
-        self._now = now
+        self._epoch_s = epoch_s
         self._ticks: dict[int, defaultdict[bytes, list[bytes]]] = {}
         """By partition and key (of the ticks of a token, or of its quoted ticks): the ticks in memory."""
         self._long_tails: defaultdict[int, set[bytes]] = defaultdict(set)
@@ -122,11 +122,11 @@ class PriceWriter:
         Raises RedisUnavailable (call it again), and WorkerError when another worker owns a partition.
         """
         self._pending_positions.update(positions)
-        now = int(self._now() * 1000)
+        now_ms = int(self._epoch_s() * 1000)
         for partition, position in (self._written_positions | self._pending_positions).items():
-            due = self._quoted_ticks_of(partition).check_due(now)
+            due = self._quoted_ticks_of(partition).check_due(now_ms)
             if due or partition in self._pending_positions:
-                self._write_partition(partition, position, due, now)
+                self._write_partition(partition, position, due, now_ms)
                 self._written_positions[partition] = position
                 self._pending_positions.pop(partition, None)
         self.ticks_in_memory = 0
@@ -134,13 +134,13 @@ class PriceWriter:
             self._accepted_bands.clear()
             self._listed_quoted.clear()
 
-    def _write_partition(self, partition: int, position: int, due: Sequence[bytes], now: int) -> None:
+    def _write_partition(self, partition: int, position: int, due: Sequence[bytes], now_ms: int) -> None:
         ticks: dict[bytes, list[bytes]] = self._ticks.get(partition, {})
-        self._list_new_tokens(ticks, now)
+        self._list_new_tokens(ticks, now_ms)
         quoted_ticks = self._quoted_ticks_of(partition)
-        quoted_write = quoted_ticks.prepare({key: ticks[key] for key in ticks if is_quoted(key)}, due, now)
+        quoted_write = quoted_ticks.prepare({key: ticks[key] for key in ticks if is_quoted(key)}, due, now_ms)
         tails, to_fold = self._split(partition, {key: ticks[key] for key in ticks if not is_quoted(key)})
-        folded = self._fold(partition, to_fold, now)
+        folded = self._fold(partition, to_fold, now_ms)
         states = folded | quoted_write.settled_states
         write = PriceWrite(
             position,
@@ -158,7 +158,7 @@ class PriceWriter:
             )
         for token, state in states.items():
             self._count_outliers(token, state)
-        quoted_ticks.on_written(quoted_write, tail_sizes, now)
+        quoted_ticks.on_written(quoted_write, tail_sizes, now_ms)
         self.unpriced += quoted_write.unpriced
         self._long_tails[partition] = {token for token in tails if tail_sizes[token] > TAIL_BYTES}
         ticks.clear()
@@ -168,12 +168,12 @@ class PriceWriter:
             self._quoted_ticks[partition] = QuotedTicks(self._store, partition)
         return self._quoted_ticks[partition]
 
-    def _list_new_tokens(self, keys: Iterable[bytes], now: int) -> None:
+    def _list_new_tokens(self, keys: Iterable[bytes], now_ms: int) -> None:
         """List the tokens of keys, and store their chains.
 
         A token in the cache of bands was listed before in this period, because a new period clears the cache.
         """
-        period = now // 1000 // LIST_PERIOD_S
+        period = now_ms // 1000 // LIST_PERIOD_S
         if period != self._list_period:
             self._accepted_bands.clear()
             self._listed_quoted.clear()
@@ -216,13 +216,13 @@ class PriceWriter:
             return bands <= self._accepted_bands.setdefault(token, _shared_bands(*bands))
         return bands <= self._accepted_bands.get(token, frozenset())
 
-    def _fold(self, partition: int, ticks: Mapping[bytes, Sequence[bytes]], now: int) -> dict[bytes, TokenState]:
+    def _fold(self, partition: int, ticks: Mapping[bytes, Sequence[bytes]], now_ms: int) -> dict[bytes, TokenState]:
         """Return the states of tokens after folding in their tails and these ticks."""
         states = dict[bytes, TokenState]()
         for token, (data, tail) in zip(ticks, self._store.read(partition, [*ticks]), strict=True):
             states[token] = state = TokenState() if data is None else decode_state(data)
-            state.fold_due(now)
-            state.fold_all([*(decode_tail(tail) if tail else ()), *decode_ticks(ticks[token])], now)
+            state.fold_due(now_ms)
+            state.fold_all([*(decode_tail(tail) if tail else ()), *decode_ticks(ticks[token])], now_ms)
             state.archive_excess_ticks()
         return states
 

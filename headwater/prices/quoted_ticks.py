@@ -98,40 +98,40 @@ class QuotedTicks:
         """By key: when its oldest unsettled tick arrived; 0 when that is unknown or the key must be settled at once."""
         self._next_check = 0
 
-    def check_due(self, now: int) -> list[bytes]:
+    def check_due(self, now_ms: int) -> list[bytes]:
         """Return the keys to settle with the next write, and schedule the next check."""
-        if now < self._next_check:
+        if now_ms < self._next_check:
             return []
         # The oldest tick waits SETTLE_EVERY_MS longer than it must, so that later ticks are settled together with it.
-        limit = now - SETTLE_AFTER_MS - SETTLE_EVERY_MS
+        limit = now_ms - SETTLE_AFTER_MS - SETTLE_EVERY_MS
         due_keys = (key for key, arrival in self._oldest_arrivals.items() if arrival <= limit)
         due = [*islice(due_keys, MAX_SETTLED_AT_ONCE)]
-        self._next_check = now + CHECK_EVERY_MS if len(due) < MAX_SETTLED_AT_ONCE else 0
+        self._next_check = now_ms + CHECK_EVERY_MS if len(due) < MAX_SETTLED_AT_ONCE else 0
         return due
 
-    def prepare(self, ticks: Mapping[bytes, Sequence[bytes]], due: Sequence[bytes], now: int) -> QuotedWrite:
+    def prepare(self, ticks: Mapping[bytes, Sequence[bytes]], due: Sequence[bytes], now_ms: int) -> QuotedWrite:
         """Return the write that adds new ticks and settles the keys that are due.
 
         Raises RedisUnavailable.
         """
         write, new_ticks = QuotedWrite(), dict[bytes, bytes]()
         for key, values in ticks.items():
-            recent = [value for value in values if time_of(value) >= now - MAX_AGE_MS]
+            recent = [value for value in values if time_of(value) >= now_ms - MAX_AGE_MS]
             write.unpriced += len(values) - len(recent)
             if recent:
-                new_ticks[key] = encode_entries(recent, now)
+                new_ticks[key] = encode_entries(recent, now_ms)
         if due:
-            self._settle(due, new_ticks, write, now)
+            self._settle(due, new_ticks, write, now_ms)
         write.tails = {key: encoded for key, encoded in new_ticks.items() if key not in write.settled}
         return write
 
-    def on_written(self, write: QuotedWrite, tail_sizes: Mapping[bytes, int], now: int) -> None:
+    def on_written(self, write: QuotedWrite, tail_sizes: Mapping[bytes, int], now_ms: int) -> None:
         """Update the schedule after a successful write.
 
         `tail_sizes` has the size of each tail that was appended to.
         """
         for key in write.tails:
-            self._oldest_arrivals.setdefault(key, now)
+            self._oldest_arrivals.setdefault(key, now_ms)
             if tail_sizes[key] > MAX_UNSETTLED_BYTES:
                 self._oldest_arrivals[key] = self._next_check = 0
         for key, result in write.settled.items():
@@ -141,7 +141,7 @@ class QuotedTicks:
             else:
                 self._oldest_arrivals[key] = arrival
 
-    def _settle(self, due: Sequence[bytes], new_ticks: Mapping[bytes, bytes], write: QuotedWrite, now: int) -> None:
+    def _settle(self, due: Sequence[bytes], new_ticks: Mapping[bytes, bytes], write: QuotedWrite, now_ms: int) -> None:
         """Settle the stored ticks of keys together with their new ticks."""
         stored = self._store.read(self._partition, due)
         states = {
@@ -149,13 +149,13 @@ class QuotedTicks:
             for key, (state, tail) in zip(due, stored, strict=True)
         }
         unsettled = {key: read_unsettled(state.unsettled) for key, state in states.items()}
-        histories = read_histories(self._store, unsettled, now)
+        histories = read_histories(self._store, unsettled, now_ms)
         for key, state in states.items():
-            until = now if len(state.unsettled) > MAX_UNSETTLED_BYTES else now - SETTLE_AFTER_MS
+            until = now_ms if len(state.unsettled) > MAX_UNSETTLED_BYTES else now_ms - SETTLE_AFTER_MS
             histories_by_quote = {
                 group.quote: histories[key_of_quote_token(key, group.quote)] for group in unsettled[key]
             }
-            write.settled[key] = result = settle(state, histories_by_quote, until, now)
+            write.settled[key] = result = settle(state, histories_by_quote, until, now_ms)
             write.unpriced += result.unpriced
             if result.unpriced:
                 log.info("quoted ticks without a quote price", token=key.decode(), count=result.unpriced)

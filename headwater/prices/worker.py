@@ -80,7 +80,7 @@ class PriceDelivery:
         """Return 0: no record waits for acknowledgements."""
         return 0
 
-    def take_rewind_reasons(self) -> list[str]:
+    def take_reread_reasons(self) -> list[str]:
         """Return nothing: no record is sent to Kafka, so none can be lost."""
         return []
 

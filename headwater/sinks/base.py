@@ -101,12 +101,12 @@ class TransactionalProducer(OutputWriter, Protocol):
         See `OutputBatch.without_source_partitions`.
         """
 
-    def commit(self, positions: Mapping[int, int], transaction_group: Callable[[], object]) -> None:
+    def commit(self, positions: Mapping[int, int], group_metadata: Callable[[], object]) -> None:
         """Write all records and the positions, if any, in one transaction.
 
         Args:
             positions: The positions of the source.
-            transaction_group: `Source.transaction_group`.
+            group_metadata: `Source.group_metadata`.
 
         Raises DeliveryFailed when it is unknown whether the transaction was committed. Then use a new producer: its
         `init_transactions` completes or aborts the transaction. `take_failures` returns the records that were not

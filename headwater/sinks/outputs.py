@@ -26,7 +26,7 @@ MAX_TIMESTAMP_AHEAD_MS = 600_000
 
 
 def output_timestamps(
-    timestamps: Int64Column, now: Callable[[], float] = time.time, max_age_ms: int = MAX_TIMESTAMP_AGE_MS
+    timestamps: Int64Column, epoch_s: Callable[[], float] = time.time, max_age_ms: int = MAX_TIMESTAMP_AGE_MS
 ) -> Int64Column:
     """Return the timestamps of output records in ms since the epoch.
 
@@ -35,7 +35,7 @@ def output_timestamps(
     timestamps within minutes. Kafka rejects timestamps that are more than an hour ahead
     (`message.timestamp.after.max.ms`).
     """
-    now_ms = int(now() * 1000)
+    now_ms = int(epoch_s() * 1000)
     first, last = now_ms - max_age_ms, now_ms + MAX_TIMESTAMP_AHEAD_MS
     times = np.frombuffer(timestamps, np.int64)
     if times.min(initial=now_ms) >= first and times.max(initial=now_ms) <= last:

@@ -15,21 +15,21 @@ class PricesSink:
 
     Args:
         name: The name of the sink.
-        clock: Returns the seconds since the epoch.
+        epoch_s: Returns the seconds since the epoch.
     """
 
     topic = TICKS_TOPIC
 
-    def __init__(self, name: str, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, name: str, epoch_s: Callable[[], float] = time.time) -> None:
         self.name = name
-        self._clock = clock
+        self._epoch_s = epoch_s
 
     def send(self, batch: RecordBatch, producer: OutputWriter) -> list[Failure]:
         ticks: list[bytes] = []
         keys: list[bytes] = []
         times: list[int] = []
         failures: list[Failure] = []
-        now_ms = int(self._clock() * 1000)
+        now_ms = int(self._epoch_s() * 1000)
         for row, (value, timestamp) in enumerate(zip(batch.values, output_timestamps(batch.timestamps), strict=True)):
             try:
                 key, tick = encode_tick(value, now_ms)

@@ -16,7 +16,7 @@ from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_fixed
 
 from headwater.brokers.client_errors import ClientErrors, broker_unavailable_error
 from headwater.brokers.client_settings import producer_settings
-from headwater.brokers.producer import NO_CODEC_OVERRIDES, LibrdkafkaProducer, TransactionGroup, require_topics
+from headwater.brokers.producer import NO_CODEC_OVERRIDES, ConsumerGroupMetadata, LibrdkafkaProducer, require_topics
 from headwater.errors import DeliveryFailed
 from headwater.model.access import KafkaAccess
 from headwater.model.record import NO_HEADERS, Headers
@@ -107,7 +107,7 @@ class TransactionalKafkaProducer:
     def drop_source_partitions(self, partitions: Collection[int]) -> None:
         self._pending = [outputs.without_source_partitions(partitions) for outputs in self._pending]
 
-    def commit(self, positions: Mapping[int, int], transaction_group: Callable[[], object]) -> None:
+    def commit(self, positions: Mapping[int, int], group_metadata: Callable[[], object]) -> None:
         pending, self._pending = self._pending, []
         deadline = time.monotonic() + COMMIT_TIMEOUT_S
         self._sent.clear()
@@ -120,7 +120,9 @@ class TransactionalKafkaProducer:
             if positions:
                 # The group metadata is read just before it is sent: a rebalance may change it without a callback.
                 _retry(
-                    lambda left_s: self._send_offsets(positions, cast("TransactionGroup", transaction_group()), left_s),
+                    lambda left_s: self._send_offsets(
+                        positions, cast("ConsumerGroupMetadata", group_metadata()), left_s
+                    ),
                     deadline,
                 )
             _retry(self._client.commit_transaction, deadline)
@@ -154,7 +156,7 @@ class TransactionalKafkaProducer:
                 )
             self._client.poll(QUEUE_FULL_WAIT_S)
 
-    def _send_offsets(self, positions: Mapping[int, int], group: TransactionGroup, left_s: float) -> None:
+    def _send_offsets(self, positions: Mapping[int, int], group: ConsumerGroupMetadata, left_s: float) -> None:
         offsets = [
             PartitionOffset(partition, position, group.epoch_before(partition, position), group.commit_metadata)
             for partition, position in positions.items()

@@ -87,15 +87,15 @@ class RebalanceListener(Protocol):
 class Source(Protocol):
     """Provides the records that a worker reads.
 
-    Only the engine's thread uses it, except for `transaction_group`, which the commit thread calls.
+    Only the engine's thread uses it, except for `group_metadata`, which the commit thread calls.
 
     Implementations: sources/kafka.py, sources/pubsub.py, and some in memory for tests.
 
-    A queue (Pub/Sub) has neither partitions nor offsets, so its source behaves differently. Each worker numbers
+    A Pub/Sub subscription has neither partitions nor offsets, so its source behaves differently. Each worker numbers
     partitions and offsets by itself; the numbers are valid in this worker only. The source assigns all partitions when
     it joins, and keeps them. There are no gaps. `seek` reaches back to the last commit at most; the next `poll` then
     returns records from memory. `commit` acknowledges all messages before the positions; uncommitted messages are
-    redelivered to any worker. Transactions can't contain positions of a queue.
+    redelivered to any worker. Transactions can't contain positions in a subscription.
     """
 
     def join(self, listener: RebalanceListener) -> None:
@@ -151,7 +151,7 @@ class Source(Protocol):
         The records must not be committed yet.
         """
 
-    def transaction_group(self) -> object:
+    def group_metadata(self) -> object:
         """Return the metadata with which a transaction commits positions for this member.
 
         Call this just before the commit, because the metadata changes with each rebalance. Thread-safe: the commit
@@ -166,7 +166,7 @@ class Source(Protocol):
         of a batch may be the reason for the restriction. A batch that is being decompressed already is completed.
 
         The restriction is independent of `pause`, and applies to partitions that are assigned later, too. It may be set
-        before `join`, so that nothing is fetched at first. The source of a queue ignores the call.
+        before `join`, so that nothing is fetched at first. A source of Pub/Sub ignores the call.
         """
 
     def pause(self) -> None:

@@ -11,7 +11,7 @@ from confluent_kafka import KafkaError, KafkaException
 from headwater.brokers.client_errors import ClientErrors, broker_unavailable_error, unreadable_partition_message
 from headwater.brokers.client_settings import consumer_settings
 from headwater.brokers.consumer import LibrdkafkaConsumer, Rebalance
-from headwater.brokers.producer import TransactionGroup
+from headwater.brokers.producer import ConsumerGroupMetadata
 from headwater.brokers.topic_id import commit_metadata, committed_topic_id
 from headwater.brokers.topic_monitor import TopicMonitor
 from headwater.errors import BrokerUnavailable, Fenced, HeadwaterError, Unavailable, WorkerError
@@ -627,9 +627,9 @@ class KafkaSource:
 
     source_ids = staticmethod(position_ids)
 
-    def transaction_group(self) -> TransactionGroup:
+    def group_metadata(self) -> ConsumerGroupMetadata:
         metadata = commit_metadata(self._topic_id)
-        return TransactionGroup(self._consumer.group_metadata(), metadata, self._epochs.epoch_before)
+        return ConsumerGroupMetadata(self._consumer.group_metadata(), metadata, self._epochs.epoch_before)
 
     def close(self, *, leave_group: bool = False) -> None:
         self._listener = None

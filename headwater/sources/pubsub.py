@@ -128,7 +128,7 @@ class PubSubSource:
         with self._condition:
             return self._unacked.committed()
 
-    def transaction_group(self) -> object:
+    def group_metadata(self) -> object:
         """Return None: a transaction can't contain acknowledgements."""
         return None
 
@@ -138,7 +138,7 @@ class PubSubSource:
             return list(self._unacked.message_ids(batch.partitions, batch.offsets))
 
     def restrict_to(self, partitions: Collection[int] | None) -> None:
-        """Do nothing: the partitions of a queue exist in this worker only."""
+        """Do nothing: the partitions of a subscription exist in this worker only."""
 
     def pause(self) -> None:
         self._is_paused = True

@@ -1,7 +1,7 @@
-"""Converts messages of a queue to records, and keeps the messages until a commit.
+"""Converts messages of a Pub/Sub subscription to records, and keeps the messages until a commit.
 
-Repeated messages are dropped. A queue like Pub/Sub has neither partitions nor offsets. A message gets the partition
-that its ordering key hashes to, and the next offset of this partition, so the messages of one key keep their order.
+Repeated messages are dropped. A subscription has neither partitions nor offsets. A message gets the partition that its
+ordering key hashes to, and the next offset of this partition, so the messages of one key keep their order.
 Offsets are valid in this worker only: another worker gives a redelivered message another offset. The source id of a
 record is its message id.
 """
@@ -87,7 +87,7 @@ class UnackedMessages:
         first_offset: Returns the first offset of each partition. It must be above all offsets of earlier workers,
             because metrics count each offset once.
         deduplicate: Whether `add` drops a message that equals the previous message with the same natural key. Only for
-            a queue with a single reader: another worker could have read a message between these two.
+            a subscription with a single reader: another worker could have read a message between these two.
 
     Attributes:
         size: The bytes of the messages.

@@ -15,7 +15,7 @@ import structlog
 
 from headwater.brokers.leader_check import LeaderCheck
 from headwater.engine.at_least_once import AtLeastOnce
-from headwater.engine.dead_letters import DeadLetters
+from headwater.engine.dead_letter_writer import DeadLetterWriter
 from headwater.engine.metrics.metrics_writer import MetricsWriter
 from headwater.engine.metrics.pipeline_metrics import PipelineMetrics
 from headwater.engine.worker import Worker
@@ -56,7 +56,7 @@ class CopyJob:
         """Return a new worker."""
         source = KafkaSource(self.access, self.source, self.group, instance_id=instance_id)
         topics = [self.sink, self.dead]
-        sinks, dead_letters = [KafkaSink("out", self.sink)], DeadLetters(self.dead, 1)
+        sinks, dead_letters = [KafkaSink("out", self.sink)], DeadLetterWriter(self.dead, 1)
         stall_detector = StalledProducerDetector(LeaderCheck(self.access, topics))
         make = partial(IdempotentKafkaProducer, self.access, topics, stall_detector=stall_detector)
         delivery = AtLeastOnce(sinks, dead_letters, lambda alone: make(one_record_per_batch=alone))

@@ -13,7 +13,7 @@ from confluent_kafka import TopicPartition
 
 from headwater.brokers.client_errors import ClientErrors
 from headwater.brokers.client_settings import producer_settings
-from headwater.brokers.producer import LibrdkafkaProducer, TransactionGroup
+from headwater.brokers.producer import ConsumerGroupMetadata, LibrdkafkaProducer
 from headwater.errors import BrokerUnavailable, DeliveryFailed, NoValidOffset
 from headwater.model.outputs import SOURCE_HEADER
 from headwater.model.record import RecordBatch
@@ -144,7 +144,7 @@ class KafkaBench:
         client.send_offsets(
             self.stream,
             [PartitionOffset(0, 9)],
-            cast("TransactionGroup", source.transaction_group()).group_metadata,
+            cast("ConsumerGroupMetadata", source.group_metadata()).group_metadata,
             BEGIN_S,
         )
         assert client.flush(BEGIN_S) == 0
@@ -195,7 +195,7 @@ class TestCommit:
         write(producer, bench.topic, b"a", b"b")
         write(producer, bench.topic, b"c", partition=1)
         assert (bench.values(), bench.positions()) == ([], {0: 0, 1: 0})
-        producer.commit({0: 5, 1: 3}, source.transaction_group)
+        producer.commit({0: 5, 1: 3}, source.group_metadata)
         assert (bench.values(), bench.positions()) == ([b"a", b"b", b"c"], {0: 5, 1: 3})
         assert source.committed() == {0: 5, 1: 3}
 
@@ -203,26 +203,26 @@ class TestCommit:
         source, producer = member(bench), begun(bench)
         for number in range(20):
             write(producer, bench.topic, b"%02d" % number)
-            producer.commit({0: number + 1}, source.transaction_group)
+            producer.commit({0: number + 1}, source.group_metadata)
         assert bench.values() == [b"%02d" % n for n in range(20)]
         assert bench.positions() == {0: 20, 1: 0}
 
     def test_positions_alone(self, bench: Bench) -> None:
         source, producer = member(bench), begun(bench)
-        producer.commit({1: 7}, source.transaction_group)
+        producer.commit({1: 7}, source.group_metadata)
         assert (bench.values(), bench.positions()) == ([], {0: 0, 1: 7})
 
     def test_positions_know_their_topic(self, bench: Bench) -> None:
         source, producer = member(bench), begun(bench)
         bench.recreate_stream()
-        producer.commit({0: 1}, source.transaction_group)
+        producer.commit({0: 1}, source.group_metadata)
         with pytest.raises(NoValidOffset, match="created again"):
             joined(bench.source())
 
     def test_the_largest_transaction(self, bench: Bench) -> None:
         source, producer = member(bench), begun(bench)
         write(producer, bench.topic, *(b"%05d" % n for n in range(20_000)))
-        producer.commit({0: 1}, source.transaction_group)
+        producer.commit({0: 1}, source.group_metadata)
         assert bench.values() == [b"%05d" % n for n in range(20_000)]
 
     def test_forgotten_partitions_are_not_written(self, bench: Bench) -> None:
@@ -230,7 +230,7 @@ class TestCommit:
         write(producer, bench.topic, b"a")
         write(producer, bench.topic, b"b", partition=1)
         producer.drop_source_partitions([0])
-        producer.commit({1: 1}, source.transaction_group)
+        producer.commit({1: 1}, source.group_metadata)
         assert (bench.values(), bench.positions()) == ([b"b"], {0: 0, 1: 1})
 
     def test_a_forgotten_source_partition_is_not_written_to_a_topic_with_fewer_partitions(self, bench: Bench) -> None:
@@ -244,7 +244,7 @@ class TestCommit:
         sink.send(RecordBatch.of("stream", [b"a", b"b"], [None, None], [now_ms] * 2, [0, 1], [0, 0], [0, 0]), producer)
         producer.drop_source_partitions([0])
         assert producer.pending_records() == 1
-        producer.commit({1: 1}, source.transaction_group)
+        producer.commit({1: 1}, source.group_metadata)
         assert (bench.values(), bench.positions()) == ([b"b"], {0: 0, 1: 1})
 
 
@@ -254,12 +254,12 @@ class TestFailures:
         write(producer, bench.topic, b"a")
         write(producer, bench.rejecting_topic, random.randbytes(8000))
         with pytest.raises(DeliveryFailed, match=r"transaction|topic"):
-            producer.commit({0: 1}, source.transaction_group)
+            producer.commit({0: 1}, source.group_metadata)
         producer.close()
         successor = begun(bench)
         assert source.committed() == {0: 0, 1: 0}
         write(successor, bench.topic, b"b")
-        successor.commit({0: 1}, source.transaction_group)
+        successor.commit({0: 1}, source.group_metadata)
         assert (bench.values(), bench.positions()) == ([b"b"], {0: 1, 1: 0})
 
     def test_a_record_for_a_missing_partition_aborts_the_transaction(self, kafka_bench: KafkaBench) -> None:
@@ -268,7 +268,7 @@ class TestFailures:
         write(producer, kafka_bench.topic, b"a")
         write(producer, kafka_bench.topic, b"b", partition=9)
         with pytest.raises(DeliveryFailed, match="transaction"):
-            producer.commit({0: 2}, source.transaction_group)
+            producer.commit({0: 2}, source.group_metadata)
         assert ["artition" in failure.reason for failure in producer.take_failures()] == [True]
         producer.close()
         begun(kafka_bench)
@@ -277,13 +277,13 @@ class TestFailures:
     def test_a_successor_fences_its_predecessor(self, bench: Bench) -> None:
         source, old = member(bench), begun(bench)
         write(old, bench.topic, b"a")
-        old.commit({0: 1}, source.transaction_group)
+        old.commit({0: 1}, source.group_metadata)
         new = begun(bench)
         write(old, bench.topic, b"b")
         with pytest.raises(DeliveryFailed):
-            old.commit({0: 2}, source.transaction_group)
+            old.commit({0: 2}, source.group_metadata)
         write(new, bench.topic, b"B")
-        new.commit({0: 2}, source.transaction_group)
+        new.commit({0: 2}, source.group_metadata)
         assert (bench.values(), bench.positions()) == ([b"a", b"B"], {0: 2, 1: 0})
 
     def test_a_worker_that_lost_its_partitions_commits_nothing(self, bench: Bench) -> None:
@@ -292,7 +292,7 @@ class TestFailures:
         member(bench)
         write(producer, bench.topic, b"a")
         with pytest.raises(DeliveryFailed):
-            producer.commit({0: 1}, old.transaction_group)
+            producer.commit({0: 1}, old.group_metadata)
         producer.close()
         begun(bench)
         assert (bench.values(), bench.positions()) == ([], {0: 0, 1: 0})
@@ -317,7 +317,7 @@ class TestKafkaAlone:
         producer = begun(kafka_bench)
         assert source.committed() == {0: 0, 1: 0}
         write(producer, kafka_bench.topic, b"seen")
-        producer.commit({0: 1}, source.transaction_group)
+        producer.commit({0: 1}, source.group_metadata)
         assert kafka_bench.values() == [b"seen"]
         with pytest.raises(confluent_kafka.KafkaException):
             zombie.commit_transaction(BEGIN_S)

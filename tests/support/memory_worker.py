@@ -15,7 +15,7 @@ from pathlib import Path
 
 from headwater.app import build_worker
 from headwater.engine.at_least_once import AtLeastOnce
-from headwater.engine.dead_letters import DeadLetters
+from headwater.engine.dead_letter_writer import DeadLetterWriter
 from headwater.engine.heartbeat import HeartbeatReporter
 from headwater.engine.metrics.metrics_writer import MetricsWriter
 from headwater.engine.metrics.pipeline_metrics import PipelineMetrics
@@ -67,7 +67,7 @@ def run_worker(spec: WorkerSpec, slot: int, reporter: HeartbeatReporter) -> int:
             topic.append(partition, b"%d" % number)
     source = BombSource(FileGroup(topic, Path(os.environ[POSITIONS])))
     topics = MemoryTopics(["dead"])
-    delivery = AtLeastOnce([], DeadLetters("dead", spec.revision), lambda _: MemoryProducer(topics))
+    delivery = AtLeastOnce([], DeadLetterWriter("dead", spec.revision), lambda _: MemoryProducer(topics))
     metrics_writer = MetricsWriter(
         MemoryMetrics(), deployment_id=spec.deployment_id, group=spec.source_group, writer_id=str(slot)
     )

@@ -99,7 +99,7 @@ class SandboxChains:
         transforms = build_transforms(configs, {**TRANSFORMS, "v8": TransformType(self._script)}, self._resources)
         in_flight = InFlightBatch(batch(records), transforms, 0.0)
         while not in_flight.is_finished:
-            in_flight.step(wait=True)
+            in_flight.advance(wait=True)
         outputs: Outputs = [[] for _ in records]
         for value, offset in zip(in_flight.output.values, in_flight.output.offsets, strict=True):
             outputs[offset - 1000].append((value or b"").decode())

@@ -6,12 +6,15 @@ worker that is killed between the write and the commit leaves counted offsets ab
 worker of the partition reads these records again, but does not count them again. The store rejects the counts of a
 partition from a worker to which the partition is not assigned any more.
 
-A worker acquires each assigned partition in the store, which returns the counted offset. Until then the partition is
-*unacquired*, and its records stay *uncounted*, because an earlier worker may have counted them. The worker keeps them,
-and counts them after it has acquired the partition. An unacquired partition is *full* when it has MAX_UNCOUNTED
-uncounted records. A crash leaves fewer records than that between the committed and the counted offset, so all later
-records of the partition are new, and are counted immediately. An acquired partition is *catching up* while its records
-may be below the counted offset: before each write, their offsets are compared with it.
+An assigned partition is in one of these states:
+
+1. *Unacquired*: this worker has not acquired the partition in the store, so the store has not returned the counted
+   offset. An earlier worker may have counted the records that are read, so they are kept, and none is counted.
+2. *Full*: the partition is unacquired, and MAX_KEPT_RECORDS of its records are kept. A crash leaves fewer records than
+   that between the committed and the counted offset. So all later records are new, and are counted at once.
+3. *Catching up*: the partition is acquired, and records that are read may be below the counted offset. Each record's
+   offset is compared with the counted offset. The kept records are counted in this way, too.
+4. *Up to date*: all records that are read are above the counted offset, and are counted at once.
 
 While the store is unavailable, the metrics of each minute are kept in memory, and the write is retried after a delay.
 An attempt may block the worker for the store's timeout. A write whose reply was lost is repeated unchanged: the store
@@ -36,10 +39,11 @@ log = structlog.get_logger(__name__)
 MIN_RETRY_S, MAX_RETRY_S = 1.0, 10.0
 """The delay before a retry after a failed write, at first and at most."""
 MAX_WRITES_AT_ONCE = 100
-MAX_UNCOUNTED = 200_000
-"""How many uncounted records of a partition are kept, at 16 bytes for each transform that changes the batch.
+MAX_KEPT_RECORDS = 200_000
+"""How many records of an unacquired partition are kept before it is full.
 
-A crash leaves fewer records than that between the committed and the counted offset.
+Each takes 16 bytes for itself, and 16 for each transform that changes the batch. A crash leaves fewer records than this
+between the committed and the counted offset.
 """
 
 
@@ -75,15 +79,15 @@ class MetricsWriter:
         self._counted_offsets: Positions = {}
         """By assigned partition: all records before this offset are counted.
 
-        Either the store has returned the offset, or this worker has counted the records before a rewind.
+        Either the store has returned the offset, or this worker has counted the records before it read them again.
         """
-        self._own_offsets: Positions = {}
+        self._seen_up_to: Positions = {}
         """By partition: the position up to which this worker has counted records.
 
-        For a full partition, it is the position up to which this worker keeps uncounted records.
+        For a full partition, it is the position up to which this worker has counted or keeps records.
         """
-        self._uncounted_records = Counter[int]()
-        """By unacquired partition: how many of its records are uncounted."""
+        self._kept_records = Counter[int]()
+        """By unacquired partition: how many of its records are kept."""
         self._retry_at = float("-inf")
         self._retry_delay_s = MIN_RETRY_S
 
@@ -97,86 +101,82 @@ class MetricsWriter:
     def on_assigned(self, partitions: Iterable[int]) -> None:
         """Take over the counting of these partitions."""
         assigned = set(partitions)
-        self._counted_offsets.update({p: self._own_offsets.get(p, 0) for p in assigned})
+        self._counted_offsets.update({p: self._seen_up_to.get(p, 0) for p in assigned})
         self._unacquired |= assigned
         self.flush()
 
-    def on_rewind(self, positions: Positions) -> None:
+    def on_reread(self, positions: Positions) -> None:
         """Record that records are read again from these positions on."""
-        full = self._full_partitions()  # their uncounted records stay, and are skipped when they are read again
+        full = self._full_partitions()  # their kept records stay, and are skipped when they are read again
         positions = {p: position for p, position in positions.items() if p not in full}
-        self._drop_uncounted(positions)
+        self._drop_kept(positions)
         self._counted_offsets.update(
-            {p: max(self._counted_offsets.get(p, 0), self._own_offsets.get(p, 0)) for p in positions}
+            {p: max(self._counted_offsets.get(p, 0), self._seen_up_to.get(p, 0)) for p in positions}
         )
         self._catching_up |= {p for p, position in positions.items() if position < self._counted_offsets[p]}
 
-    def _drop_uncounted(self, positions: Positions) -> None:
-        self._uncounted_records.clear()
+    def _drop_kept(self, positions: Positions) -> None:
+        self._kept_records.clear()
         for _, metrics in self._pending:
-            metrics.drop_uncounted(positions)
-            self._add_uncounted_records(metrics)
+            metrics.drop_kept(positions)
+            self._add_kept_records(metrics)
 
     def remove_partitions(self, partitions: Iterable[int]) -> None:
-        """Drop the uncounted records of partitions that were revoked or lost.
+        """Drop the kept records of partitions that were revoked or lost.
 
         The counts of committed records stay.
         """
         removed = set(partitions)
         for partition in removed & self._full_partitions():
-            self._own_offsets.pop(partition, None)
-        self._drop_uncounted(dict.fromkeys(removed, 0))
+            self._seen_up_to.pop(partition, None)
+        self._drop_kept(dict.fromkeys(removed, 0))
         self._unacquired -= removed
         self._catching_up -= removed
 
     def add(self, minute: int, metrics: PendingMetrics) -> None:
         """Add the metrics of acknowledged records whose positions are not committed yet."""
-        self._extend_own_offsets(metrics.end_offsets)
-        self._count_countable(metrics)
+        self._extend_seen_up_to(metrics.end_offsets)
+        self._count_now(metrics)
         if self._pending and self._pending[-1][0] == minute:
             self._pending[-1][1].add(metrics)
         else:
             self._pending.append((minute, metrics))
 
-    def _extend_own_offsets(self, end_offsets: Positions) -> None:
-        self._own_offsets |= {p: max(end, self._own_offsets.get(p, 0)) for p, end in end_offsets.items()}
+    def _extend_seen_up_to(self, end_offsets: Positions) -> None:
+        self._seen_up_to |= {p: max(end, self._seen_up_to.get(p, 0)) for p, end in end_offsets.items()}
 
-    def _count_countable(self, metrics: PendingMetrics) -> None:
-        """Count the records that are countable now.
-
-        These are the records of acquired partitions, and of full ones, whose later records are all new. The records of
-        the other unacquired partitions stay uncounted.
-        """
+    def _count_now(self, metrics: PendingMetrics) -> None:
+        """Count the new records of acquired and of full partitions. Keep the records of other unacquired partitions."""
         full = self._full_partitions()
         waiting = self._unacquired - full
         countable = PendingMetrics(
-            uncounted=[batch.filter(lambda p, _: p not in waiting) for batch in metrics.uncounted]
+            kept_batches=[batch.filter(lambda p, _: p not in waiting) for batch in metrics.kept_batches]
         )
-        waiting_batches = [batch.filter(lambda p, _: p in waiting) for batch in metrics.uncounted]
-        metrics.uncounted = [batch for batch in waiting_batches if batch.record_count]
-        self._add_uncounted_records(metrics)
-        self._count_uncounted(countable, self._counted_offsets | {p: self._own_offsets[p] for p in full})
+        waiting_batches = [batch.filter(lambda p, _: p in waiting) for batch in metrics.kept_batches]
+        metrics.kept_batches = [batch for batch in waiting_batches if batch.record_count]
+        self._add_kept_records(metrics)
+        self._count_from(countable, self._counted_offsets | {p: self._seen_up_to[p] for p in full})
         metrics.add(countable)
 
-    def _count_uncounted(self, metrics: PendingMetrics, counted_offsets: Positions) -> None:
-        """Count the uncounted records that are not below the counted offsets."""
-        batch_ends = metrics.count_uncounted(counted_offsets)
-        self._extend_own_offsets(metrics.end_offsets)
+    def _count_from(self, metrics: PendingMetrics, counted_offsets: Positions) -> None:
+        """Count the kept records in `metrics` that are not below the counted offsets."""
+        batch_ends = metrics.count_kept_from(counted_offsets)
+        self._extend_seen_up_to(metrics.end_offsets)
         self._catching_up -= {p for p, end in batch_ends.items() if end >= self._counted_offsets.get(p, 0)}
 
-    def _add_uncounted_records(self, metrics: PendingMetrics) -> None:
-        """Add uncounted records to the number of each partition.
+    def _add_kept_records(self, metrics: PendingMetrics) -> None:
+        """Add the kept records in `metrics` to the number of each partition.
 
-        When a partition becomes full, its own offset moves past its uncounted records: they are kept across a rewind,
-        and are skipped when they are read again.
+        When a partition becomes full, `_seen_up_to` moves past its kept records: they are still kept when the worker
+        reads its records again, and are skipped then.
         """
-        for batch in metrics.uncounted:
-            self._uncounted_records.update(count_values(batch.read.partitions))
+        for batch in metrics.kept_batches:
+            self._kept_records.update(count_values(batch.read.partitions))
             full = self._full_partitions()
-            self._extend_own_offsets({p: end for p, end in batch.end_offsets().items() if p in full})
+            self._extend_seen_up_to({p: end for p, end in batch.end_offsets().items() if p in full})
 
     def _full_partitions(self) -> set[int]:
-        return {p for p, records in self._uncounted_records.items() if records >= MAX_UNCOUNTED}
+        return {p for p, records in self._kept_records.items() if records >= MAX_KEPT_RECORDS}
 
     def flush(self, *, ignore_retry_delay: bool = False) -> None:
         """Write the pending metrics.
@@ -200,19 +200,19 @@ class MetricsWriter:
             self._retry_delay_s = MIN_RETRY_S
 
     def _acquire(self) -> None:
-        """Acquire the unacquired partitions in the store, and count their uncounted records."""
+        """Acquire the unacquired partitions in the store, and count their kept records."""
         if self._unacquired:
             stored = self._store.acquire_partitions(*self._key, sorted(self._unacquired))
             self._counted_offsets.update({p: max(offset, self._counted_offsets[p]) for p, offset in stored.items()})
             self._catching_up |= {p for p in self._unacquired if self._counted_offsets[p]}
             self._unacquired.clear()
         for _, metrics in self._pending:
-            if metrics.uncounted:
-                self._count_uncounted(metrics, self._counted_offsets)
+            if metrics.kept_batches:
+                self._count_from(metrics, self._counted_offsets)
         full = self._full_partitions()
-        self._counted_offsets.update({p: max(self._counted_offsets[p], self._own_offsets[p]) for p in full})
+        self._counted_offsets.update({p: max(self._counted_offsets[p], self._seen_up_to[p]) for p in full})
         self._catching_up |= full
-        self._uncounted_records.clear()
+        self._kept_records.clear()
 
     def _write(self) -> bool:
         """Write the metrics of one minute. Return False when none are left."""
@@ -225,6 +225,6 @@ class MetricsWriter:
         if fenced:
             log.warning("metrics were rejected: another worker has these partitions", partitions=sorted(fenced))
             for partition in fenced:
-                self._own_offsets.pop(partition, None)
+                self._seen_up_to.pop(partition, None)
         self._unanswered = None
         return True

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from headwater.engine.in_flight_batch import FailedRecord, InFlightBatch
 from headwater.engine.metrics.record_counts import RecordCounts
 from headwater.engine.metrics.transform_counter import TransformCounter
-from headwater.engine.transform_step import PositionPredicate, RecordPositions, TransformStep
+from headwater.engine.transform_work import PositionPredicate, RecordPositions, TransformWork
 from headwater.model.dead_letter import letter_total_name
 from headwater.model.metric import Histogram, MetricsDelta, TimeType
 from headwater.model.record import Failure, count_values
@@ -24,7 +24,7 @@ class ProducedBatch(NamedTuple):
         transform_failures: The records that a transform could not process.
         sink_failures: The records that a sink could not take.
         sink_count: How many sinks each output was sent to.
-        steps: What each transform did with the batch.
+        work: What each transform did with the batch.
     """
 
     read: RecordPositions
@@ -32,7 +32,7 @@ class ProducedBatch(NamedTuple):
     transform_failures: Sequence[FailedRecord]
     sink_failures: Sequence[FailedRecord]
     sink_count: int
-    steps: Sequence[TransformStep] = ()
+    work: Sequence[TransformWork] = ()
 
     @classmethod
     def of(cls, in_flight: InFlightBatch, produced: int, sink_failures: Sequence[Failure]) -> "ProducedBatch":
@@ -52,7 +52,7 @@ class ProducedBatch(NamedTuple):
             failed_records[:first_sink_failure],
             failed_records[first_sink_failure:],
             (produced + len(sink_failures)) // len(output) if output else 0,
-            in_flight.steps,
+            in_flight.work,
         )
 
     @property
@@ -68,7 +68,7 @@ class ProducedBatch(NamedTuple):
             [failed for failed in self.transform_failures if predicate(failed.partition, failed.offset)],
             [failed for failed in self.sink_failures if predicate(failed.partition, failed.offset)],
             self.sink_count,
-            [step.filter(predicate) for step in self.steps],
+            [each.filter(predicate) for each in self.work],
         )
 
     def end_offsets(self) -> Positions:
@@ -103,7 +103,8 @@ class PendingMetrics:
         end_offsets: By partition, the position up to which records are counted.
         times: The histograms of times.
         transform_times: The histograms of the times of single transforms.
-        uncounted: Batches that are not counted, because an earlier worker may have counted some of their records.
+        kept_batches: Batches that are not counted yet, because an earlier worker may have counted some of their
+            records.
     """
 
     counts: dict[int, RecordCounts] = field(default_factory=dict)
@@ -111,22 +112,22 @@ class PendingMetrics:
     end_offsets: Positions = field(default_factory=dict)
     times: dict[TimeType, Histogram] = field(default_factory=dict)
     transform_times: dict[str, Histogram] = field(default_factory=dict)
-    uncounted: list[ProducedBatch] = field(default_factory=list)
+    kept_batches: list[ProducedBatch] = field(default_factory=list)
 
     def count(
-        self, counts: Mapping[int, RecordCounts], end_offsets: Positions, steps: Sequence[TransformStep] = ()
+        self, counts: Mapping[int, RecordCounts], end_offsets: Positions, work: Sequence[TransformWork] = ()
     ) -> None:
         """Count a batch.
 
         Args:
             counts: The counts of the batch by partition.
             end_offsets: The positions after the batch.
-            steps: What each transform did with the batch.
+            work: What each transform did with the batch.
         """
         for partition, partition_counts in counts.items():
             self._add_counts(partition, partition_counts)
             self._extend_to(partition, end_offsets[partition])
-        self.transforms.add(steps)
+        self.transforms.add(work)
 
     def _add_counts(self, partition: int, counts: RecordCounts) -> None:
         known = self.counts.get(partition)
@@ -145,20 +146,20 @@ class PendingMetrics:
         """Return the histogram of a metric of one transform, by `transform_metric_name`."""
         return self.transform_times.setdefault(name, Histogram())
 
-    def count_uncounted(self, counted_offsets: Mapping[int, int]) -> Positions:
-        """Count the uncounted records from `counted_offsets` on.
+    def count_kept_from(self, counted_offsets: Mapping[int, int]) -> Positions:
+        """Count the kept records from `counted_offsets` on.
 
         Earlier records are counted already.
 
-        Returns the positions at which the uncounted batches end, by partition. `end_offsets` may be higher: it includes
+        Returns the positions at which the kept batches end, by partition. `end_offsets` may be higher: it includes
         counts from before the worker read these records again.
         """
         batch_ends: Positions = {}
-        for batch in self.uncounted:
+        for batch in self.kept_batches:
             batch_ends |= batch.end_offsets()
             new_records = batch.filter(lambda partition, offset: offset >= counted_offsets.get(partition, 0))
-            self.count(new_records.counts(), new_records.end_offsets(), new_records.steps)
-        self.uncounted.clear()
+            self.count(new_records.counts(), new_records.end_offsets(), new_records.work)
+        self.kept_batches.clear()
         return batch_ends
 
     def drop(self, partitions: Collection[int]) -> None:
@@ -167,13 +168,13 @@ class PendingMetrics:
         for partition in partitions:
             self.counts.pop(partition, None)
             self.end_offsets.pop(partition, None)
-        self.drop_uncounted(dict.fromkeys(partitions, 0))
+        self.drop_kept(dict.fromkeys(partitions, 0))
 
-    def drop_uncounted(self, positions: Positions) -> None:
-        """Discard the uncounted records from these positions on."""
-        self.uncounted = [
+    def drop_kept(self, positions: Positions) -> None:
+        """Discard the kept records from these positions on."""
+        self.kept_batches = [
             batch.filter(lambda partition, offset: partition not in positions or offset < positions[partition])
-            for batch in self.uncounted
+            for batch in self.kept_batches
         ]
 
     def add(self, later: "PendingMetrics") -> None:
@@ -186,10 +187,10 @@ class PendingMetrics:
             self.time(name).update(histogram)
         for transform_metric, histogram in later.transform_times.items():
             self.transform_time(transform_metric).update(histogram)
-        self.uncounted += later.uncounted
+        self.kept_batches += later.kept_batches
 
     def to_delta(self, minute: int) -> MetricsDelta:
-        """Return the metrics, without the uncounted records, as one write for the metric store."""
+        """Return the metrics, without the kept records, as one write for the metric store."""
         for partition, transform_counts in self.transforms.take().items():
             self.counts[partition].add_transforms(transform_counts)
         counts = {p: counts.to_partition_counts(self.end_offsets[p]) for p, counts in self.counts.items()}

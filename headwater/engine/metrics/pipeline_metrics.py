@@ -70,13 +70,13 @@ class _UnacknowledgedBatch(NamedTuple):
 class PipelineMetrics:
     """Measures the records of one worker.
 
-    Records that are read again after a rewind are counted once.
+    Records that are read again after a failure are counted once.
 
     Args:
         metrics_writer: Writes the metrics to the metric store.
         event_time: Reads the event time of records.
         lookup_times: The durations of set lookups in ms, from TimedLookup. This class removes them.
-        clock: Returns the seconds since the epoch.
+        epoch_s: Returns the seconds since the epoch.
 
     Attributes:
         totals: The counts of all records that this worker has committed. They include records that an earlier worker
@@ -85,7 +85,7 @@ class PipelineMetrics:
         transform_totals: The counts of single transforms for these records, by name (see transform_metric_name).
         transform_times_ms: By uid of a transform, the sum of the processing latencies of its records.
         batches: How many batches this worker has committed.
-        rewinds: How often this worker has read the records since the last commit again.
+        rereads: How often this worker has read the records since the last commit again.
     """
 
     def __init__(
@@ -93,18 +93,18 @@ class PipelineMetrics:
         metrics_writer: MetricsWriter,
         event_time: EventTime | None = None,
         lookup_times: deque[float] | None = None,
-        clock: Callable[[], float] = time.time,
+        epoch_s: Callable[[], float] = time.time,
     ) -> None:
         self.totals: Counter[CountType] = Counter()
         self.times: dict[TimeType, Histogram] = {}
         self.transform_totals: Counter[str] = Counter()
         self.transform_times_ms: dict[str, float] = {}
         self.batches = 0
-        self.rewinds = 0
+        self.rereads = 0
         self._writer = metrics_writer
         self._event_time = event_time or EventTime(None)
         self._lookup_times = deque[float]() if lookup_times is None else lookup_times
-        self._clock = clock
+        self._epoch_s = epoch_s
         self._pending = PendingMetrics()
         self._transform_times = TransformTimes()
         self._acknowledged: list[tuple[float, _UnacknowledgedBatch]] = []
@@ -161,15 +161,15 @@ class PipelineMetrics:
         counts = batch.counts()
         for partition, partition_counts in counts.items():
             self._uncommitted_totals.setdefault(partition, Counter()).update(partition_counts.counts)
-        self._uncommitted_transforms.add(batch.steps)
+        self._uncommitted_transforms.add(batch.work)
         self._uncommitted_batches += 1
         if self._writer.are_all_new(positions):
-            self._pending.count(counts, positions, batch.steps)
+            self._pending.count(counts, positions, batch.work)
         else:
-            self._pending.uncounted.append(batch)
+            self._pending.kept_batches.append(batch)
         if batch.record_count:
             self._pending.time("processing_latency").add(1000 * took_s, batch.record_count)
-            self._transform_times.add(batch.steps)
+            self._transform_times.add(batch.work)
         self._produced += produced + len(in_flight.failed_records)
         if in_flight.output:
             self._unacknowledged.append(
@@ -202,7 +202,7 @@ class PipelineMetrics:
 
     def on_acknowledged(self, outstanding: int) -> None:
         """Record that all produced records except the last `outstanding` ones are acknowledged."""
-        now_ms = 1000 * self._clock()
+        now_ms = 1000 * self._epoch_s()
         while self._unacknowledged and self._unacknowledged[0].produced_up_to <= self._produced - outstanding:
             self._acknowledged.append((now_ms, self._unacknowledged.popleft()))
 
@@ -230,10 +230,10 @@ class PipelineMetrics:
         """
         while self._lookup_times:
             self._pending.time("lookup_latency").add(self._lookup_times.popleft())
-        self._hand_over()
+        self._pass_to_writer()
         self._writer.flush(ignore_retry_delay=ignore_retry_delay)
 
-    def _hand_over(self) -> None:
+    def _pass_to_writer(self) -> None:
         """Pass the pending metrics to the metrics writer."""
         self._measure_acknowledged()
         self._measure_transforms()
@@ -241,8 +241,8 @@ class PipelineMetrics:
         for name, histogram in pending.times.items():
             self.times.setdefault(name, Histogram()).update(histogram)
         pending.times.pop("lookup_latency", None)
-        if pending.counts or pending.uncounted or pending.times:
-            self._writer.add(int(self._clock()) // MINUTE_S * MINUTE_S, pending)
+        if pending.counts or pending.kept_batches or pending.times:
+            self._writer.add(int(self._epoch_s()) // MINUTE_S * MINUTE_S, pending)
 
     def _measure_transforms(self) -> None:
         for uid, times in self._transform_times.take().items():
@@ -252,7 +252,8 @@ class PipelineMetrics:
     def after_commit(self, *, write_now: bool) -> None:
         """Add the records since the last commit to the totals.
 
-        Also after a failed commit, whose positions the source or the delivery commits with its next commit.
+        This is also called after a failed commit, because the source or the delivery commits its positions with the
+        next commit.
 
         Args:
             write_now: Whether to write the metrics of the last acknowledgements now, because no later write may follow.
@@ -264,25 +265,25 @@ class PipelineMetrics:
             self.transform_totals.update(transform_counts)
         self.batches += self._uncommitted_batches
         self._clear_uncommitted()
-        self._hand_over()
+        self._pass_to_writer()
         if write_now:
             self._writer.flush()
 
     def flush(self) -> None:
         """Write the metrics of the last acknowledgements, and retry metrics of earlier writes."""
-        self._hand_over()
+        self._pass_to_writer()
         self._writer.flush()
 
-    def on_rewind(self, positions: Positions) -> None:
+    def on_reread(self, positions: Positions) -> None:
         """Discard the metrics since the last commit.
 
         The worker reads these records again, from `positions` on.
         """
-        self.rewinds += 1
+        self.rereads += 1
         self._pending = PendingMetrics()
         self._transform_times = TransformTimes()
         self._acknowledged.clear()
-        self._writer.on_rewind(positions)
+        self._writer.on_reread(positions)
         self._clear_uncommitted()
 
     def _clear_uncommitted(self) -> None:

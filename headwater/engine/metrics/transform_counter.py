@@ -5,33 +5,33 @@ from collections.abc import Collection, Iterable, Sequence
 
 import numpy as np
 
-from headwater.engine.transform_step import TransformStep
+from headwater.engine.transform_work import TransformWork
 from headwater.model.metric import transform_metric_name
 from headwater.model.record import Int64Column
 
 MAX_COLLECTED_ROWS = 200_000
-"""Steps with about this many records in total are counted at once, to bound their memory."""
+"""The work of transforms on about this many records is counted at once, to bound the memory."""
 
 
 class TransformCounter:
     """Counts the records of transforms by partition.
 
-    Steps are collected and counted together, which costs a batch next to nothing.
+    The work on batches is collected and counted together, which costs a batch next to nothing.
     """
 
     def __init__(self) -> None:
-        self._steps: list[TransformStep] = []
+        self._work: list[TransformWork] = []
         self._rows = 0
         self._counts: dict[int, Counter[str]] = {}
 
     def __bool__(self) -> bool:
-        return bool(self._steps or self._counts)
+        return bool(self._work or self._counts)
 
-    def add(self, steps: Sequence[TransformStep]) -> None:
-        """Add the steps of a batch."""
-        if steps:
-            self._steps += steps
-            self._rows += len(steps) * steps[0].record_count
+    def add(self, work: Sequence[TransformWork]) -> None:
+        """Add the work of a batch."""
+        if work:
+            self._work += work
+            self._rows += len(work) * work[0].record_count
             if self._rows > MAX_COLLECTED_ROWS:
                 self._count()
 
@@ -39,7 +39,7 @@ class TransformCounter:
         """Add all that another counter has counted or collected."""
         for partition, counts in later._counts.items():
             self._counts.setdefault(partition, Counter()).update(counts)
-        self._steps += later._steps
+        self._work += later._work
         self._rows += later._rows
 
     def drop(self, partitions: Collection[int]) -> None:
@@ -55,19 +55,19 @@ class TransformCounter:
         return counts
 
     def _count(self) -> None:
-        steps, self._steps, self._rows = self._steps, [], 0
-        steps_by_uid: dict[str, list[TransformStep]] = {}
-        for step in steps:
-            steps_by_uid.setdefault(step.uid, []).append(step)
-        for uid, steps_of_uid in steps_by_uid.items():
-            self._count_transform(uid, steps_of_uid)
+        work, self._work, self._rows = self._work, [], 0
+        work_by_uid: dict[str, list[TransformWork]] = {}
+        for each in work:
+            work_by_uid.setdefault(each.uid, []).append(each)
+        for uid, work_of_uid in work_by_uid.items():
+            self._count_transform(uid, work_of_uid)
 
-    def _count_transform(self, uid: str, steps: Sequence[TransformStep]) -> None:
-        received = _count_partitions(step.received.partitions for step in steps)
-        sent = _count_partitions(step.sent.partitions for step in steps)
-        has_split_records = any(step.with_output is not step.sent for step in steps)
-        with_output = _count_partitions(step.with_output.partitions for step in steps) if has_split_records else sent
-        errors = Counter(partition for step in steps for partition, _ in step.failed)
+    def _count_transform(self, uid: str, work: Sequence[TransformWork]) -> None:
+        received = _count_partitions(each.received.partitions for each in work)
+        sent = _count_partitions(each.sent.partitions for each in work)
+        has_several_outputs = any(each.with_output is not each.sent for each in work)
+        with_output = _count_partitions(each.with_output.partitions for each in work) if has_several_outputs else sent
+        errors = Counter(partition for each in work for partition, _ in each.failed)
         for partition, received_count in received.items():
             dropped = received_count - with_output[partition] - errors[partition]
             self._counts.setdefault(partition, Counter()).update(

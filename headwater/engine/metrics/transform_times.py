@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from headwater.engine.transform_step import TransformStep
+from headwater.engine.transform_work import TransformWork
 
 
 class WeightedTimes(NamedTuple):
@@ -22,15 +22,15 @@ class WeightedTimes(NamedTuple):
 
 
 class TransformTimes:
-    """Collects the times of steps, which are measured together."""
+    """Collects the times that transforms take for batches, which are measured together."""
 
     def __init__(self) -> None:
         self._times: dict[str, list[tuple[float, int]]] = {}
 
-    def add(self, steps: Sequence[TransformStep]) -> None:
-        """Add the steps of a batch."""
-        for step in steps:
-            self._times.setdefault(step.uid, []).append((1000 * step.took_s, step.record_count))
+    def add(self, work: Sequence[TransformWork]) -> None:
+        """Add the work of a batch."""
+        for each in work:
+            self._times.setdefault(each.uid, []).append((1000 * each.took_s, each.record_count))
 
     def take(self) -> dict[str, WeightedTimes]:
         """Return and remove the times by the uid of the transform."""

@@ -13,7 +13,7 @@ from headwater.model.dead_letter import ERROR_HEADER, TIMESTAMP_HEADER, TRANSFOR
 from headwater.model.outputs import SOURCE_HEADER
 from headwater.model.record import RecordBatch
 from headwater.model.redrive import LetterRange, RedriveSelection, RedriveSpec
-from headwater.sources.dead_letters import DeadLetterSource
+from headwater.sources.dead_letter_source import DeadLetterSource
 from tests.support.kafka import WAIT_S, KafkaServer
 from tests.support.memory.redrives import MemoryRedriveOutcomes
 

@@ -15,7 +15,7 @@ from headwater.brokers.client_errors import ClientErrors
 from headwater.brokers.client_settings import producer_settings
 from headwater.brokers.producer import LibrdkafkaProducer
 from headwater.engine.at_least_once import AtLeastOnce
-from headwater.engine.dead_letters import DeadLetters
+from headwater.engine.dead_letter_writer import DeadLetterWriter
 from headwater.engine.delivery import Delivery
 from headwater.engine.exactly_once import ExactlyOnce
 from headwater.engine.metrics.metrics_writer import MetricsWriter
@@ -58,10 +58,10 @@ class CopyingWorker:
         self.worker = Worker(self.source, [], self._delivery(mode), metrics)
 
     def _delivery(self, mode: DeliveryMode) -> Delivery:
-        sinks, dead_letters = [KafkaSink("out", self.sink)], DeadLetters(self.dead, 1)
+        sinks, dead_letters = [KafkaSink("out", self.sink)], DeadLetterWriter(self.dead, 1)
         if mode == "at_least_once":
             return AtLeastOnce(sinks, dead_letters, self._plain)
-        return ExactlyOnce(sinks, dead_letters, self._transactional, transaction_group=self.source.transaction_group)
+        return ExactlyOnce(sinks, dead_letters, self._transactional, group_metadata=self.source.group_metadata)
 
     def _plain(self, one_record_per_batch: bool) -> IdempotentKafkaProducer:
         self.made.append(one_record_per_batch)
@@ -101,7 +101,7 @@ class CopyingWorker:
         while not condition():
             assert time.monotonic() < deadline, f"the worker has not {what} in {WAIT_S:g} s"
             for _ in range(10):
-                self.worker.step()
+                self.worker.run_once()
 
     def check(self, expected: Sequence[Text], dead: Sequence[Text], *, repeats: bool) -> list[dict[str, str]]:
         """Assert that each record is an output or a dead letter, in order.

@@ -12,7 +12,7 @@ import pytest
 from headwater.brokers.embedded import EmbeddedKafka
 from headwater.brokers.leader_check import LeaderCheck
 from headwater.engine.at_least_once import AtLeastOnce
-from headwater.engine.dead_letters import DeadLetters
+from headwater.engine.dead_letter_writer import DeadLetterWriter
 from headwater.engine.metrics.metrics_writer import MetricsWriter
 from headwater.engine.metrics.pipeline_metrics import PipelineMetrics
 from headwater.engine.worker import Worker
@@ -71,7 +71,7 @@ def worker(kafka: KafkaServer, access: KafkaAccess, source: str, sink: str) -> W
     make = partial(IdempotentKafkaProducer, access, [sink], stall_detector=stall_detector)
     delivery = AtLeastOnce(
         [KafkaSink("out", sink)],
-        DeadLetters(sink, 1),
+        DeadLetterWriter(sink, 1),
         lambda alone: make(one_record_per_batch=alone),
     )
     group = kafka.unique("group")
@@ -92,7 +92,7 @@ def test_a_worker_reads_again_with_a_new_producer(link: Link) -> None:
     copies = worker(kafka, link.access, source, sink)
 
     def copied(count: int) -> bool:
-        copies.step()
+        copies.run_once()
         return kafka.end_offsets(sink)[0] >= count and len(outputs(kafka, sink)) == count
 
     with closing(copies):

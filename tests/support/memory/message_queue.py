@@ -163,7 +163,7 @@ class MemoryQueueSource:
     def source_ids(self, batch: RecordBatch) -> list[bytes]:
         return list(self._unacked.message_ids(batch.partitions, batch.offsets))
 
-    def transaction_group(self) -> object:
+    def group_metadata(self) -> object:
         return None
 
     def restrict_to(self, partitions: Collection[int] | None) -> None:

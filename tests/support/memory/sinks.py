@@ -141,13 +141,13 @@ class MemoryTransactionalProducer:
     def drop_source_partitions(self, partitions: Collection[int]) -> None:
         self._pending = [outputs.without_source_partitions(partitions) for outputs in self._pending]
 
-    def commit(self, positions: Mapping[int, int], transaction_group: Callable[[], object]) -> None:
+    def commit(self, positions: Mapping[int, int], group_metadata: Callable[[], object]) -> None:
         rows, self._pending = [row for outputs in self._pending for row in _produced(outputs)], []
         if self._epoch != self._topics.epochs[self._id]:
             raise DeliveryFailed("Another producer took over the transactional id.")
         if any(row.topic not in self._topics.records for row in rows):
             raise DeliveryFailed("A topic does not exist.")
-        if positions and not cast("MemoryGroupMember", transaction_group()).store(positions):
+        if positions and not cast("MemoryGroupMember", group_metadata()).store(positions):
             raise DeliveryFailed("The positions belong to another worker now.")
         for row in rows:
             self._topics.records[row.topic].append(row)

@@ -265,7 +265,7 @@ class MemorySource:
     def source_ids(self, batch: RecordBatch) -> list[bytes]:
         return position_ids(batch)
 
-    def transaction_group(self) -> "MemorySource":
+    def group_metadata(self) -> "MemorySource":
         return self
 
     def store(self, positions: Mapping[int, int]) -> bool:

@@ -161,7 +161,7 @@ class FaultyTransactionalProducer(MemoryTransactionalProducer):
             raise BrokerUnavailable("The coordinator does not answer.")
         super().init_transactions(timeout_s)
 
-    def commit(self, positions: Mapping[int, int], transaction_group: Callable[[], object]) -> None:
+    def commit(self, positions: Mapping[int, int], group_metadata: Callable[[], object]) -> None:
         if self._faults.killed_at_commit:
             self._faults.killed_at_commit = False
             raise Killed
@@ -169,7 +169,7 @@ class FaultyTransactionalProducer(MemoryTransactionalProducer):
         if self._faults.rejections:
             self._faults.rejections -= 1
             raise DeliveryFailed("Kafka rejected a transaction.")
-        super().commit(positions, transaction_group)
+        super().commit(positions, group_metadata)
         if self._faults.lost_responses:
             self._faults.lost_responses -= 1
             raise DeliveryFailed("Kafka did not answer.")

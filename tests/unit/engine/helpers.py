@@ -19,7 +19,7 @@ def steps(member: Member, count: int, until: Callable[[], bool] = lambda: False)
     for _ in range(count):
         if until():
             return
-        member.worker.step()
+        member.worker.run_once()
 
 
 def errors(lines: Sequence[Mapping[str, Any]]) -> list[str]:

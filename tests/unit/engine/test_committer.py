@@ -114,7 +114,7 @@ def test_a_rejected_transaction_commits_nothing() -> None:
     assert not scene.committer.start(wait=True)
     assert not scene.committer.is_running
     assert scene.committed == []
-    assert scene.offsets.rewind({}) == {0: 0}
+    assert scene.offsets.reread({}) == {0: 0}
 
 
 def test_a_retry_that_fails_is_repeated_after_the_interval() -> None:

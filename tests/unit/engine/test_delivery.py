@@ -6,7 +6,7 @@ import time
 from dataclasses import replace
 
 from headwater.engine.at_least_once import AtLeastOnce
-from headwater.engine.dead_letters import DeadLetters
+from headwater.engine.dead_letter_writer import DeadLetterWriter
 from headwater.engine.delivery import UNLIMITED
 from headwater.engine.in_flight_batch import InFlightBatch
 from headwater.model.dead_letter import MAX_HEADER_BYTES
@@ -63,9 +63,9 @@ def deliver(
 ) -> dict[str, list[Produced]]:
     topics = MemoryTopics([*sinks, "dead"])
     producer = MemoryProducer(topics)
-    delivery = AtLeastOnce([KafkaSink(s, s) for s in sinks], DeadLetters("dead", 4), lambda _: producer)
+    delivery = AtLeastOnce([KafkaSink(s, s) for s in sinks], DeadLetterWriter("dead", 4), lambda _: producer)
     in_flight = InFlightBatch(source, [Fixed(outcome)], 0.0)
-    in_flight.step(wait=True)
+    in_flight.advance(wait=True)
     delivery.deliver(in_flight)
     assert delivery.flush(0) == 0
     return topics.records
@@ -143,11 +143,11 @@ class TestDeadLetters:
 class TestDroppedPartitions:
     def test_nothing_of_them_is_sent(self) -> None:
         topics = MemoryTopics(["out", "dead"])
-        delivery = AtLeastOnce([KafkaSink("out", "out")], DeadLetters("dead", 1), lambda _: MemoryProducer(topics))
+        delivery = AtLeastOnce([KafkaSink("out", "out")], DeadLetterWriter("dead", 1), lambda _: MemoryProducer(topics))
         source = batch((b"a", None, 0, 1, 0), (b"b", None, 1, 5, 0), (b"c", None, 1, 6, 0))
         outcome = TransformResult(batch((b"A", None, 0, 1, 0), (b"B", None, 1, 5, 0)), [Failure(2, "E", "m", "t1")])
         in_flight = InFlightBatch(source, [Fixed(outcome)], 0.0)
-        in_flight.step(wait=True)
+        in_flight.advance(wait=True)
         in_flight.drop([1])
         assert delivery.deliver(in_flight) == (1, [])
         delivery.flush(0)
@@ -164,11 +164,11 @@ class TestRejections:
             producers.append(MemoryProducer(topics))
             return producers[-1]
 
-        delivery = AtLeastOnce([KafkaSink("out", "no-such-topic")], DeadLetters("dead", 1), create)
+        delivery = AtLeastOnce([KafkaSink("out", "no-such-topic")], DeadLetterWriter("dead", 1), create)
         delivery.deliver(InFlightBatch(batch((b"a", None, 0, 1, 0)), [], 0.0))
         assert delivery.backpressure() == (UNLIMITED, False)
-        assert (delivery.outstanding(), delivery.take_rewind_reasons()) == (1, [])
+        assert (delivery.outstanding(), delivery.take_reread_reasons()) == (1, [])
         delivery.flush(1)
-        assert (delivery.outstanding(), len(delivery.take_rewind_reasons())) == (0, 1)
+        assert (delivery.outstanding(), len(delivery.take_reread_reasons())) == (0, 1)
         assert not delivery.recover()
-        assert (delivery.take_rewind_reasons(), len(producers)) == ([], 2)
+        assert (delivery.take_reread_reasons(), len(producers)) == ([], 2)

@@ -43,7 +43,7 @@ class TestFlow:
         world.append(0, "pass", "drop", "twice", "bad")
         seen: set[tuple[int, int, int]] = set()
         for _ in range(30):
-            member.worker.step()
+            member.worker.run_once()
             seen.add((len(arrived(world)), len(arrived(world, DEAD)), world.group.committed[0]))
         assert seen == {(0, 0, 0), (3, 1, 4)}
         assert arrived(world, OUTPUTS[1]) == arrived(world) == ["stream/0/0/0", "stream/0/2/0", "stream/0/2/1"]
@@ -53,7 +53,7 @@ class TestFlow:
         steps(member, 20)
         before = world.faults.clock.now
         world.append(0, "pass")
-        member.worker.step()
+        member.worker.run_once()
         assert world.total() == len(OUTPUTS)
         assert world.faults.clock.now == before
 
@@ -67,7 +67,7 @@ class TestFlow:
         member = working(world)
         world.faults.slowness = 4
         world.append(0, "pass", "twice")
-        member.worker.step()
+        member.worker.run_once()
         member.worker.stop()
         assert member.worker.finish()
         assert world.group.committed[0] == 2
@@ -76,7 +76,7 @@ class TestFlow:
     def test_the_last_transaction_is_timed_too(self, world: World) -> None:
         member = working(world)
         world.append(0, "pass", "twice")
-        member.worker.step()
+        member.worker.run_once()
         member.worker.stop()
         assert member.worker.finish()
         (interval,) = world.metrics.read(DEPLOYMENT, TIME_RANGES[0], world.faults.clock.now).values()
@@ -91,7 +91,7 @@ class TestFailures:
         steps(member, 80)
         assert arrived(world) == ["stream/0/0/0", "stream/0/1/0"]
         assert world.group.committed[0] == 2
-        assert (len(member.producers), member.worker.metrics.rewinds) == (2, 1)
+        assert (len(member.producers), member.worker.metrics.rereads) == (2, 1)
         assert member.worker.metrics.totals["messages_received"] == 2
 
     def test_a_committed_transaction_without_a_response_is_not_repeated(self, world: World) -> None:
@@ -130,7 +130,7 @@ class TestFailures:
         member = working(world)
         world.faults.rejections, world.faults.slowness = 1, 4
         world.append(0, "pass")
-        member.worker.step()
+        member.worker.run_once()
         member.worker.stop()
         assert not member.worker.finish()
         assert world.group.committed[0] == 0
@@ -146,14 +146,14 @@ class TestOwnership:
         world.group.remove(first.source)
         second = world.member(slot=1)
         for _ in range(40):
-            second.worker.step()
-            first.worker.step()
+            second.worker.run_once()
+            first.worker.run_once()
         for partition in range(3):
             world.append(partition, "pass")
         world.faults.clock.sleep(10)
         for _ in range(40):
-            first.worker.step()
-            second.worker.step()
+            first.worker.run_once()
+            second.worker.run_once()
         assert sorted(arrived(world)) == [f"stream/{n}/0" for n in ("0/0", "0/1", "1/0", "2/0", "2/1")]
 
     def test_a_fenced_worker_writes_nothing_more(self, world: World) -> None:

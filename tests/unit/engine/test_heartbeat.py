@@ -29,10 +29,10 @@ class TestWorkerLog:
         for _ in range(MAX_LINES_PER_HEARTBEAT + 3):
             log.add_script_line("x" * (MAX_LINE_CHARS + 1))
         log.add_worker_line("error", "it ends")
-        lines = log.drain()
+        lines = log.take_lines()
         assert [line.message for line in lines[:-2]] == ["x" * MAX_LINE_CHARS] * MAX_LINES_PER_HEARTBEAT
         assert [(line.source, line.level, line.message) for line in lines[-2:]] == [
             ("worker", "error", "it ends"),
             ("script", "warning", "(3 more lines were dropped)"),
         ]
-        assert log.drain() == []
+        assert log.take_lines() == []

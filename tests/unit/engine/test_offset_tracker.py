@@ -14,12 +14,12 @@ def test_rereading_starts_at_the_first_record_until_an_acknowledgement() -> None
     offsets.on_read(batch(0, 10, 11))
     offsets.on_read(batch(0, 12))
     offsets.on_produced({0: 12})
-    assert offsets.rewind({}) == {0: 10}
+    assert offsets.reread({}) == {0: 10}
     offsets.on_produced({0: 12})
     assert offsets.pending == {0: 12}
     offsets.on_commit_ended({0: 12})
     offsets.on_produced({0: 13})
-    assert offsets.rewind({}) == {0: 12}
+    assert offsets.reread({}) == {0: 12}
     assert not offsets.pending
 
 
@@ -38,7 +38,7 @@ def test_records_delivered_during_a_commit_are_pending() -> None:
     offsets.on_produced({0: 5})
     offsets.on_commit_ended(committing)
     assert offsets.pending == {0: 5}
-    assert offsets.rewind({}) == {0: 3, 1: 4}
+    assert offsets.reread({}) == {0: 3, 1: 4}
 
 
 def test_reading_continues_at_externally_changed_offsets() -> None:
@@ -46,8 +46,8 @@ def test_reading_continues_at_externally_changed_offsets() -> None:
     offsets.on_read(batch(0, 10, 11))
     offsets.on_read(batch(1, 5))
     offsets.on_produced({0: 12})
-    assert offsets.rewind({0: 12, 2: 8}) == {0: 12, 1: 5}
-    assert offsets.rewind({}) == {0: 12, 1: 5}
+    assert offsets.reread({0: 12, 2: 8}) == {0: 12, 1: 5}
+    assert offsets.reread({}) == {0: 12, 1: 5}
 
 
 def test_a_dropped_partition_begins_anew() -> None:
@@ -58,4 +58,4 @@ def test_a_dropped_partition_begins_anew() -> None:
     assert offsets.pending == {1: 4}
     offsets.on_commit_ended({0: 11, 1: 4})
     offsets.on_read(batch(0, 7))
-    assert offsets.rewind({}) == {0: 7, 1: 4}
+    assert offsets.reread({}) == {0: 7, 1: 4}

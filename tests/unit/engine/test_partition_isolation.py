@@ -42,7 +42,7 @@ class Orchestrator:
     def run(self, steps: int = STEPS) -> None:
         for _ in range(steps):
             try:
-                self._worker().worker.step()
+                self._worker().worker.run_once()
             except Killed:
                 self._died()
             self.read()
@@ -265,7 +265,7 @@ def test_a_revoked_partition_is_no_longer_excluded(request: pytest.FixtureReques
             break
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(world.faults, "fatal_records", set())
-            other.worker.step()
+            other.worker.run_once()
     mine = [p for p, owner in world.group.owners.items() if owner is not other.source]
     assert [p for p, _ in orchestrator.quarantined] == [p for p in mine if p == 1]
 

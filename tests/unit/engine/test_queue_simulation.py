@@ -39,7 +39,7 @@ class QueueStory(RuleBasedStateMachine):
         member = data.draw(st.sampled_from(self.members))
         for _ in range(steps):
             for other in self.members if self.calm else [member]:
-                other.worker.step()
+                other.worker.run_once()
             self.faults.clock.sleep(pace)
 
     @precondition(lambda self: len(self.members) < 3)
@@ -101,7 +101,7 @@ class QueueStory(RuleBasedStateMachine):
         self.faults.store_up, self.faults.rejections = True, 0
         for _ in range(400):
             for member in self.members:
-                member.worker.step()
+                member.worker.run_once()
             self.faults.clock.sleep(0.5)
             if not len(self.world.queue):
                 break

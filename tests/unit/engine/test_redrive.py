@@ -6,7 +6,7 @@ import pytest
 
 from headwater.engine.delivery import Backpressure
 from headwater.engine.in_flight_batch import FailedRecord, InFlightBatch
-from headwater.engine.redrive import RedriveDelivery, TotalsOnlyMetricStore, outcomes_of
+from headwater.engine.redrive import DeadLetterTotalsStore, RedriveDelivery, outcomes_of
 from headwater.errors import RedisUnavailable
 from headwater.model.dead_letter import LetterId
 from headwater.model.metric import TIME_RANGES, Histogram, MetricsDelta, PartitionCounts
@@ -40,7 +40,7 @@ class Inner:
         self.commits: list[Positions] = []
         self.pending: Any = None
         self.recover_result = True
-        names = ("connect", "start", "outstanding", "take_rewind_reasons", "flush", "close", "remove_partitions")
+        names = ("connect", "start", "outstanding", "take_reread_reasons", "flush", "close", "remove_partitions")
         for name in names:
             setattr(self, name, lambda *_: None)
 
@@ -92,7 +92,7 @@ class Scene:
             deployment_id="d",
             redrive=REDRIVE,
             in_transaction=in_transaction,
-            now=lambda: 12.5,
+            epoch_s=lambda: 12.5,
         )
 
     def deliver(self) -> None:
@@ -226,7 +226,7 @@ def test_a_redrive_counts_only_new_letters() -> None:
     times.add(5)
     counts = PartitionCounts(3, {"messages_received": 2}, {"transform/t/sent": 1}, {"letters/x": 1})
     delta = MetricsDelta(60, {0: counts}, {"total_latency": times}, {"transform/t/processing_latency": times})
-    TotalsOnlyMetricStore(metrics).write("d", "g", "w", delta)
+    DeadLetterTotalsStore(metrics).write("d", "g", "w", delta)
     assert metrics.letter_totals("d")["letters/x"].count == 1
     (interval,) = metrics.read("d", TIME_RANGES[0], 60).values()
     assert not interval.counts

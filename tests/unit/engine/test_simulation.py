@@ -68,7 +68,7 @@ class WorkerStory(RuleBasedStateMachine):
     def step(self, member: Member, data: Any) -> Member:
         """Make a step. Return the member, or its successor if the step has killed it."""
         try:
-            member.worker.step()
+            member.worker.run_once()
         except Killed:
             return self.kill(member, data)
         return member
@@ -146,7 +146,7 @@ class WorkerStory(RuleBasedStateMachine):
             self.members.append(successor)
             self.faults.killed_at_commit = False
             for _ in range(steps):
-                successor.worker.step()
+                successor.worker.run_once()
                 self.faults.clock.sleep(pace)
             self.faults.killed_at_commit = killed_at_commit
 
@@ -221,7 +221,7 @@ class WorkerStory(RuleBasedStateMachine):
             if self.world.group.committed == dict(enumerate(self.world.source.ends)) and self.all_written():
                 break
             for member in self.members:
-                member.worker.step()
+                member.worker.run_once()
         self.check_everything_arrived()
         self.check_repeats()
         self.check_counts()
@@ -318,7 +318,7 @@ class ExactlyOnceStory(WorkerStory):
         self.members[self.members.index(zombie)] = self.world.member(slot=zombie.slot)
         with contextlib.suppress(Killed):
             for _ in range(steps):
-                zombie.worker.step()
+                zombie.worker.run_once()
                 self.faults.clock.sleep(pace)
         zombie.producers[-1].die({})
         self.world.group.remove(zombie.source)

@@ -36,22 +36,22 @@ class TestFlow:
     def test_two_batches_are_in_flight(self) -> None:
         world = World()
         member = world.member()
-        member.worker.step()
+        member.worker.run_once()
         world.faults.slowness = 100
         world.append(0, "pass")
-        member.worker.step()
+        member.worker.run_once()
         world.append(0, "pass")
-        member.worker.step()
+        member.worker.run_once()
         assert [len(t.started) for t in member.transforms] == [2, 0]
 
     def test_a_second_batch_never_overtakes(self) -> None:
         world = World()
         member = world.member()
-        member.worker.step()
+        member.worker.run_once()
         for slowness in (5, 0, 3, 0):
             world.faults.slowness = slowness
             world.append(0, "pass")
-            member.worker.step()
+            member.worker.run_once()
         steps(member, 120)
         assert arrived(world) == [f"stream/0/{n}/0" for n in range(4)]
 
@@ -146,7 +146,7 @@ class TestScripts:
         assert world.faults.clock.now - polls[-1] < 1
         assert member.worker._state() == ("waiting", SLOW_TRANSFORMS)
         before = member.worker._progress
-        member.worker.step()
+        member.worker.run_once()
         assert member.worker._progress > before
         world.faults.scripts_end = True
         steps(member, 40)
@@ -172,7 +172,7 @@ class TestScripts:
         assert world.faults.clock.now - before >= MAX_CRASH_PAUSE_S
         assert len(arrived(world, DEAD)) == 2 * MAX_CRASHES
         world.faults.clock.sleep(CRASH_WINDOW_S)
-        member.worker.step()
+        member.worker.run_once()
         assert member.worker._state() == ("ready", "")
 
 
@@ -212,7 +212,7 @@ class TestRejection:
         steps(member, 180)
         assert without_repeats(world.arrived(OUTPUTS[0])) == ["stream/0/0/0", "stream/0/1/0"]
         assert world.group.committed[0] == 2
-        assert (len(member.producers), member.worker.metrics.rewinds) == (2, 1)
+        assert (len(member.producers), member.worker.metrics.rereads) == (2, 1)
         assert member.worker.metrics.totals["messages_received"] == 2
 
 
@@ -226,8 +226,8 @@ class TestRebalance:
             steps(first, 1)
         second = world.member()
         for _ in range(30):
-            first.worker.step()
-            second.worker.step()
+            first.worker.run_once()
+            second.worker.run_once()
         assert world.group.committed == {0: 5, 1: 5, 2: 5}
         assert sorted(arrived(world)) == sorted(f"stream/{p}/{n}/0" for p in range(3) for n in range(5))
 
@@ -242,8 +242,8 @@ class TestRebalance:
         steps(first, 5)
         world.faults.store_up = True
         for _ in range(100):
-            second.worker.step()
-            first.worker.step()
+            second.worker.run_once()
+            first.worker.run_once()
         assert arrived(world) == ["stream/2/0/0"]
         assert world.group.owners[2] is second.source
         assert world.group.committed[2] == 1
@@ -268,10 +268,10 @@ class TestStop:
     def test_records_that_were_read_are_finished(self) -> None:
         world = World()
         member = world.member()
-        member.worker.step()
+        member.worker.run_once()
         world.faults.slowness = 4
         world.append(0, "pass", "twice")
-        member.worker.step()
+        member.worker.run_once()
         member.worker.stop()
         assert member.worker.finish()
         assert world.group.committed[0] == 2
@@ -281,7 +281,7 @@ class TestStop:
     def test_unfinished_records_are_not_committed(self) -> None:
         world = World()
         member = world.member()
-        member.worker.step()
+        member.worker.run_once()
         world.faults.store_up = False
         world.append(0, "pass")
         steps(member, 2)
@@ -346,11 +346,11 @@ class TestHealth:
         world = World()
 
         def act(worker: Worker) -> None:
-            worker.step()
+            worker.run_once()
             worker.on_lost([0, 1, 2])
-            worker.step()
+            worker.run_once()
             worker.on_assigned([0])
-            worker.step()
+            worker.run_once()
 
         assert states(world, act) == [("starting", ""), ("ready", ""), ("waiting", NO_PARTITIONS)]
 
@@ -360,7 +360,7 @@ class TestHealth:
         def act(worker: Worker) -> None:
             worker._source.poll = lambda *_: RecordBatch.empty("stream")  # type: ignore[method-assign]
             world.faults.clock.sleep(KAFKA_WAIT_REPORTED_AFTER_S)
-            worker.step()
+            worker.run_once()
 
         assert states(world, act) == [("starting", ""), ("waiting", NO_PARTITIONS)]
 
@@ -394,14 +394,14 @@ class TestHealth:
         world = World()
 
         def act(worker: Worker) -> None:
-            worker.step()
+            worker.run_once()
             world.faults.store_up = False
             world.append(0, "pass")
             for _ in range(5):
-                worker.step()
+                worker.run_once()
             world.faults.store_up = True
             for _ in range(20):
-                worker.step()
+                worker.run_once()
             worker.stop()
             worker.finish()
 

@@ -80,15 +80,15 @@ class TestGap:
         world.source.delete_records(0, 1)
 
         def act(worker: Worker) -> None:
-            worker.step()
+            worker.run_once()
             world.faults.store_up = False
             world.append(0, "pass")
             for _ in range(5):
-                worker.step()
+                worker.run_once()
             world.faults.store_up = True
             world.faults.clock.sleep(GAP_REPORTED_FOR_S)
             for _ in range(20):
-                worker.step()
+                worker.run_once()
 
         gap = str(Gap("stream", 0, 0, 1))
         assert states(world, act) == [
@@ -108,11 +108,11 @@ class TestUnread:
             world.append(1, "pass")
             world.source.unreadable[0] = "Partition 0 is damaged."
             for _ in range(20):
-                worker.step()
+                worker.run_once()
             assert arrived(world) == ["stream/1/0/0"]
             world.source.unreadable.clear()
             for _ in range(20):
-                worker.step()
+                worker.run_once()
 
         with capture_logs() as lines:
             reported = states(world, act)
@@ -135,9 +135,9 @@ class TestUnread:
         away = "Kafka at example:9092 does not answer."
 
         def act(worker: Worker) -> None:
-            worker.step()
+            worker.run_once()
             worker._source.unreadable = lambda: dict.fromkeys(range(3), away)  # type: ignore[method-assign]
-            worker.step()
+            worker.run_once()
 
         assert states(world, act)[1:] == [("ready", ""), ("waiting", away)]
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from headwater.engine.at_least_once import AtLeastOnce
-from headwater.engine.dead_letters import DeadLetters
+from headwater.engine.dead_letter_writer import DeadLetterWriter
 from headwater.engine.delivery import Delivery
 from headwater.engine.exactly_once import ExactlyOnce
 from headwater.engine.heartbeat import HeartbeatReporter
@@ -166,7 +166,7 @@ class World:
             writer_id=f"writer {next(self._writer_numbers)}",
             clock=clock,
         )
-        metrics = PipelineMetrics(metrics_writer, clock=clock)
+        metrics = PipelineMetrics(metrics_writer, epoch_s=clock)
         worker = Worker(
             source,
             transforms,
@@ -198,13 +198,13 @@ class World:
             return made
 
         names = source.source_ids
-        sinks, dead_letters = [KafkaSink(name, name, names) for name in OUTPUTS], DeadLetters(DEAD, 7, names)
+        sinks, dead_letters = [KafkaSink(name, name, names) for name in OUTPUTS], DeadLetterWriter(DEAD, 7, names)
         if self._exactly_once:
             return ExactlyOnce(
                 sinks,
                 dead_letters,
                 transactional_producer,
-                transaction_group=source.transaction_group,
+                group_metadata=source.group_metadata,
                 source_ids=names,
                 watching=self.watching,
                 clock=self.faults.clock,

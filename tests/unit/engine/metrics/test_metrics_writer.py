@@ -5,9 +5,9 @@ from collections.abc import Callable
 import pytest
 
 from headwater.engine.metrics import metrics_writer as module
-from headwater.engine.metrics.metrics_writer import MAX_RETRY_S, MAX_UNCOUNTED, MetricsWriter
+from headwater.engine.metrics.metrics_writer import MAX_KEPT_RECORDS, MAX_RETRY_S, MetricsWriter
 from headwater.engine.metrics.pending_metrics import PendingMetrics, ProducedBatch
-from headwater.engine.transform_step import RecordPositions
+from headwater.engine.transform_work import RecordPositions
 from headwater.model.metric import MetricsDelta
 from tests.support.columns import numbers
 from tests.unit.engine.faults import Faults, FaultyMetrics
@@ -62,7 +62,7 @@ def commit(
         if metrics_writer.are_all_new(counted.end_offsets()):
             metrics.count(counted.counts(), counted.end_offsets())
         else:
-            metrics.uncounted.append(counted)
+            metrics.kept_batches.append(counted)
     metrics.time("processing_latency").add(1.0)
     metrics_writer.add(minute, metrics)
     metrics_writer.flush(ignore_retry_delay=ignore_retry_delay)
@@ -79,7 +79,7 @@ def test_records_counted_by_an_earlier_owner_are_not_counted_again(scene: Scene)
     commit(first, batch(0, 4))
     second.on_assigned([0])
     commit(second, batch(0, 4))
-    second.on_rewind({0: 0})
+    second.on_reread({0: 0})
     commit(second, batch(0, 4), batch(4, 5))
     assert scene.received() == 5
 
@@ -158,11 +158,11 @@ def test_a_write_without_a_response_is_repeated_unchanged(scene: Scene) -> None:
     assert scene.received() == 5
 
 
-@pytest.mark.parametrize("limit", [MAX_UNCOUNTED, 3])
+@pytest.mark.parametrize("limit", [MAX_KEPT_RECORDS, 3])
 def test_counts_are_exact_after_a_start_without_the_store(
     scene: Scene, limit: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "MAX_UNCOUNTED", limit)
+    monkeypatch.setattr(module, "MAX_KEPT_RECORDS", limit)
     first, second = scene.metrics_writer("a"), scene.metrics_writer("b")
     first.on_assigned([0])
     commit(first, batch(0, 10))
@@ -177,7 +177,7 @@ def test_counts_are_exact_after_a_start_without_the_store(
 
 
 def test_only_the_first_records_of_a_partition_wait_for_its_mark(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MAX_UNCOUNTED", 5)
+    monkeypatch.setattr(module, "MAX_KEPT_RECORDS", 5)
     first, second = scene.metrics_writer("a"), scene.metrics_writer("b")
     first.on_assigned([0, 1])
     commit(first, batch(0, 4, partition=0), batch(0, 5, partition=1))
@@ -187,7 +187,7 @@ def test_only_the_first_records_of_a_partition_wait_for_its_mark(scene: Scene, m
         commit(second, batch(at, at + 2, partition=0))
     for at in range(0, 30, 2):
         commit(second, batch(at, at + 2, partition=1), batch(30 + at, 32 + at, partition=0))
-    kept = [counted for _, metrics in second._pending for counted in metrics.uncounted]
+    kept = [counted for _, metrics in second._pending for counted in metrics.kept_batches]
     assert sum(counted.record_count for counted in kept) == 2 * (5 + 1)
     assert len(kept) == 2 * 3
     scene.faults.metrics_up = True
@@ -202,7 +202,7 @@ def test_only_the_first_records_of_a_partition_wait_for_its_mark(scene: Scene, m
 def test_repeats_in_a_partition_with_many_unknown_records(
     scene: Scene, ends: tuple[int, int, int], up_after: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "MAX_UNCOUNTED", 5)
+    monkeypatch.setattr(module, "MAX_KEPT_RECORDS", 5)
     first, second = scene.metrics_writer("a"), scene.metrics_writer("b")
     first.on_assigned([0])
     commit(first, batch(0, 4))
@@ -211,7 +211,7 @@ def test_repeats_in_a_partition_with_many_unknown_records(
     steps: list[Callable[[], None]] = [
         lambda: commit(second, batch(0, ends[0]), batch(ends[0], ends[1])),
         lambda: commit(second, batch(ends[1], ends[2])),
-        lambda: second.on_rewind({0: ends[0]}),
+        lambda: second.on_reread({0: ends[0]}),
         lambda: commit(second, batch(ends[0], ends[2] + 1), batch(ends[2] + 1, 14)),
     ]
     for number, step in enumerate(steps):
@@ -227,7 +227,7 @@ def test_repeats_in_a_partition_with_many_unknown_records(
 def test_a_known_mark_holds_while_another_partition_waits_for_its_own(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "MAX_UNCOUNTED", 5)
+    monkeypatch.setattr(module, "MAX_KEPT_RECORDS", 5)
     first, second = scene.metrics_writer("a"), scene.metrics_writer("b")
     first.on_assigned([0])
     commit(first, batch(0, 10))
@@ -256,11 +256,11 @@ def test_a_reassigned_partition_is_not_counted_again(scene: Scene) -> None:
     assert scene.received() == 12
 
 
-def test_a_reassigned_partition_with_many_uncounted_records_is_counted(
+def test_a_reassigned_partition_with_many_kept_records_is_counted(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The partition is lost before its records are committed, so they are read again."""
-    monkeypatch.setattr(module, "MAX_UNCOUNTED", 5)
+    monkeypatch.setattr(module, "MAX_KEPT_RECORDS", 5)
     metrics_writer = scene.metrics_writer("a")
     scene.faults.metrics_up = False
     metrics_writer.on_assigned([0])
@@ -300,7 +300,7 @@ def test_repeats_while_another_partition_waits_for_its_mark(scene: Scene) -> Non
     scene.faults.metrics_up = False
     metrics_writer.on_assigned([0])
     commit(metrics_writer, batch(0, 10, partition=1))
-    metrics_writer.on_rewind({1: 4})
+    metrics_writer.on_reread({1: 4})
     commit(metrics_writer, batch(4, 12, partition=1))
     scene.faults.metrics_up = True
     scene.faults.clock.sleep(MAX_RETRY_S)
@@ -315,7 +315,7 @@ def test_a_transaction_that_failed_after_its_records_were_counted(scene: Scene, 
     metrics_writer.on_assigned([0])
     commit(metrics_writer, batch(0, 4))
     commit(metrics_writer, batch(4, 10))
-    metrics_writer.on_rewind({0: 4})
+    metrics_writer.on_reread({0: 4})
     scene.faults.metrics_up = True
     commit(metrics_writer, batch(4, 8))
     scene.faults.clock.sleep(MAX_RETRY_S)
@@ -336,7 +336,7 @@ def test_writes_of_a_replaced_worker_are_rejected(scene: Scene) -> None:
 def test_batches_before_and_after_the_marks_are_known(scene: Scene) -> None:
     metrics_writer = scene.metrics_writer("a")
     metrics = PendingMetrics()
-    metrics.uncounted.append(batch(0, 3))
+    metrics.kept_batches.append(batch(0, 3))
     metrics.count(batch(3, 6).counts(), {0: 6})
     metrics_writer.on_assigned([0])
     metrics_writer.add(960, metrics)

@@ -111,11 +111,11 @@ def test_outputs_acknowledged_by_the_commit_are_timed_after_it(scene: Scene) -> 
     assert scene.median("total_latency") == pytest.approx(1010, rel=RELATIVE_ERROR)
 
 
-def test_a_rewind_keeps_the_times_of_committed_records(scene: Scene) -> None:
+def test_a_reread_keeps_the_times_of_committed_records(scene: Scene) -> None:
     scene.deliver(batch(2, age_ms=10))
     scene.metrics.before_commit(ignore_retry_delay=False)
     scene.metrics.after_commit(write_now=False)
-    scene.metrics.on_rewind({0: 1, 1: 1})
+    scene.metrics.on_reread({0: 1, 1: 1})
     scene.metrics.flush()
     assert scene.written().times["total_latency"].total() == 2
 
@@ -162,7 +162,7 @@ def test_errors_are_counted_by_transform_or_sink(scene: Scene) -> None:
 
 def test_repeats_are_counted_once(scene: Scene) -> None:
     scene.deliver(batch(4))
-    scene.metrics.on_rewind({0: 0, 1: 0})
+    scene.metrics.on_reread({0: 0, 1: 0})
     scene.deliver(batch(4))
     scene.commit()
     assert scene.written().counts["messages_received"] == 4

@@ -64,7 +64,7 @@ class Scene:
 
     def new_worker(self, writer_id: str) -> PipelineMetrics:
         writer = MetricsWriter(self.store, deployment_id="d1", group="group", writer_id=writer_id, clock=self.clock)
-        self.metrics = PipelineMetrics(writer, clock=self.clock)
+        self.metrics = PipelineMetrics(writer, epoch_s=self.clock)
         self.metrics.on_assigned([0, 1])
         return self.metrics
 
@@ -80,7 +80,7 @@ class Scene:
         )
         in_flight = InFlightBatch(read, transforms, self.clock.now, clock=self.clock)
         while not in_flight.is_finished:
-            assert in_flight.step(wait=True)
+            assert in_flight.advance(wait=True)
         in_flight.drop(dropped)
         in_flight.exclude_dropped()
         self.metrics.on_produced(in_flight, in_flight.next_offsets(), len(in_flight.output), [], 0.1)
@@ -167,7 +167,7 @@ def test_partitions_lost_in_flight_are_not_counted(scene: Scene) -> None:
 def test_repeats_are_counted_once(scene: Scene) -> None:
     transforms = [Copies("t", scene.clock)]
     scene.process("1 2 x 0", transforms)
-    scene.metrics.on_rewind({0: 0, 1: 0})
+    scene.metrics.on_reread({0: 0, 1: 0})
     scene.process("1 2 x 0", transforms)
     scene.commit()
     assert scene.counts("t") == scene.committed("t") == {"received": 4, "sent": 3, "dropped": 1, "errors": 1}

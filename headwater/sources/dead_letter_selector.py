@@ -1,4 +1,4 @@
-"""Selects the letters that a redrive processes."""
+"""Selects the dead letters (letters) that a redrive processes."""
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,7 +18,7 @@ log = structlog.get_logger(__name__)
 MAX_REMEMBERED_RECORDS: Final = 50_000
 """How many source records the selector remembers, to recognize further letters of the same record."""
 
-_SourceRecord = tuple[int, bytes]
+_RecordKey = tuple[int, bytes]
 """The partition of the letters of a source record, and the id of the record."""
 
 
@@ -29,8 +29,10 @@ class LetterSelector:
     first of them is selected. The others are its repeats, and get its outcome. A stub is never selected.
 
     A letter with an outcome of this redrive is left out, because its outputs are acknowledged. It is selected again
-    when the outcome was stored in a transaction, which may have been aborted. The delivery of the pipeline may change
-    between two workers of a redrive.
+    when the outputs were in a transaction, which may have been aborted. Each outcome stores whether they were, because
+    the delivery of the pipeline may have changed since.
+
+    A letter with an outcome of an earlier redrive is left out, unless the user has selected it by its id.
 
     Args:
         deployment_id: The deployment.
@@ -43,7 +45,7 @@ class LetterSelector:
         self._redrive = redrive
         self._store = store
         self._selection = redrive.selection
-        self._first_letters: dict[_SourceRecord, LetterId] = {}
+        self._first_letters: dict[_RecordKey, LetterId] = {}
         """By source record, the letter with which this redrive processes it; the record seen last is at the end."""
         self._first_by_repeat: dict[LetterId, LetterId] = {}
         """By repeat that is not committed yet: the letter with which its source record is processed."""

@@ -35,7 +35,7 @@ from headwater.sinks.outputs import (
 )
 
 
-class DeadLetters:
+class DeadLetterWriter:
     """Writes the source records of failed records to the dead-letter topic, unchanged."""
 
     def __init__(self, topic: str, revision: int, source_ids: SourceIds = position_ids) -> None:

@@ -38,7 +38,7 @@ class RecordPositions(NamedTuple):
         )
 
 
-class TransformStep(NamedTuple):
+class TransformWork(NamedTuple):
     """The work of one transform on one batch.
 
     Attributes:
@@ -58,8 +58,8 @@ class TransformStep(NamedTuple):
     took_s: float
 
     @classmethod
-    def of(cls, uid: str, batch: RecordBatch, result: TransformResult, took_s: float) -> "TransformStep":
-        """Return the step of a transform that has received `batch`."""
+    def of(cls, uid: str, batch: RecordBatch, result: TransformResult, took_s: float) -> "TransformWork":
+        """Return the work of a transform that has received `batch`."""
         received, sent = RecordPositions.of(batch), RecordPositions.of(result.output)
         with_output = sent if result.source_rows is None else received.take(_distinct(result.source_rows))
         failed = [(batch.partitions[failure.row], batch.offsets[failure.row]) for failure in result.failures]
@@ -70,8 +70,8 @@ class TransformStep(NamedTuple):
         """The number of records that the transform received."""
         return len(self.received.partitions)
 
-    def filter(self, predicate: PositionPredicate) -> "TransformStep":
-        """Return the step without the records that the predicate does not select."""
+    def filter(self, predicate: PositionPredicate) -> "TransformWork":
+        """Return the work without the records that the predicate does not select."""
         sent = self.sent.filter(predicate)
         return self._replace(
             received=self.received.filter(predicate),

@@ -1,4 +1,4 @@
-"""The source that reads the letters of a redrive from the dead-letter topic."""
+"""The source that reads the dead letters (letters) of a redrive from the dead-letter topic."""
 
 import time
 from collections.abc import Iterable, Iterator
@@ -14,14 +14,14 @@ from headwater.model.record import Int64Column, RecordBatch, RowIndexes, positio
 from headwater.model.redrive import LetterRange, RedriveSpec
 from headwater.native.librdkafka import FetchedColumns, PartitionOffset
 from headwater.sources.base import Positions
+from headwater.sources.dead_letter_selector import DeadLetterSelector, source_id
 from headwater.sources.kafka import KafkaSource
-from headwater.sources.letter_selector import LetterSelector, source_id
 from headwater.stores.protocols.redrives import RedriveOutcomeStore
 
 log = structlog.get_logger(__name__)
 
 MAX_RECORDS: Final = 500
-"""How many letters a batch has at most, so that other work never waits long for one."""
+"""How many letters a batch has at most, so that other work never waits long for a batch."""
 THROTTLED_RECORDS: Final = 5
 THROTTLED_PAUSE_S: Final = 0.05
 """A throttled redrive reads batches of at most THROTTLED_RECORDS letters, each after a pause of this length."""
@@ -69,7 +69,7 @@ class DeadLetterSource(KafkaSource):
             partition: each for partition, each in redrive.selection.ranges.items() if each.start < each.end
         }
         """The ranges of the selection that are not empty, by partition."""
-        self._selector = LetterSelector(deployment_id, redrive, store)
+        self._selector = DeadLetterSelector(deployment_id, redrive, store)
         self.repeats = self._selector.repeats
         self._source_ids: dict[LetterId, bytes] = {}
         """By letter that is not committed yet: the id of its source record."""

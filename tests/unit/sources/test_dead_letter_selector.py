@@ -5,8 +5,8 @@ import pytest
 from headwater.model.dead_letter import STUB_HEADER, LetterHeaders, LetterId
 from headwater.model.outputs import SOURCE_HEADER
 from headwater.model.redrive import LetterRange, RedriveSelection, RedriveSpec
-from headwater.sources import letter_selector
-from headwater.sources.letter_selector import LetterSelector
+from headwater.sources import dead_letter_selector
+from headwater.sources.dead_letter_selector import DeadLetterSelector
 from tests.support.memory.redrives import MemoryRedriveOutcomes
 
 OLD_STUB = b'{"headwater": "record too large for the dead-letter topic", "sha256": "0a", "bytes": 9, "key_bytes": 0}'
@@ -18,7 +18,7 @@ class Scene:
     def __init__(self) -> None:
         self.store = MemoryRedriveOutcomes()
         redrive = RedriveSpec(id="r", number=2, selection=RedriveSelection(ranges={0: LetterRange(0, 100)}))
-        self.selector = LetterSelector("d", redrive, self.store)
+        self.selector = DeadLetterSelector("d", redrive, self.store)
 
     def select(self, *sources: str, first: int = 0, value: bytes = b"{}", **headers: str) -> list[int]:
         """Return the offsets that are selected, of letters with these values of SOURCE_HEADER."""
@@ -71,7 +71,7 @@ def test_letters_without_a_source_are_all_processed(scene: Scene) -> None:
 
 
 def test_the_remembered_records_are_bounded(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(letter_selector, "MAX_REMEMBERED_RECORDS", 2)
+    monkeypatch.setattr(dead_letter_selector, "MAX_REMEMBERED_RECORDS", 2)
     assert scene.select("s/0/1/0", "s/0/2/0", "s/0/3/0", "s/0/3/1", "s/0/1/1") == [0, 1, 2, 4]
 
 
