@@ -53,7 +53,7 @@ from tests.support.processes import cpu_seconds, rss_bytes
 SOURCE, DEAD, OWNER, CONFIG = "stream", "dlq", "bench", "config"
 COPIES = ("bare", "tuned", "headers")
 """The kinds of plain copies; _copies.py describes them."""
-WITHOUT_SOURCE_HEADER = ("bare", "tuned")
+WITHOUT_OUTPUT_ID = ("bare", "tuned")
 """The copies whose outputs do not carry their source record's position."""
 SAMPLE_S = 0.02
 WARM_UP = 2
@@ -225,7 +225,7 @@ class Bench:
         if work in self.peers:
             peer = self.peers[work]
             return self._check_values(Tally(self.workload, peer.work, exact=peer.exact), outputs)
-        if work in WITHOUT_SOURCE_HEADER:
+        if work in WITHOUT_OUTPUT_ID:
             return self._check_values(Tally(self.workload, work), outputs)
         return self._check_positions(work, outputs)
 

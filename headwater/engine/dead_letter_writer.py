@@ -23,7 +23,7 @@ from headwater.model.dead_letter import (
     TRANSFORM_HEADER,
     header_text,
 )
-from headwater.model.outputs import MAX_OUTPUT_BYTES, REVISION_HEADER, SOURCE_HEADER
+from headwater.model.outputs import MAX_OUTPUT_BYTES, REVISION_HEADER, OUTPUT_ID_HEADER
 from headwater.model.record import Failure, Int64Column, RowIndexes, SourceIds, position_ids
 from headwater.native import BytesColumn, HeaderColumn
 from headwater.sinks.base import OutputWriter
@@ -55,7 +55,7 @@ class DeadLetterWriter:
         headers = [
             *_headers([failed.failure for failed in in_flight.failed_records]),
             HeaderColumn(REVISION_HEADER, BytesColumn.of([self._revision] * len(letters))),
-            HeaderColumn(SOURCE_HEADER, ids),
+            HeaderColumn(OUTPUT_ID_HEADER, ids),
             HeaderColumn(TIMESTAMP_HEADER, BytesColumn.of(b"%d" % timestamp for timestamp in letters.timestamps)),
         ]
         times = output_timestamps(letters.timestamps)
@@ -71,7 +71,7 @@ class DeadLetterWriter:
         reasons: list[bytes | None] = [None] * len(values)
         for row, (value, key) in enumerate(zip(values, keys, strict=True)):
             letter_headers = outputs.headers_of(row)
-            is_rejected = rejected.reason(self._topic, dict(letter_headers)[SOURCE_HEADER]) is not None
+            is_rejected = rejected.reason(self._topic, dict(letter_headers)[OUTPUT_ID_HEADER]) is not None
             if is_rejected or size_error(value, key, letter_headers) is not None:
                 reason = REJECTED_REASON if is_rejected else TOO_LARGE_REASON
                 reasons[row] = reason.encode()

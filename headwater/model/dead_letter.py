@@ -93,7 +93,7 @@ class DeadLetter:
         column: The column in the line of the script, from 1.
         attempts: How often the transform tried to process the record.
         revision: The revision of the configuration that could not process the record.
-        source: The position of the source record, as in the header SOURCE_HEADER.
+        source: The position of the source record, as in the header OUTPUT_ID_HEADER.
         value: The bytes of the source record; None is a Kafka tombstone.
         redriven: The last redrive of the letter; None when it was never redriven.
     """

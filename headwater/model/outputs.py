@@ -3,7 +3,7 @@
 The outputs of a record are the records that a script makes from it.
 """
 
-SOURCE_HEADER = "headwater-src"
+OUTPUT_ID_HEADER = "headwater-src"
 """The position of the source record of an output, and the index of the output."""
 REVISION_HEADER = "headwater-cfg"
 """In a dead letter: the number of the revision that could not process the record."""

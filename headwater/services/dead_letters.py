@@ -22,7 +22,7 @@ from headwater.model.dead_letter import (
     parse_letter_total_name,
 )
 from headwater.model.deployment import Deployment, dead_letter_topic
-from headwater.model.outputs import REVISION_HEADER, SOURCE_HEADER
+from headwater.model.outputs import REVISION_HEADER, OUTPUT_ID_HEADER
 from headwater.model.redrive import LetterOutcome
 from headwater.services.newest_first import NewestFirst
 from headwater.services.timed_history import TimedHistory
@@ -229,7 +229,7 @@ def _letter(record: LogRecord, outcome: LetterOutcome | None) -> DeadLetter:
         column=headers.integer(COLUMN_HEADER),
         attempts=headers.integer(ATTEMPTS_HEADER) or 1,
         revision=headers.integer(REVISION_HEADER),
-        source=headers.text(SOURCE_HEADER),
+        source=headers.text(OUTPUT_ID_HEADER),
         value=record.value,
         redriven=None if outcome is None else LastRedrive(_utc(outcome.time_s), outcome.outcome),
     )

@@ -15,7 +15,7 @@ class ProducerFailure(NamedTuple):
     Attributes:
         reason: What happened, as a sentence for the user.
         topic: The topic of the record; empty for a failure of the whole client.
-        output_id: The value of the record's SOURCE_HEADER.
+        output_id: The value of the record's OUTPUT_ID_HEADER.
         source_partition: The partition of the source record; None when it is not known.
         cause: "record" when Kafka rejects this record every time; "batch" when Kafka rejected the batch that contained
             the record, perhaps because of another record in it; "other" when no record is the cause.

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from headwater.model.outputs import MAX_OUTPUT_BYTES, SOURCE_HEADER
+from headwater.model.outputs import MAX_OUTPUT_BYTES, OUTPUT_ID_HEADER
 from headwater.model.record import Failure, Int64Column, RecordBatch, SourceIds, position_ids
 from headwater.model.worker_spec import SinkSpec
 from headwater.native.librdkafka import HeaderColumn
@@ -61,7 +61,7 @@ class KafkaSink:
             failed_rows = {failure.row for failure in failures}
             batch = batch.select(row not in failed_rows for row in range(len(batch)))
         times = output_timestamps(batch.timestamps, max_age_ms=self._max_age_ms)
-        headers = [HeaderColumn(SOURCE_HEADER, output_id_column(batch, self._source_ids))]
+        headers = [HeaderColumn(OUTPUT_ID_HEADER, output_id_column(batch, self._source_ids))]
         partitions = self._target_partitions(batch.partitions)
         producer.produce(OutputBatch(self.topic, batch.values, batch.keys, partitions, times, headers))
         return failures
@@ -92,7 +92,7 @@ class KafkaSink:
         return [Failure(row, "TooLarge", error, self.name) for row, error in enumerate(errors) if error is not None]
 
     def _size_error(self, batch: RecordBatch, row: int, output_id: bytes) -> str | None:
-        return size_error(batch.values[row], batch.keys[row], [(SOURCE_HEADER, output_id)])
+        return size_error(batch.values[row], batch.keys[row], [(OUTPUT_ID_HEADER, output_id)])
 
 
 def build(spec: SinkSpec, source_ids: SourceIds) -> KafkaSink:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from headwater.model.outputs import MAX_OUTPUT_BYTES, MAX_RECORD_BYTES, SOURCE_HEADER
+from headwater.model.outputs import MAX_OUTPUT_BYTES, MAX_RECORD_BYTES, OUTPUT_ID_HEADER
 from headwater.model.record import (
     Headers,
     Int64Column,
@@ -46,7 +46,7 @@ def output_timestamps(
 def output_ids(batch: RecordBatch, source_ids: SourceIds = position_ids) -> list[bytes]:
     """Return the output id of each row: the id of its source record, and the output's index.
 
-    It is the value of the header SOURCE_HEADER, by which consumers recognise repeated records after a failure.
+    It is the value of the header OUTPUT_ID_HEADER, by which consumers recognise repeated records after a failure.
     """
     ids = source_ids(batch)
     if not any(batch.indexes):  # fast path: in most batches all indexes are 0
@@ -82,7 +82,7 @@ class OutputBatch:
         keys: The keys.
         partitions: The partitions of the topic.
         timestamps: The timestamps in ms since the epoch; 0 means the current time.
-        headers: Header columns. The column named SOURCE_HEADER has the output ids, see `output_ids`.
+        headers: Header columns. The column named OUTPUT_ID_HEADER has the output ids, see `output_ids`.
     """
 
     topic: str
@@ -117,7 +117,7 @@ class OutputBatch:
         value_column = BytesColumn.of(values)
         columns = [HeaderColumn(name, BytesColumn.of([value] * len(value_column))) for name, value in headers or []]
         if ids:
-            columns.append(HeaderColumn(SOURCE_HEADER, BytesColumn.of(ids)))
+            columns.append(HeaderColumn(OUTPUT_ID_HEADER, BytesColumn.of(ids)))
         integers = Int64Column("q", partitions), Int64Column("q", timestamps)
         return cls(topic, value_column, BytesColumn.of(keys), *integers, columns)
 
@@ -126,8 +126,8 @@ class OutputBatch:
 
     @property
     def ids(self) -> BytesColumn | OutputIdColumn | None:
-        """The column of SOURCE_HEADER, if there is one."""
-        return next((header.values for header in self.headers if header.name == SOURCE_HEADER), None)
+        """The column of OUTPUT_ID_HEADER, if there is one."""
+        return next((header.values for header in self.headers if header.name == OUTPUT_ID_HEADER), None)
 
     def with_headers(self, headers: Headers) -> "OutputBatch":
         """Return the batch with further headers, the same for each record."""
@@ -142,7 +142,7 @@ class OutputBatch:
     def without_source_partitions(self, partitions: Collection[int]) -> "OutputBatch":
         """Return the outputs whose source records are not from these partitions.
 
-        A batch without SOURCE_HEADER is returned unchanged: a sink without this header writes records that may be
+        A batch without OUTPUT_ID_HEADER is returned unchanged: a sink without this header writes records that may be
         repeated without effect. If the output ids do not contain positions, the output's own partition counts as that
         of its source record. This occurs in tests only: exactly-once delivery calls this method, and needs a source in
         Kafka, whose output ids contain positions.

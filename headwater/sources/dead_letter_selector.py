@@ -8,7 +8,7 @@ import structlog
 
 from headwater.errors import RedisUnavailable
 from headwater.model.dead_letter import LetterHeaders, LetterId, is_stub_value
-from headwater.model.outputs import SOURCE_HEADER
+from headwater.model.outputs import OUTPUT_ID_HEADER
 from headwater.model.redrive import LetterOutcome, RedriveSpec
 from headwater.sources.base import Positions
 from headwater.stores.protocols.redrives import RedriveOutcomeStore
@@ -22,7 +22,7 @@ _RecordKey = tuple[int, bytes]
 """The partition of the letters of a source record, and the id of the record."""
 
 
-class LetterSelector:
+class DeadLetterSelector:
     """Selects the letters that a redrive processes.
 
     A record has a letter for each of its outputs that failed, and each letter contains the whole record. So only the
@@ -117,4 +117,4 @@ class LetterSelector:
 
 def source_id(headers: LetterHeaders) -> bytes:
     """Return the id of the source record: the header without the index of the output."""
-    return headers.text(SOURCE_HEADER).rpartition("/")[0].encode()
+    return headers.text(OUTPUT_ID_HEADER).rpartition("/")[0].encode()

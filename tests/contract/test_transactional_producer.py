@@ -15,7 +15,7 @@ from headwater.brokers.client_errors import ClientErrors
 from headwater.brokers.client_settings import producer_settings
 from headwater.brokers.producer import ConsumerGroupMetadata, LibrdkafkaProducer
 from headwater.errors import BrokerUnavailable, DeliveryFailed, NoValidOffset
-from headwater.model.outputs import SOURCE_HEADER
+from headwater.model.outputs import OUTPUT_ID_HEADER
 from headwater.model.record import RecordBatch
 from headwater.native import BytesColumn
 from headwater.native.librdkafka import PartitionOffset
@@ -185,7 +185,7 @@ def begun(bench: Bench) -> TransactionalProducer:
 
 def write(producer: TransactionalProducer, topic: str, *values: bytes, partition: int = 0) -> None:
     for value in values:
-        headers = [(SOURCE_HEADER, b"stream/%d/0/0" % partition)]
+        headers = [(OUTPUT_ID_HEADER, b"stream/%d/0/0" % partition)]
         producer.produce(OutputBatch.of(topic, [value], [b"k"], [partition], [STAMP], headers=headers))
 
 

@@ -10,7 +10,7 @@ from confluent_kafka import Producer
 from headwater.brokers.client_errors import ClientErrors
 from headwater.brokers.client_settings import producer_settings
 from headwater.model.dead_letter import ERROR_HEADER, TIMESTAMP_HEADER, TRANSFORM_HEADER, LetterId
-from headwater.model.outputs import SOURCE_HEADER
+from headwater.model.outputs import OUTPUT_ID_HEADER
 from headwater.model.record import RecordBatch
 from headwater.model.redrive import LetterRange, RedriveSelection, RedriveSpec
 from headwater.sources.dead_letter_source import DeadLetterSource
@@ -45,7 +45,7 @@ class Letters:
             headers = {
                 ERROR_HEADER: error,
                 TRANSFORM_HEADER: "t",
-                SOURCE_HEADER: source or f"stream/{partition}/{100 + self._count}/0",
+                OUTPUT_ID_HEADER: source or f"stream/{partition}/{100 + self._count}/0",
             } | ({TIMESTAMP_HEADER: "1234567890123"} if with_timestamp else {})
             self._producer.produce(
                 self.topic, value or b"%d" % self._count, b"k", partition, headers=[*headers.items()]

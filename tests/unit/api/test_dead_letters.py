@@ -21,7 +21,7 @@ from headwater.model.dead_letter import (
 )
 from headwater.model.deployment import dead_letter_topic
 from headwater.model.metric import MAX_LETTER_TOTALS, MetricsDelta, PartitionCounts
-from headwater.model.outputs import REVISION_HEADER, SOURCE_HEADER
+from headwater.model.outputs import REVISION_HEADER, OUTPUT_ID_HEADER
 from headwater.model.redrive import (
     MAX_OPEN_REDRIVES,
     LetterOutcomes,
@@ -60,7 +60,7 @@ class Scene:
             COLUMN_HEADER: "9",
             ATTEMPTS_HEADER: "1",
             REVISION_HEADER: "4",
-            SOURCE_HEADER: f"stream.base.log/{partition}/{self._count}/0",
+            OUTPUT_ID_HEADER: f"stream.base.log/{partition}/{self._count}/0",
         } | {f"headwater-{name}": text for name, text in headers.items()}
         encoded = {name: None if text is None else text.encode() for name, text in letter.items()}
         self.history.append(self.topic, partition, TIME_MS + 1000 * self._count, value, encoded)

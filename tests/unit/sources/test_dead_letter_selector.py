@@ -3,7 +3,7 @@
 import pytest
 
 from headwater.model.dead_letter import STUB_HEADER, LetterHeaders, LetterId
-from headwater.model.outputs import SOURCE_HEADER
+from headwater.model.outputs import OUTPUT_ID_HEADER
 from headwater.model.redrive import LetterRange, RedriveSelection, RedriveSpec
 from headwater.sources import dead_letter_selector
 from headwater.sources.dead_letter_selector import DeadLetterSelector
@@ -21,11 +21,11 @@ class Scene:
         self.selector = DeadLetterSelector("d", redrive, self.store)
 
     def select(self, *sources: str, first: int = 0, value: bytes = b"{}", **headers: str) -> list[int]:
-        """Return the offsets that are selected, of letters with these values of SOURCE_HEADER."""
+        """Return the offsets that are selected, of letters with these values of OUTPUT_ID_HEADER."""
         letters = [LetterId(0, first + number) for number in range(len(sources))]
         encoded = {f"headwater-{name}": text.encode() for name, text in headers.items()}
         by_letter = {
-            letter: LetterHeaders({SOURCE_HEADER: source.encode()} | encoded)
+            letter: LetterHeaders({OUTPUT_ID_HEADER: source.encode()} | encoded)
             for letter, source in zip(letters, sources, strict=True)
         }
         return [letters[row].offset for row in self.selector.select(letters, by_letter, [value] * len(letters))]
