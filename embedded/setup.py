@@ -9,7 +9,7 @@ from pathlib import Path
 from setuptools import setup
 from setuptools.command.build_py import build_py
 
-from headwater.brokers.embedded.jars import SUMS, download_jars
+from headwater.brokers.embedded.jars import CHECKSUMS, download_jars
 from headwater.settings import Settings
 
 JARS = Path("headwater_embedded/jars")
@@ -22,7 +22,7 @@ class BuildWithJars(build_py):
     def run(self) -> None:
         shutil.rmtree(JARS, ignore_errors=True)
         shutil.copytree(download_jars(Settings().cache_dir.expanduser()), JARS)
-        shutil.copy(SUMS, JARS)
+        shutil.copy(CHECKSUMS, JARS)
         super().run()
 
 

@@ -168,7 +168,7 @@ class Settings(BaseSettings):
     )
     kafka_credentials: Literal["managed", "given"] = Field(
         "managed",
-        description="managed: Headwater creates Kafka users and access rules; given: the operator of Kafka does.",
+        description="managed: Headwater creates Kafka users and ACLs; given: the operator of Kafka does.",
     )
     kafka_reader_username: str = Field(
         "",

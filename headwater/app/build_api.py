@@ -23,8 +23,8 @@ from headwater.app.stream_bindings import load_bindings
 from headwater.app.traces import connect_traces
 from headwater.brokers.base import ClusterAdmin
 from headwater.brokers.cluster_admin import KafkaClusterAdmin
+from headwater.brokers.kafka_tail_reader import KafkaTailReader
 from headwater.brokers.kafka_topic_history import KafkaTopicHistory
-from headwater.brokers.tail_reader import KafkaTailReader
 from headwater.controller.leadership import CONTROLLER_LEASE
 from headwater.errors import BrokerUnavailable, OrchestratorUnavailable
 from headwater.model.access import KafkaAccess

@@ -114,7 +114,7 @@ class Endpoints:
 
     @property
     def manages_kafka_users(self) -> bool:
-        """Whether Headwater creates the Kafka users and access rules (ACLs)."""
+        """Whether Headwater creates the Kafka users and ACLs."""
         return self.settings.kafka_credentials == "managed"
 
     def replication(self) -> int:

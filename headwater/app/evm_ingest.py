@@ -7,7 +7,7 @@ from headwater.app.abis import load_abis
 from headwater.app.endpoints import Endpoints
 from headwater.app.stream_bindings import load_bindings, zerolag_topic
 from headwater.app.token_lists import read_tokens
-from headwater.brokers.topic_reader import read_since
+from headwater.brokers.read_to_end import read_since
 from headwater.errors import SetupError
 from headwater.ingest.base import StreamRecord
 from headwater.ingest.evm.chain_reader import EvmReader

@@ -12,7 +12,7 @@ from headwater.app.stream_bindings import load_bindings, stream_topic, zerolag_t
 from headwater.app.topics import create_topics
 from headwater.brokers.base import INGEST_TOPIC_CONFIG, STREAM_TOPIC_CONFIG, TopicSpec
 from headwater.brokers.cluster_admin import KafkaClusterAdmin
-from headwater.brokers.topic_reader import read_table
+from headwater.brokers.read_to_end import read_table
 from headwater.errors import BrokerUnavailable
 from headwater.ingest.base import ChainReader
 from headwater.ingest.cancellation import CancelToken

@@ -71,7 +71,7 @@ class UnknownResources:
     def record_as_ended(self, ids: Sequence[str]) -> frozenset[str]:
         """Record unknown deployments and configurations as ended. Returns their ids.
 
-        Records the ones with these ids, and the ones that an access rule connects with them. When `ids` is empty,
+        Records the ones with these ids, and the ones that an ACL connects with them. When `ids` is empty,
         records all unknown ones. Raises SetupError for an id that is not listed, and when one of `active_deployments`
         would be recorded although `ids` does not contain its id.
         """

@@ -1,4 +1,4 @@
-"""Converts access rules to Kafka's ACLs."""
+"""Converts ACLs to the ACL bindings of the Kafka client."""
 
 from collections.abc import Iterable
 from typing import Any, Final
@@ -12,23 +12,23 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from headwater.brokers.base import AccessRule
+from headwater.brokers.base import Acl
 
 _PRINCIPAL: Final = "User:"
 
 
-def acl_bindings(rules: Iterable[AccessRule]) -> list[AclBinding]:
-    """Return the ACLs of these rules, one for each operation, without repeats."""
-    return list(dict.fromkeys(_binding(rule, operation) for rule in rules for operation in rule.operations))
+def acl_bindings(acls: Iterable[Acl]) -> list[AclBinding]:
+    """Return the bindings of these ACLs, one for each operation, without repeats."""
+    return list(dict.fromkeys(_binding(acl, operation) for acl in acls for operation in acl.operations))
 
 
-def _binding(rule: AccessRule, operation: str) -> AclBinding:
-    pattern = ResourcePatternType.PREFIXED if rule.prefixed else ResourcePatternType.LITERAL
+def _binding(acl: Acl, operation: str) -> AclBinding:
+    pattern = ResourcePatternType.PREFIXED if acl.prefixed else ResourcePatternType.LITERAL
     return AclBinding(
-        ResourceType[rule.resource.upper()],
-        rule.name,
+        ResourceType[acl.resource.upper()],
+        acl.name,
         pattern,
-        _PRINCIPAL + rule.user,
+        _PRINCIPAL + acl.user,
         "*",
         AclOperation[operation],
         AclPermissionType.ALLOW,

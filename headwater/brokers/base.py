@@ -18,7 +18,7 @@ OUTPUT_TOPIC_CONFIG: Final = {
 replication factor."""
 
 STREAM_TOPIC_CONFIG: Final = OUTPUT_TOPIC_CONFIG | {"message.timestamp.type": "LogAppendTime"}
-"""Settings of stream topics: the broker sets the timestamps of records to the time at which they arrive."""
+"""Settings of stream topics: Kafka sets the timestamps of records to the time at which they arrive."""
 
 TICKS_TOPIC_CONFIG: Final = OUTPUT_TOPIC_CONFIG | {"retention.bytes": str(4 << 30)}
 """Settings of the topic that all price pipelines write to."""
@@ -77,15 +77,15 @@ class User:
 
 
 @dataclass(frozen=True, slots=True)
-class AccessRule:
-    """The right of a user to do some operations on a resource: one or more ACLs of Kafka.
+class Acl:
+    """The right of a user to do some operations on a resource. Kafka stores one ACL binding for each operation.
 
     Attributes:
         user: The name of the user.
         resource: The type of the resource.
         name: The name of the resource.
         operations: The operations by Kafka's names: "READ", "WRITE", "DESCRIBE", …
-        prefixed: Whether `name` is a prefix, so that the rule concerns all resources whose names begin with it.
+        prefixed: Whether `name` is a prefix, so that the ACL concerns all resources whose names begin with `name`.
     """
 
     user: str
@@ -102,13 +102,13 @@ class DeploymentResources:
     Attributes:
         topics: The topics.
         users: The SCRAM users.
-        rules: The access rules of the users.
+        acls: The ACLs of the users.
         group_prefixes: The prefixes of the names of the consumer groups.
     """
 
     topics: tuple[TopicSpec, ...]
     users: tuple[User, ...]
-    rules: tuple[AccessRule, ...]
+    acls: tuple[Acl, ...]
     group_prefixes: tuple[str, ...]
 
 
@@ -119,25 +119,25 @@ class Inventory:
     Attributes:
         topics: All topics.
         users: All SCRAM users.
-        topics_in_rules_by_user: Has an entry for each user with access rules: the topics that the rules name, possibly
+        topics_in_acls_by_user: Has an entry for each user with ACLs: the topics that the ACLs name, possibly
             none.
         groups: All consumer groups.
         busy_groups: The consumer groups that have members.
-        has_users_and_rules: Whether `users` and `topics_in_rules_by_user` were read from the cluster. False means that
-            they are empty because the operator of Kafka manages users and rules.
+        has_users_and_acls: Whether `users` and `topics_in_acls_by_user` were read from the cluster. False means that
+            they are empty because the operator of Kafka manages users and acls.
     """
 
     topics: frozenset[str]
     users: frozenset[str]
-    topics_in_rules_by_user: Mapping[str, frozenset[str]]
+    topics_in_acls_by_user: Mapping[str, frozenset[str]]
     groups: frozenset[str]
     busy_groups: frozenset[str] = frozenset()
-    has_users_and_rules: bool = True
+    has_users_and_acls: bool = True
 
     @property
-    def users_with_rules(self) -> frozenset[str]:
-        """The users that have access rules. A rule may name a user that does not exist."""
-        return frozenset(self.topics_in_rules_by_user)
+    def users_with_acls(self) -> frozenset[str]:
+        """The users that have ACLs. An ACL may name a user that does not exist."""
+        return frozenset(self.topics_in_acls_by_user)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,21 +154,21 @@ class TopicOffsets:
 
 
 class ClusterAdmin(Protocol):
-    """Manages topics, users, access rules and consumer groups of one Kafka cluster.
+    """Manages topics, users, ACLs and consumer groups of one Kafka cluster.
 
     All methods are idempotent and thread-safe, block for at most some seconds, and raise BrokerUnavailable. With
-    `manages_users=False` an implementation ignores the users and access rules of all arguments, because the operator of
+    `manages_users=False` an implementation ignores the users and ACLs of all arguments, because the operator of
     Kafka, a person, manages them. `brokers/cluster_admin.py` implements this protocol; the tests have an implementation
     in memory.
     """
 
     def ensure(self, desired: DeploymentResources) -> None:
-        """Create the topics, users and rules that are missing.
+        """Create the topics, users and ACLs that are missing.
 
         Return when every user can log in and sees its topics. The controller calls this on each deploy. Existing topics
         keep their settings, and get additional partitions when they have too few. Existing users get the given
         password. Raises BrokerUnsuitable when the cluster has fewer brokers than the replication factor, or has no
-        authorizer and therefore rejects access rules.
+        authorizer and therefore rejects ACLs.
         """
 
     def configure(self, settings: Mapping[str, Mapping[str, str]]) -> None:
@@ -178,7 +178,7 @@ class ClusterAdmin(Protocol):
         """
 
     def remove_stale(self, desired: DeploymentResources, removed_topics: Sequence[str]) -> None:
-        """Remove the users' undesired access rules, then the topics in `removed_topics`."""
+        """Remove the users' undesired ACLs, then the topics in `removed_topics`."""
 
     def ping(self, topic: str) -> None:
         """Return when the cluster answers a request about a topic.
@@ -215,7 +215,8 @@ class ClusterAdmin(Protocol):
 
         The group has no members. Partitions without a commit are left out; returns None when there is no commit. A
         commit without a topic id belongs to the topic that exists now. Raises BrokerUnavailable also when an open
-        transaction contains offsets of the group, and does not end within some seconds: they would be missing.
+        transaction contains offsets of the group, and does not end within some seconds: its offsets would be missing
+        from the result.
         """
 
     def topic_offsets(self, topic: str, position: str) -> TopicOffsets | None:
@@ -241,7 +242,7 @@ class ClusterAdmin(Protocol):
         """
 
     def remove_all(self, resources: DeploymentResources) -> None:
-        """Remove access rules, then users, then topics. Missing ones are ignored."""
+        """Remove ACLs, then users, then topics. Missing ones are ignored."""
 
     def delete_groups(self, prefixes: Sequence[str]) -> bool:
         """Delete the empty consumer groups with these prefixes.
@@ -252,7 +253,7 @@ class ClusterAdmin(Protocol):
     def inventory(self) -> Inventory:
         """Return the names of all resources on the cluster, to find those without a deployment.
 
-        Users and rules are left out when the operator of Kafka manages them.
+        Users and ACLs are left out when the operator of Kafka manages them.
         """
 
     def groups(self) -> Mapping[str, bool]:
@@ -277,7 +278,8 @@ class Subscriptions(Protocol):
         """Create a subscription that delivers the messages of a topic from `start_at` on.
 
         The messages are in order per ordering key. The controller calls this before a worker reads the subscription.
-        An existing subscription stays where it is, but when an interrupted call has created it, this call completes it.
+        An existing subscription stays at its position, unless an interrupted call has created it: then this call moves
+        it to `start_at`.
 
         Args:
             name: The short name of the subscription.

@@ -1,4 +1,4 @@
-"""Manages topics, users, access rules and groups of a Kafka cluster.
+"""Manages topics, users, ACLs and groups of a Kafka cluster.
 
 The cluster uses KRaft and the StandardAuthorizer.
 """
@@ -34,7 +34,7 @@ from confluent_kafka.admin import (
 from headwater.brokers import group_offsets, login_check
 from headwater.brokers.acls import acl_bindings, filter_of_binding, filter_of_user, topics_by_user
 from headwater.brokers.admin_requests import HAS_MEMBERS, REQUEST_TIMEOUT_S, error_code, results, send
-from headwater.brokers.base import AccessRule, DeploymentResources, Inventory, TopicOffsets, TopicSpec, User
+from headwater.brokers.base import Acl, DeploymentResources, Inventory, TopicOffsets, TopicSpec, User
 from headwater.brokers.client_errors import missing_rights_message
 from headwater.brokers.offsets import LATEST
 from headwater.brokers.polled_admin_client import PolledAdminClient
@@ -52,8 +52,8 @@ DESCRIBED_AT_ONCE = 200
 SCRAM_ITERATIONS: Final = 8192
 
 NO_AUTHORIZER_MESSAGE: Final = (
-    "This Kafka has no authorizer, so it rejects access rules. Set HEADWATER_KAFKA_CREDENTIALS=given to run without "
-    "users and access rules of Headwater, or configure an authorizer in the brokers, and deploy again."
+    "This Kafka has no authorizer, so it rejects ACLs. Set HEADWATER_KAFKA_CREDENTIALS=given to run without "
+    "users and ACLs of Headwater, or configure an authorizer in the brokers, and deploy again."
 )
 
 _SCRAM: Final = {"SCRAM-SHA-256": ScramMechanism.SCRAM_SHA_256, "SCRAM-SHA-512": ScramMechanism.SCRAM_SHA_512}
@@ -95,29 +95,29 @@ class KafkaClusterAdmin:
     def ensure(self, desired: DeploymentResources) -> None:
         """See base.ClusterAdmin.
 
-        Sends the requests for topics, users and rules concurrently, then logs in as all users concurrently.
+        Sends the requests for topics, users and ACLs concurrently, then logs in as all users concurrently.
         """
         desired = self._managed_part(desired)
         with self._admin.translated_errors():
             topic_futures = self._create_topics(desired.topics)
             user_futures = self._upsert_users(desired.users)
-            rule_futures = self._create_rules(desired.rules)
+            acl_futures = self._create_acls(desired.acls)
             if KafkaError.INVALID_REPLICATION_FACTOR in map(error_code, topic_futures):
                 self._check_broker_count()
             sent = [*zip(desired.topics, topic_futures, strict=True)]
             _raise_for_invalid_settings(spec.name for spec, future in sent if _has_invalid_settings(future))
             results(topic_futures, _ALREADY_EXISTS)
             self._add_partitions([spec for spec, future in sent if error_code(future)])
-            if KafkaError.SECURITY_DISABLED in map(error_code, rule_futures):
+            if KafkaError.SECURITY_DISABLED in map(error_code, acl_futures):
                 raise BrokerUnsuitable(NO_AUTHORIZER_MESSAGE)
-            results(user_futures + rule_futures)
+            results(user_futures + acl_futures)
             existing = self._list_topics() | {topic.name for topic in desired.topics}
         self._log_in_as_all(desired, existing)
 
     def _log_in_as_all(self, desired: DeploymentResources, existing_topics: Set[str]) -> None:
-        """Return when every user can log in and sees the topics in its access rules.
+        """Return when every user can log in and sees the topics in its ACLs.
 
-        A rule may name a topic that does not exist, which no user will ever see.
+        An ACL may name a topic that does not exist, which no user will ever see.
         """
         deadline = time.monotonic() + PROPAGATION_TIMEOUT_S
         with ThreadPoolExecutor(max(1, len(desired.users)), "login") as pool:
@@ -126,7 +126,7 @@ class KafkaClusterAdmin:
                     login_check.wait_until_usable,
                     self._user_access,
                     user,
-                    _topics_in_rules(user, desired.rules) & existing_topics,
+                    _topics_in_acls(user, desired.acls) & existing_topics,
                     deadline,
                 )
                 for user in desired.users
@@ -146,7 +146,7 @@ class KafkaClusterAdmin:
     def remove_stale(self, desired: DeploymentResources, removed_topics: Sequence[str]) -> None:
         """See base.ClusterAdmin."""
         desired = self._managed_part(desired)
-        desired_acls = set(acl_bindings(desired.rules))
+        desired_acls = set(acl_bindings(desired.acls))
         with self._admin.translated_errors():
             described = [
                 self._admin.describe_acls(filter_of_user(user.name), request_timeout=REQUEST_TIMEOUT_S)
@@ -197,7 +197,7 @@ class KafkaClusterAdmin:
             committed = {partition: each.offset for partition, each in commits.items()}
             if uncommitted := [partition for partition in range(count) if partition not in committed]:
                 position = "earliest" if committed else start_at
-                starts = group_offsets.start_offsets(self._admin, topic, uncommitted, position)
+                starts = group_offsets.offsets_at(self._admin, topic, uncommitted, position)
                 group_offsets.commit(self._admin, group, topic, starts, metadata)
                 committed |= starts
         return committed
@@ -224,7 +224,7 @@ class KafkaClusterAdmin:
         if described is None:
             return None
         with self._admin.translated_errors():
-            offsets = group_offsets.start_offsets(self._admin, topic, range(len(described.partitions)), position)
+            offsets = group_offsets.offsets_at(self._admin, topic, range(len(described.partitions)), position)
         return TopicOffsets(described_topic_id(described), offsets)
 
     def commit_offsets(self, group: str, topic: str, positions: TopicOffsets) -> None:
@@ -265,14 +265,14 @@ class KafkaClusterAdmin:
     def remove_all(self, resources: DeploymentResources) -> None:
         """See base.ClusterAdmin.
 
-        Returns when the cluster no longer lists any of these users, rules and topics.
+        Returns when the cluster no longer lists any of these users, ACLs and topics.
         """
         resources = self._managed_part(resources)
-        users = sorted({user.name for user in resources.users} | {rule.user for rule in resources.rules})
+        users = sorted({user.name for user in resources.users} | {acl.user for acl in resources.acls})
         topics = [topic.name for topic in resources.topics]
         with self._admin.translated_errors():
-            # The rules come first, because deleting them also stops open connections; deleting a user does not.
-            results(self._delete_rules(users), _SECURITY_DISABLED)
+            # The ACLs come first, because deleting them also stops open connections; deleting a user does not.
+            results(self._delete_acls(users), _SECURITY_DISABLED)
             results(self._delete_users(users), _NOT_FOUND)
             results(self._delete_topics(topics), _NOT_FOUND)
         self._wait_until_absent(set(users), set(topics))
@@ -293,8 +293,8 @@ class KafkaClusterAdmin:
     def inventory(self) -> Inventory:
         """See base.ClusterAdmin."""
         with self._admin.translated_errors():
-            users, topics_in_rules_by_user = (
-                self._list_users_and_rules() if self._manages_users else (frozenset[str](), {})
+            users, topics_in_acls_by_user = (
+                self._list_users_and_acls() if self._manages_users else (frozenset[str](), {})
             )
             groups = self._list_groups()
             return Inventory(
@@ -302,13 +302,13 @@ class KafkaClusterAdmin:
                 groups=frozenset(groups),
                 busy_groups=frozenset(name for name, has_members in groups.items() if has_members),
                 users=users,
-                topics_in_rules_by_user=topics_in_rules_by_user,
-                has_users_and_rules=self._manages_users,
+                topics_in_acls_by_user=topics_in_acls_by_user,
+                has_users_and_acls=self._manages_users,
             )
 
     def _managed_part(self, resources: DeploymentResources) -> DeploymentResources:
-        """Return the resources, without users and rules when the operator of Kafka manages them."""
-        return resources if self._manages_users else replace(resources, users=(), rules=())
+        """Return the resources, without users and ACLs when the operator of Kafka manages them."""
+        return resources if self._manages_users else replace(resources, users=(), acls=())
 
     @property
     def _errors_of_foreign_groups(self) -> frozenset[int]:
@@ -321,8 +321,8 @@ class KafkaClusterAdmin:
     def _list_topics(self) -> frozenset[str]:
         return frozenset(self._admin.list_topics(timeout=REQUEST_TIMEOUT_S).topics)
 
-    def _list_users_and_rules(self) -> tuple[frozenset[str], dict[str, frozenset[str]]]:
-        """Return all SCRAM users, and by user the topics in the user's access rules."""
+    def _list_users_and_acls(self) -> tuple[frozenset[str], dict[str, frozenset[str]]]:
+        """Return all SCRAM users, and by user the topics in the user's ACLs."""
         self._check_rights()
         users: Any = self._admin.describe_user_scram_credentials(request_timeout=REQUEST_TIMEOUT_S)
         described = self._admin.describe_acls(filter_of_user(None), request_timeout=REQUEST_TIMEOUT_S)
@@ -372,10 +372,10 @@ class KafkaClusterAdmin:
         credentials = [UserScramCredentialUpsertion(user.name, info, user.password.encode()) for user in users]
         return send(self._admin.alter_user_scram_credentials, credentials)
 
-    def _create_rules(self, rules: Sequence[AccessRule]) -> list[Future[None]]:
-        return send(self._admin.create_acls, acl_bindings(rules))
+    def _create_acls(self, acls: Sequence[Acl]) -> list[Future[None]]:
+        return send(self._admin.create_acls, acl_bindings(acls))
 
-    def _delete_rules(self, users: Sequence[str]) -> list[Future[Any]]:
+    def _delete_acls(self, users: Sequence[str]) -> list[Future[Any]]:
         return send(self._admin.delete_acls, [filter_of_user(user) for user in users])
 
     def _delete_users(self, users: Sequence[str]) -> list[Future[None]]:
@@ -410,8 +410,8 @@ class KafkaClusterAdmin:
                 return True
             if not users:
                 return False
-            listed_users, topics_in_rules_by_user = self._list_users_and_rules()
-            return bool(users & (listed_users | topics_in_rules_by_user.keys()))
+            listed_users, topics_in_acls_by_user = self._list_users_and_acls()
+            return bool(users & (listed_users | topics_in_acls_by_user.keys()))
 
     def _list_groups(self) -> dict[str, bool]:
         """Return all groups, and whether each has members."""
@@ -448,6 +448,6 @@ def _config_change(topic: str, settings: Mapping[str, str]) -> ConfigResource:
     return ConfigResource(ResourceType.TOPIC, topic, incremental_configs=changes)
 
 
-def _topics_in_rules(user: User, rules: Iterable[AccessRule]) -> set[str]:
-    """Return the topics in the access rules of a user."""
-    return {r.name for r in rules if r.user == user.name and r.resource == "topic" and not r.prefixed}
+def _topics_in_acls(user: User, acls: Iterable[Acl]) -> set[str]:
+    """Return the topics in the ACLs of a user."""
+    return {r.name for r in acls if r.user == user.name and r.resource == "topic" and not r.prefixed}

@@ -1,4 +1,4 @@
-"""Reads and commits the offsets of a consumer group, and looks up the offsets to start at.
+"""Reads and commits the offsets of a consumer group, and looks up the offsets at a position.
 
 The functions send requests of an admin client, and raise KafkaException.
 """
@@ -85,15 +85,12 @@ def _raise_first_error(partitions: Collection[Any]) -> None:
             raise KafkaException(partition.error)
 
 
-def start_offsets(admin: AdminClient, topic: str, partitions: Collection[int], start_at: str) -> dict[int, int]:
-    """Return the offset at which each partition starts.
-
-    `start_at` is "latest", "earliest" or an RFC 3339 time.
-    """
+def offsets_at(admin: AdminClient, topic: str, partitions: Collection[int], position: str) -> dict[int, int]:
+    """Return the offset of each partition at a position: "latest", "earliest" or an RFC 3339 time."""
     keys = [TopicPartition(topic, number) for number in partitions]
     # The end offsets are requested first, so that records that arrive between the two requests are read.
     ends = stable_offsets(admin, dict.fromkeys(keys, LATEST))
-    starts = stable_offsets(admin, dict.fromkeys(keys, _offset_spec(start_at)))
+    starts = stable_offsets(admin, dict.fromkeys(keys, _offset_spec(position)))
     # A negative offset means that no record has a timestamp at or after the time.
     return {key[1]: ends[key] if offset < 0 else offset for key, offset in starts.items()}
 
@@ -111,10 +108,10 @@ def stable_offsets(
     return list_offsets(admin, specs, IsolationLevel.READ_COMMITTED, timeout_s, ignored_errors)
 
 
-def _offset_spec(start_at: str) -> OffsetSpec:
-    if start_at == "latest":
+def _offset_spec(position: str) -> OffsetSpec:
+    if position == "latest":
         return LATEST
-    if start_at == "earliest":
+    if position == "earliest":
         return EARLIEST
-    spec: OffsetSpec = OffsetSpec.for_timestamp(base.start_at_ms(start_at))
+    spec: OffsetSpec = OffsetSpec.for_timestamp(base.start_at_ms(position))
     return spec

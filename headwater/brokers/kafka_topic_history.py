@@ -20,16 +20,19 @@ from headwater.brokers.topic_partitions import partition_numbers
 from headwater.errors import BrokerUnavailable, TopicMissing
 from headwater.model.access import KafkaAccess
 
-READERS_GROUP: Final = "wrk-readers"
-"""The group of consumers that never join it. On all clusters, access rules allow groups with this prefix."""
+NO_GROUP_ID: Final = "wrk-readers"
+"""The `group.id` of consumers that never join a group: librdkafka requires one.
+
+Its prefix is one for which docs/external_kafka.md grants rights to Headwater's user on every cluster.
+"""
 MAX_CONSUMERS: Final = 4
 """How many reads may run at once. A further read waits."""
 REQUEST_TIMEOUT_S: Final = 5.0
 """How long a request for partitions or offsets may take."""
 MAX_RECORDS_PER_POLL: Final = 2_000
 POLL_S: Final = 0.01
-"""How long a poll waits for MAX_RECORDS_PER_POLL records: the time that a read may take longer than needed."""
-_FEW_PREFETCHED: Final = {
+"""How long a poll waits for MAX_RECORDS_PER_POLL records. A read may last up to this much longer than necessary."""
+_SHORT_READ_SETTINGS: Final = {
     "enable.partition.eof": True,
     # Retention may remove the start of a range just before it is read.
     "auto.offset.reset": "earliest",
@@ -46,7 +49,7 @@ class _PooledConsumer:
 
     def __init__(self, access: KafkaAccess) -> None:
         self.errors = ClientErrors(access)
-        settings = consumer_settings(access, self.errors, READERS_GROUP) | _FEW_PREFETCHED
+        settings = consumer_settings(access, self.errors, NO_GROUP_ID) | _SHORT_READ_SETTINGS
         self.client: Consumer = confluent_kafka.Consumer(settings)
 
 
@@ -204,14 +207,14 @@ def _read_all(
             )
         for message in messages:
             partition = cast("int", message.partition())
-            if message.topic() == topic and partition in unfinished and _take(message, reads[partition]):
+            if message.topic() == topic and partition in unfinished and _add_message(message, reads[partition]):
                 unfinished.discard(partition)
                 if unfinished:  # further records of this partition would delay the others
                     # A pause would outlast the assignment, and the next read of the partition would get nothing.
                     consumer.client.incremental_unassign([TopicPartition(topic, partition)])
 
 
-def _take(message: Message, read: _PartitionRead) -> bool:
+def _add_message(message: Message, read: _PartitionRead) -> bool:
     """Add a message to the read of its partition.
 
     Returns whether the read has reached its end. Raises KafkaException for an error.

@@ -1,6 +1,6 @@
 """Waits until a new user can log in.
 
-Brokers apply credentials and access rules some time after they accept them.
+Brokers apply credentials and ACLs some time after they accept them.
 """
 
 import time

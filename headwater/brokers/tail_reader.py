@@ -1,361 +1,51 @@
-"""Delivers the new records of topics of one Kafka cluster, for live tails."""
+"""The protocol by which the API follows topics, to show new records to users."""
 
-import threading
-import time
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from concurrent.futures import Future
-from dataclasses import dataclass, field
-from typing import Final, cast
+from collections.abc import Sequence
+from typing import Literal, Protocol
 
-import confluent_kafka
-import structlog
-from confluent_kafka import (
-    OFFSET_BEGINNING,
-    TIMESTAMP_NOT_AVAILABLE,
-    Consumer,
-    IsolationLevel,
-    KafkaException,
-    Message,
-    TopicPartition,
-)
-from confluent_kafka.admin import AdminClient, TopicDescription
+from headwater.model.read_record import ReadRecord
 
-from headwater.brokers.client_errors import ClientErrors
-from headwater.brokers.client_settings import consumer_settings
-from headwater.brokers.kafka_topic_history import READERS_GROUP
-from headwater.brokers.offsets import LATEST, list_offsets
-from headwater.brokers.polled_admin_client import PolledAdminClient
-from headwater.brokers.tails import EndReason, TailListener
-from headwater.brokers.topic_id import described_topic_id
-from headwater.brokers.topic_partitions import is_missing, partition_numbers, request_descriptions
-from headwater.errors import BrokerUnavailable
-from headwater.model.access import KafkaAccess
-from headwater.model.read_record import Header, ReadRecord
-
-log = structlog.get_logger(__name__)
-
-REQUEST_TIMEOUT_S: Final = 5.0
-DESCRIBE_EVERY_S: Final = 5.0
-"""How often the topics are described, to find new partitions, and topics that were removed or created again."""
-MAX_MISSING: Final = 2
-"""After this many descriptions in a row that a topic is missing, its subscriptions end."""
-LINGER_S: Final = 30.0
-"""How long the consumer stays connected after the last subscription has ended."""
-MAX_DELIVERED: Final = 200
-"""How many records of a topic one poll delivers; further ones are only counted. A tail shows no more in a second."""
-POLL_S: Final = 0.05
-_MAX_RECORDS_PER_POLL: Final = 1_000
-_QUEUE_KB: Final = 1_024
+EndReason = Literal["broker_unavailable", "topic_removed"]
+"""Why a cluster stops delivering the records of a topic."""
 
 
-@dataclass(slots=True)
-class _Subscription:
-    """A listener of a topic.
+class TailListener(Protocol):
+    """Receives the new records of a topic.
 
-    Attributes:
-        starts: The offset of each partition before which records are not delivered. An entry is removed when a record
-            at or after it has arrived.
+    A thread of the TailReader calls the methods, which must not block.
     """
 
-    topic: str
-    listener: TailListener
-    starts: dict[int, int]
+    def deliver(self, records: Sequence[ReadRecord], skipped: int) -> None:
+        """Receive new records.
+
+        Args:
+            records: The records, of each partition in the order of their offsets.
+            skipped: The number of further new records, which were read and left out because they are too many.
+        """
+
+    def end(self, reason: EndReason) -> None:
+        """Be notified that no more records will be delivered."""
 
 
-@dataclass(slots=True)
-class _TailedTopic:
-    """A topic that the consumer reads.
+class TailReader(Protocol):
+    """Delivers the new records of topics of one Kafka cluster to listeners. Thread-safe.
 
-    Attributes:
-        partitions: The partitions that are assigned to the consumer.
-        topic_id: The id of the topic; empty when it is not known.
-        missing_count: How many descriptions in a row said that the topic does not exist.
+    All subscriptions share one connection to the cluster, and each record is read once for all of them.
     """
-
-    subscriptions: list[_Subscription] = field(default_factory=list)
-    partitions: set[int] = field(default_factory=set)
-    topic_id: str = ""
-    missing_count: int = 0
-
-
-class KafkaTailReader:
-    """Implements tails.TailReader for a Kafka cluster.
-
-    One thread reads all topics with one consumer. The thread runs while there are subscriptions.
-
-    Args:
-        access: How the API logs in to the cluster.
-    """
-
-    def __init__(self, access: KafkaAccess) -> None:
-        self._access = access
-        self._admin = PolledAdminClient(access)
-        self._lock = threading.Lock()
-        self._new: list[_Subscription] = []
-        self._ended: list[TailListener] = []
-        self._thread: threading.Thread | None = None
-        self._is_closed = False
 
     def subscribe(self, topic: str, listener: TailListener) -> None:
-        """See tails.TailReader.
+        """Deliver to a listener the committed records of a topic.
 
-        The subscription starts at the high watermarks. An open transaction can end later with records before them,
-        which were appended before this call.
+        These are all records that are appended after this call has returned.
+        A listener has one subscription at most. The call blocks for some seconds at most. It raises TopicMissing when
+        the topic does not exist, and BrokerUnavailable.
         """
-        subscription = _Subscription(topic, listener, self._high_watermarks(topic))
-        with self._lock:
-            if self._is_closed:
-                raise BrokerUnavailable("This process is stopping. Send the same request again.")
-            self._new.append(subscription)
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="tails", daemon=True)
-                self._thread.start()
-
-    def _high_watermarks(self, topic: str) -> dict[int, int]:
-        with self._admin.translated_errors():
-            numbers = partition_numbers(self._admin, topic, REQUEST_TIMEOUT_S)
-            specs = {TopicPartition(topic, number): LATEST for number in numbers}
-            offsets = list_offsets(self._admin, specs, IsolationLevel.READ_UNCOMMITTED, REQUEST_TIMEOUT_S)
-        return {number: offset for (_, number), offset in offsets.items()}
 
     def unsubscribe(self, listener: TailListener) -> None:
-        """See tails.TailReader."""
-        with self._lock:
-            if any(each.listener is listener for each in self._new):
-                self._new = [each for each in self._new if each.listener is not listener]
-            elif self._thread is not None:
-                self._ended.append(listener)
+        """Deliver nothing more to a listener. Does not block.
+
+        A listener without a subscription is ignored.
+        """
 
     def close(self) -> None:
-        """See tails.TailReader."""
-        with self._lock:
-            self._is_closed = True
-            thread = self._thread
-        if thread is not None:
-            thread.join(REQUEST_TIMEOUT_S)
-
-    # The thread.
-
-    def _run(self) -> None:
-        consumer = _TailConsumer(self._access, self._admin)
-        try:
-            self._read_while_subscribed(consumer)
-        except (BrokerUnavailable, KafkaException) as error:
-            log.warning("live tails end because Kafka can't be read", reason=str(error))
-            self._abandon(consumer)
-        except Exception:
-            log.exception("live tails end because of an unexpected error")
-            self._abandon(consumer)
-        finally:
-            consumer.close()
-
-    def _read_while_subscribed(self, consumer: "_TailConsumer") -> None:
-        used_at = time.monotonic()
-        while True:
-            self._update(consumer)
-            if consumer.has_topics:
-                used_at = time.monotonic()
-            if self._should_stop(consumer, used_at):
-                return
-            batch = consumer.poll()
-            self._update(consumer)  # the records of this batch may have been appended after a new subscription
-            consumer.deliver(batch)
-            consumer.check_topics()
-
-    def _update(self, consumer: "_TailConsumer") -> None:
-        """Apply the subscriptions that were added and ended by other threads."""
-        with self._lock:
-            new, self._new, ended, self._ended = self._new, [], self._ended, []
-        for listener in ended:  # before the new ones: a listener may subscribe again
-            consumer.remove(listener)
-        for subscription in new:
-            consumer.add(subscription)
-
-    def _should_stop(self, consumer: "_TailConsumer", used_at: float) -> bool:
-        """Return whether the thread ends.
-
-        It ends when the reader is closed, and some time after the last subscription has ended.
-        """
-        with self._lock:
-            is_used = consumer.has_topics or self._new or time.monotonic() - used_at < LINGER_S
-            if is_used and not self._is_closed:
-                return False
-            self._thread = None
-            return True
-
-    def _abandon(self, consumer: "_TailConsumer") -> None:
-        with self._lock:
-            self._thread = None
-            new, self._new, self._ended = self._new, [], []
-        for subscription in new:
-            subscription.listener.end("broker_unavailable")
-        consumer.end_all("broker_unavailable")
-
-
-class _TailConsumer:
-    """The consumer of a tail reader with its topics. Only one thread uses it."""
-
-    def __init__(self, access: KafkaAccess, admin: AdminClient) -> None:
-        self._errors = ClientErrors(access)
-        settings = consumer_settings(access, self._errors, READERS_GROUP) | {
-            # When the next records have been deleted, or the topic was created again, reading continues with the first
-            # record that exists.
-            "auto.offset.reset": "earliest",
-            "queued.max.messages.kbytes": _QUEUE_KB,
-        }
-        self._consumer: Consumer = confluent_kafka.Consumer(settings)
-        self._admin = admin
-        self._topics: dict[str, _TailedTopic] = {}
-        self._descriptions: Mapping[str, Future[TopicDescription]] = {}
-        self._next_description_at = 0.0
-
-    @property
-    def has_topics(self) -> bool:
-        """Whether there are subscriptions."""
-        return bool(self._topics)
-
-    def add(self, subscription: _Subscription) -> None:
-        """Add a subscription."""
-        topic = self._topics.get(subscription.topic)
-        if topic is None:
-            topic = self._topics[subscription.topic] = _TailedTopic()
-            self._assign(subscription.topic, topic, subscription.starts)
-        topic.subscriptions.append(subscription)
-
-    def remove(self, listener: TailListener) -> None:
-        """Remove the subscription of a listener.
-
-        The topic of the last subscription is not read any more.
-        """
-        for name, topic in list(self._topics.items()):
-            topic.subscriptions = [each for each in topic.subscriptions if each.listener is not listener]
-            if not topic.subscriptions:
-                self._drop(name)
-
-    def _assign(self, name: str, topic: _TailedTopic, starts: Mapping[int, int]) -> None:
-        if not starts:
-            return
-        topic.partitions |= starts.keys()
-        self._consumer.incremental_assign([TopicPartition(name, number, start) for number, start in starts.items()])
-
-    def _unassign(self, name: str, topic: _TailedTopic) -> None:
-        self._consumer.incremental_unassign([TopicPartition(name, number) for number in topic.partitions])
-        topic.partitions.clear()
-
-    def _drop(self, name: str) -> None:
-        self._unassign(name, self._topics.pop(name))
-
-    def poll(self) -> list[Message]:
-        """Return the next messages, after POLL_S at the latest.
-
-        Raises BrokerUnavailable when a login fails.
-        """
-        messages = self._consumer.consume(_MAX_RECORDS_PER_POLL, POLL_S)
-        self._errors.check()
-        return messages
-
-    def deliver(self, messages: Sequence[Message]) -> None:
-        """Deliver messages to the listeners of their topics."""
-        by_topic: defaultdict[str, list[Message]] = defaultdict(list)
-        for message in messages:
-            error = message.error()
-            if error is None:
-                by_topic[cast("str", message.topic())].append(message)
-            else:
-                # librdkafka retries. `check_topics` finds topics that were removed.
-                log.debug("a partition can't be read now", topic=message.topic(), reason=error.str())
-        for name, found in by_topic.items():
-            if topic := self._topics.get(name):
-                _deliver(topic.subscriptions, found)
-
-    def check_topics(self) -> None:
-        """Describe the topics now and then, and adapt to their changes. Never waits."""
-        if not all(future.done() for future in self._descriptions.values()):
-            return
-        for name, future in self._descriptions.items():
-            if topic := self._topics.get(name):
-                self._adapt(name, topic, future)
-        self._descriptions = {}
-        if self._topics and time.monotonic() >= self._next_description_at:
-            self._next_description_at = time.monotonic() + DESCRIBE_EVERY_S
-            self._descriptions = request_descriptions(self._admin, self._topics, REQUEST_TIMEOUT_S)
-
-    def _adapt(self, name: str, topic: _TailedTopic, future: Future[TopicDescription]) -> None:
-        error = future.exception()
-        if error is not None:
-            topic.missing_count = topic.missing_count + 1 if is_missing(error) else 0
-            if topic.missing_count >= MAX_MISSING:
-                self._end(name, "topic_removed")
-            return
-        topic.missing_count = 0
-        described = future.result()
-        topic_id = described_topic_id(described)
-        if topic.topic_id and topic_id != topic.topic_id:
-            self._unassign(name, topic)
-            for subscription in topic.subscriptions:
-                subscription.starts.clear()
-        topic.topic_id = topic_id
-        new = {partition.id for partition in described.partitions} - topic.partitions
-        self._assign(name, topic, dict.fromkeys(new, OFFSET_BEGINNING))
-
-    def _end(self, name: str, reason: EndReason) -> None:
-        subscriptions = self._topics[name].subscriptions
-        self._drop(name)
-        for subscription in subscriptions:
-            subscription.listener.end(reason)
-
-    def end_all(self, reason: EndReason) -> None:
-        """End all subscriptions. The consumer is not used any more."""
-        topics, self._topics = self._topics, {}
-        for topic in topics.values():
-            for subscription in topic.subscriptions:
-                subscription.listener.end(reason)
-
-    def close(self) -> None:
-        """Close the consumer."""
-        self._consumer.close()
-
-
-def _deliver(subscriptions: Sequence[_Subscription], messages: Sequence[Message]) -> None:
-    """Deliver the messages of a topic.
-
-    All listeners share the objects of the records. Only a listener whose subscription has just begun may need other
-    ones: it gets the first records from its start on.
-    """
-    records = [_record(message) for message in messages[:MAX_DELIVERED]]
-    for subscription in subscriptions:
-        if not subscription.starts:
-            subscription.listener.deliver(records, len(messages) - len(records))
-            continue
-        started = [index for index, message in enumerate(messages) if _has_started(subscription.starts, message)]
-        if started:
-            shown = [
-                records[index] if index < len(records) else _record(messages[index])
-                for index in started[:MAX_DELIVERED]
-            ]
-            subscription.listener.deliver(shown, len(started) - len(shown))
-
-
-def _has_started(starts: dict[int, int], message: Message) -> bool:
-    """Return whether a record is at or after the start of a subscription."""
-    partition = cast("int", message.partition())
-    start = starts.get(partition)
-    if start is None:
-        return True
-    if cast("int", message.offset()) < start:
-        return False
-    del starts[partition]
-    return True
-
-
-def _record(message: Message) -> ReadRecord:
-    timestamp_type, timestamp = message.timestamp()
-    return ReadRecord(
-        cast("int", message.partition()),
-        cast("int", message.offset()),
-        None if timestamp_type == TIMESTAMP_NOT_AVAILABLE else timestamp,
-        message.key(),
-        message.value(),
-        tuple(cast("list[Header]", message.headers() or ())),
-    )
+        """Deliver nothing more, and disconnect. Further subscriptions raise BrokerUnavailable."""

@@ -12,7 +12,7 @@ from headwater.model.worker_spec import WorkerSet
 
 @dataclass(frozen=True, slots=True)
 class PrepareRevision:
-    """Create topics, users and access rules, and set the start offsets.
+    """Create topics, users and ACLs, and set the start offsets.
 
     The offsets are set when no worker reads the source yet.
     """
@@ -113,14 +113,14 @@ class ChangeTopicSettings:
 
 @dataclass(frozen=True, slots=True)
 class RemovePrevious:
-    """Remove the subscriptions, access rules and topics that the revision `kept` does not use."""
+    """Remove the subscriptions, ACLs and topics that the revision `kept` does not use."""
 
     kept: Revision
 
 
 @dataclass(frozen=True, slots=True)
 class RemoveAll:
-    """Remove the subscriptions, then the access rules, users and topics, then the metrics.
+    """Remove the subscriptions, then the ACLs, users and topics, then the metrics.
 
     This action is only planned when no worker runs.
     """

@@ -16,7 +16,7 @@ from headwater.controller.resource_names import ExistingResources, ResourceNames
 MAX_UNKNOWN_DEPLOYMENTS = 5
 """With more unknown deployments than this, the database counts as older than Kafka's state, as after a restore.
 
-When the operator manages the Kafka users, there are no access rules that show which topics an unknown deployment uses.
+When the operator manages the Kafka users, there are no ACLs that show which topics an unknown deployment uses.
 Then one unknown deployment is enough.
 """
 
@@ -37,12 +37,12 @@ class ClassifiedResources:
 def classify(existing: ExistingResources, recorded: RecordedState) -> ClassifiedResources:
     """Classify resources as removable or unknown; active ones are neither.
 
-    Users, access rules, groups, subscriptions and workers are removed with their deployment. A topic is removed when
-    all deployments of its configuration have ended. It is kept while a user of an unknown deployment has an access rule
+    Users, ACLs, groups, subscriptions and workers are removed with their deployment. A topic is removed when
+    all deployments of its configuration have ended. It is kept while a user of an unknown deployment has an ACL
     for it, and while there are more than MAX_UNKNOWN_DEPLOYMENTS unknown deployments. Both suggest that another
     database, which is newer than this one, has deployed the configuration again.
 
-    When the operator manages the Kafka users, no access rules are listed, and the name of a topic proves nothing. Then
+    When the operator manages the Kafka users, no ACLs are listed, and the name of a topic proves nothing. Then
     only topics that the database records as written by ended deployments are removed, and only while there is no
     unknown deployment.
     """
@@ -50,11 +50,11 @@ def classify(existing: ExistingResources, recorded: RecordedState) -> Classified
     unknown_ids = names.deployment_ids - recorded.active_deployments - recorded.ended_deployments
     unused_configurations = recorded.undeployed_configurations - recorded.deployed_configurations
     unused_topics = {topic for topic in names.topics if config_id_of(topic) in unused_configurations}
-    has_rules = existing.inventory.has_users_and_rules
-    if len(unknown_ids) > (MAX_UNKNOWN_DEPLOYMENTS if has_rules else 0):
+    has_acls = existing.inventory.has_users_and_acls
+    if len(unknown_ids) > (MAX_UNKNOWN_DEPLOYMENTS if has_acls else 0):
         unconfirmed_topics = unused_topics
-    elif has_rules:
-        unconfirmed_topics = unused_topics & _topics_in_rules_of(unknown_ids, existing.inventory)
+    elif has_acls:
+        unconfirmed_topics = unused_topics & _topics_in_acls_of(unknown_ids, existing.inventory)
     else:
         unconfirmed_topics = unused_topics - recorded.obsolete_topics
     unrecorded_topics = {topic for topic in names.topics if config_id_of(topic) not in recorded.recorded_configurations}
@@ -64,11 +64,11 @@ def classify(existing: ExistingResources, recorded: RecordedState) -> Classified
     )
 
 
-def _topics_in_rules_of(deployment_ids: Collection[str], inventory: Inventory) -> set[str]:
-    """Return the topics in the access rules of these deployments' users."""
+def _topics_in_acls_of(deployment_ids: Collection[str], inventory: Inventory) -> set[str]:
+    """Return the topics in the ACLs of these deployments' users."""
     return {
         topic
-        for user, topics in inventory.topics_in_rules_by_user.items()
+        for user, topics in inventory.topics_in_acls_by_user.items()
         if deployment_id_of(user) in deployment_ids
         for topic in topics
     }
@@ -87,14 +87,14 @@ def active_unknown_deployments(existing: ExistingResources, unknown: ResourceNam
 def connected_ids(ids: Collection[str], existing: ExistingResources, unknown: ResourceNames) -> frozenset[str]:
     """Return the unknown deployments and configurations among these ids, and the unknown ones connected with them.
 
-    An access rule of a deployment's user for a topic connects the deployment with the topic's configuration.
+    An ACL of a deployment's user for a topic connects the deployment with the topic's configuration.
     """
     return frozenset(_connected_ids(frozenset(ids), existing.inventory, unknown))
 
 
 def _connected_ids(ids: frozenset[str], inventory: Inventory, unknown: ResourceNames) -> Iterator[str]:
     yield from ids & (unknown.deployment_ids | unknown.config_ids)
-    for user, topics in inventory.topics_in_rules_by_user.items():
+    for user, topics in inventory.topics_in_acls_by_user.items():
         deployment_id = deployment_id_of(user)
         config_ids = {config_id_of(topic) for topic in topics & unknown.topics}
         if deployment_id in unknown.deployment_ids and (deployment_id in ids or config_ids & ids):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from headwater.brokers.base import (
     OUTPUT_TOPIC_CONFIG,
     TICKS_TOPIC_CONFIG,
-    AccessRule,
+    Acl,
     DeploymentResources,
     TopicSpec,
     User,
@@ -55,26 +55,26 @@ class WorkerSettings:
 
 
 def resources(deployment: Deployment, revision: Revision, binding: Binding, partitions: int) -> DeploymentResources:
-    """Return the topics, users and access rules (ACLs) of a revision.
+    """Return the topics, users and ACLs of a revision.
 
     There are two users: one for the readers, which may only read the outputs, and one for the workers.
     """
     reader, worker = reader_user(deployment.id), worker_user(deployment.id)
     topics = output_topics(deployment.config_id, revision.config)
     specs = topic_specs(deployment, revision, partitions)
-    rules = [
-        *_reader_rules(deployment, topics),
-        *_source_rules(worker, binding),
-        *redrive_rules(deployment),
-        *(AccessRule(worker, "topic", spec.name, ("WRITE",)) for spec in specs),
+    acls = [
+        *_reader_acls(deployment, topics),
+        *_source_acls(worker, binding),
+        *redrive_acls(deployment),
+        *(Acl(worker, "topic", spec.name, ("WRITE",)) for spec in specs),
     ]
     if revision.config.delivery == "exactly_once":
         ids = transactional_id_prefix(deployment.config_id)
-        rules.append(AccessRule(worker, "transactional_id", ids, ("WRITE",), prefixed=True))
+        acls.append(Acl(worker, "transactional_id", ids, ("WRITE",), prefixed=True))
     return DeploymentResources(
         topics=specs,
         users=(User(reader, deployment.reader_password), User(worker, deployment.worker_password)),
-        rules=tuple(rules),
+        acls=tuple(acls),
         group_prefixes=(f"{reader}.", f"{worker}."),
     )
 
@@ -94,47 +94,47 @@ def topic_specs(deployment: Deployment, revision: Revision, partitions: int) -> 
     return (*sinks, dead_letters, *shared)
 
 
-def _source_rules(worker: str, binding: Binding) -> list[AccessRule]:
-    """Return the access rules for reading the source.
+def _source_acls(worker: str, binding: Binding) -> list[Acl]:
+    """Return the ACLs for reading the source.
 
-    A source outside of the installation's own Kafka cluster needs no rules.
+    A source outside of the installation's own Kafka cluster needs no acls.
     """
     if not isinstance(binding, KafkaTopic) or binding.access is not None:
         return []
-    return [AccessRule(worker, "topic", binding.topic, ("READ",))]
+    return [Acl(worker, "topic", binding.topic, ("READ",))]
 
 
-def redrive_rules(deployment: Deployment) -> list[AccessRule]:
-    """Return the access rules with which workers redrive dead letters."""
+def redrive_acls(deployment: Deployment) -> list[Acl]:
+    """Return the ACLs with which workers redrive dead letters."""
     worker = worker_user(deployment.id)
     return [
-        AccessRule(worker, "group", f"{worker}.", ("READ",), prefixed=True),
-        AccessRule(worker, "topic", dead_letter_topic(deployment.config_id), ("READ",)),
+        Acl(worker, "group", f"{worker}.", ("READ",), prefixed=True),
+        Acl(worker, "topic", dead_letter_topic(deployment.config_id), ("READ",)),
     ]
 
 
 def reader_resources(deployment: Deployment) -> DeploymentResources:
-    """Return the readers' user with its access rules.
+    """Return the readers' user with its ACLs.
 
     A rotation of the password changes only the user's password.
     """
     user = User(reader_user(deployment.id), deployment.reader_password)
-    rules = _reader_rules(deployment, output_topics(deployment.config_id, deployment.effective_revision.config))
-    return DeploymentResources((), (user,), tuple(rules), ())
+    acls = _reader_acls(deployment, output_topics(deployment.config_id, deployment.effective_revision.config))
+    return DeploymentResources((), (user,), tuple(acls), ())
 
 
-def _reader_rules(deployment: Deployment, topics: Sequence[str]) -> list[AccessRule]:
+def _reader_acls(deployment: Deployment, topics: Sequence[str]) -> list[Acl]:
     reader = reader_user(deployment.id)
     return [
-        *(AccessRule(reader, "topic", topic, ("READ",)) for topic in topics),
-        AccessRule(reader, "group", f"{reader}.", ("READ",), prefixed=True),
+        *(Acl(reader, "topic", topic, ("READ",)) for topic in topics),
+        Acl(reader, "group", f"{reader}.", ("READ",), prefixed=True),
     ]
 
 
 def all_resources(deployment: Deployment) -> DeploymentResources:
     """Return all resources that any revision of the deployment may own, for a teardown.
 
-    Access rules are not listed, since they are removed with their users.
+    ACLs are not listed, since they are removed with their users.
     """
     config_id, revisions = deployment.config_id, deployment.revisions
     topics = {topic for revision in revisions for topic in output_topics(config_id, revision.config)}
@@ -142,7 +142,7 @@ def all_resources(deployment: Deployment) -> DeploymentResources:
     return DeploymentResources(
         topics=tuple(TopicSpec(topic, 1) for topic in sorted(topics)),
         users=(User(reader, ""), User(worker, "")),
-        rules=(),
+        acls=(),
         group_prefixes=(f"{reader}.", f"{worker}."),
     )
 

@@ -5,12 +5,12 @@ The plan is level-triggered: the same state gives the same actions, whatever hap
 A rollout is a deploy whose revision is not stable yet (`Condition.ROLLING_OUT`). It is first reconciled, which means
 that the workers are ready, and then on probation.
 
-Deploy: topics, users and access rules (ACLs) → start offsets → worker set → ready → stable → resources of previous
+Deploy: topics, users and ACLs → start offsets → worker set → ready → stable → resources of previous
 revisions removed.
 Pause: workers ended → positions read from Kafka → recorded.
 Resume: gaps recorded → stored positions committed → recorded → deploy.
 Rewind: workers ended → positions moved → recorded → stored positions committed → recorded → workers.
-Teardown: workers ended → subscriptions → access rules → users → topics → recorded. The sweeper removes the consumer
+Teardown: workers ended → subscriptions → ACLs → users → topics → recorded. The sweeper removes the consumer
 groups when they are empty.
 
 A revision whose workers do not become ready, or die on probation, is rolled back to the stable revision. The workers of

@@ -38,8 +38,8 @@ def read_recorded_state(deployments: DeploymentStore, existing: ExistingResource
     List the resources before this call, because a row is stored before its resources are created.
     """
     versions, names = deployments.active_versions(), existing.names
-    has_rules = existing.inventory.has_users_and_rules
-    obsolete_topics = frozenset() if has_rules else deployments.obsolete_topics(names.topics_by_config_id())
+    has_acls = existing.inventory.has_users_and_acls
+    obsolete_topics = frozenset() if has_acls else deployments.obsolete_topics(names.topics_by_config_id())
     return RecordedState(
         active_deployments=frozenset(version.id for version in versions),
         ended_deployments=frozenset(deployments.ended_among(names.deployment_ids)),

@@ -15,7 +15,7 @@ import structlog
 from headwater.brokers.base import ClusterAdmin, DeploymentResources
 from headwater.controller.deployment_resources import (
     WorkerSettings,
-    redrive_rules,
+    redrive_acls,
     redrive_worker_set,
     worker_set,
 )
@@ -205,7 +205,7 @@ class Redrives:
         thread, and the worker of a redrive must not start afterwards.
         """
         if redrive.id not in self._prepared:
-            self.own_cluster.ensure(DeploymentResources((), (), tuple(redrive_rules(deployment)), ()))
+            self.own_cluster.ensure(DeploymentResources((), (), tuple(redrive_acls(deployment)), ()))
             group = redrive_group(deployment.id, redrive.number)
             self.own_cluster.commit_start_offsets(group, dead_letter_topic(deployment.config_id), "earliest")
             self._prepared.add(redrive.id)

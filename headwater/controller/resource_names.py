@@ -34,7 +34,7 @@ class ResourceNames:
 
     Attributes:
         topics: Topics of sinks: `flow.<configuration id>.<sink>`.
-        users: SCRAM users, and users that only have access rules.
+        users: SCRAM users, and users that only have ACLs.
         groups: Consumer groups of the installation's own Kafka cluster.
         external_groups: Consumer groups of the other Kafka clusters in the stream bindings.
         subscriptions: Pub/Sub subscriptions.
@@ -111,7 +111,7 @@ class ExistingResources:
         """The names of all resources, by kind."""
         return ResourceNames(
             topics=frozenset(filter(config_id_of, self.inventory.topics)),
-            users=frozenset(filter(deployment_id_of, self.inventory.users | self.inventory.users_with_rules)),
+            users=frozenset(filter(deployment_id_of, self.inventory.users | self.inventory.users_with_acls)),
             groups=frozenset(filter(deployment_id_of, self.inventory.groups)),
             external_groups=frozenset(filter(deployment_id_of, self.external_groups)),
             subscriptions=frozenset(filter(deployment_id_of, self.subscriptions)),

@@ -23,7 +23,7 @@ from headwater.model.dead_letter import (
     TRANSFORM_HEADER,
     header_text,
 )
-from headwater.model.outputs import MAX_OUTPUT_BYTES, REVISION_HEADER, OUTPUT_ID_HEADER
+from headwater.model.outputs import MAX_OUTPUT_BYTES, OUTPUT_ID_HEADER, REVISION_HEADER
 from headwater.model.record import Failure, Int64Column, RowIndexes, SourceIds, position_ids
 from headwater.native import BytesColumn, HeaderColumn
 from headwater.sinks.base import OutputWriter

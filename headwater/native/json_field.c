@@ -29,7 +29,8 @@ static int find_quotes(const uint8_t *text, int64_t size, uint16_t *out) {
     const __m128i control = _mm_set1_epi8(FIRST_PRINTABLE - 1);
     __m128i unsuitable = _mm_setzero_si128();
     for (int64_t from = 0; from < size; from += QUOTE_BLOCK) {
-        // The last block is moved back to end with the record; the bits of its first part were written before.
+        // The last block is moved back to end with the record, so it may overlap the block before it. `>>=` below
+        // removes the quotes of the overlap, whose offsets were written with that block.
         const int64_t start = from + QUOTE_BLOCK <= size ? from : size - QUOTE_BLOCK;
         uint64_t remaining = 0;
         for (int part = 0; part < QUOTE_BLOCK; part += BLOCK) {
@@ -85,6 +86,7 @@ static const uint8_t *find_special(const Json *json, const uint8_t *at) {
 static const uint8_t *string_end(Json *json, const uint8_t *at) {
     json->has_escape = 0;
     if (json->quotes) {
+        // quotes[0] is the opening quote of this string, and quotes[1] its closing quote.
         const uint16_t offset = json->quotes[1];
         json->quotes += 2;
         return offset ? json->start + offset : 0;

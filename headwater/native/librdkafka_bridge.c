@@ -195,8 +195,8 @@ static void dequeue_available(KafkaFetchedMessages *fetched, int64_t max_records
 
 // Waits for a first message, and dequeues the messages that are available then. Stops at `max_records` records, or at
 // about `max_bytes`, but not before the first record. Returns the number of records. Only the first call of `dequeue`
-// waits, so that a callback's queue_yield ends exactly this wait; the later calls have a timeout of 0 and consume no
-// yield.
+// waits, and a callback's queue_yield ends that wait. A yield during a later call has no effect, or it ends the next
+// wait early.
 int64_t kafka_fetch_messages(KafkaFetchedMessages *fetched, int64_t max_records, int64_t max_bytes, int timeout_ms) {
     fetched->count = fetched->values_size = fetched->keys_size = fetched->errors_count = fetched->ends_count = 0;
     if (dequeue(fetched, 1, timeout_ms) > 0) dequeue_available(fetched, max_records, max_bytes);

@@ -38,8 +38,8 @@ MAX_CACHED_TOKENS = 1_000_000
 class PriceWriter:
     """Collects ticks in memory, and writes them to the price store.
 
-    The store has for each token a state and a tail: encoded ticks that are not folded into the state yet. A few new
-    ticks of a token are only appended to its tail. The tail and the new ticks are folded into the state when the tail
+    The store has for each token a state and a tail (model/price/tail.py): encoded ticks that are not folded into the
+    state yet. A few new ticks of a token are only appended to its tail. The tail and the new ticks are folded into the state when the tail
     is long, when the new ticks are many, or when one of their prices lies outside the accepted bands of the token, so
     that outliers are detected early. A band contains the prices between two powers of two (model/price/band.py).
     Quoted ticks, whose prices are in another token, are handled by quoted_ticks.py.
@@ -53,8 +53,8 @@ class PriceWriter:
     Attributes:
         ticks: How many ticks were received.
         outliers: How many of the folded ticks have a price outside the accepted bands (stats.accepted_bands).
-        unpriced: How many quoted ticks were left out because they are too old, or because their quote token has no
-            price.
+        unpriced: How many quoted ticks were left out because they are too old, or because their quote token (the token
+            in whose units their price is) has no price.
         ticks_in_memory: How many ticks were received since the last write.
     """
 
@@ -76,9 +76,10 @@ class PriceWriter:
         self._accepted_bands: dict[bytes, frozenset[int]] = {}
         """By token: its accepted bands, a cache."""
         self._stored_chains: set[bytes] = set()
-        self._listed_quoted: set[bytes] = set()
-        """The keys of quoted ticks whose token is in the list of this period."""
-        self._list_period = 0
+        self._registered_quoted: set[bytes] = set()
+        """The keys of quoted ticks whose token is registered for this period."""
+        self._period = 0
+        """The number of the present period (see PriceStore.list_tokens)."""
 
     def acquire_partitions(self, partitions: Sequence[int], topic_id: str = "") -> Positions:
         """Acquire partitions for this writer.
@@ -117,7 +118,7 @@ class PriceWriter:
         self.ticks += len(tokens)
 
     def write(self, positions: Positions) -> None:
-        """Write the ticks in memory with these positions, and settle quoted ticks that are due.
+        """Write the ticks in memory with these positions, and settle quoted ticks that are due (see quoted_ticks.py).
 
         Raises RedisUnavailable (call it again), and WorkerError when another worker owns a partition.
         """
@@ -130,13 +131,13 @@ class PriceWriter:
                 self._written_positions[partition] = position
                 self._pending_positions.pop(partition, None)
         self.ticks_in_memory = 0
-        if len(self._accepted_bands) + len(self._listed_quoted) > MAX_CACHED_TOKENS:
+        if len(self._accepted_bands) + len(self._registered_quoted) > MAX_CACHED_TOKENS:
             self._accepted_bands.clear()
-            self._listed_quoted.clear()
+            self._registered_quoted.clear()
 
     def _write_partition(self, partition: int, position: int, due: Sequence[bytes], now_ms: int) -> None:
         ticks: dict[bytes, list[bytes]] = self._ticks.get(partition, {})
-        self._list_new_tokens(ticks, now_ms)
+        self._register_new_tokens(ticks, now_ms)
         quoted_ticks = self._quoted_ticks_of(partition)
         quoted_write = quoted_ticks.prepare({key: ticks[key] for key in ticks if is_quoted(key)}, due, now_ms)
         tails, to_fold = self._split(partition, {key: ticks[key] for key in ticks if not is_quoted(key)})
@@ -168,24 +169,25 @@ class PriceWriter:
             self._quoted_ticks[partition] = QuotedTicks(self._store, partition)
         return self._quoted_ticks[partition]
 
-    def _list_new_tokens(self, keys: Iterable[bytes], now_ms: int) -> None:
-        """List the tokens of keys, and store their chains.
+    def _register_new_tokens(self, keys: Iterable[bytes], now_ms: int) -> None:
+        """Add the tokens of keys to the store's list of the tokens that have ticks in this period, and their chains.
 
-        A token in the cache of bands was listed before in this period, because a new period clears the cache.
+        A period lasts LIST_PERIOD_S: 30 days. A token in the cache of bands was added before in this period, because a
+        new period clears the cache.
         """
         period = now_ms // 1000 // LIST_PERIOD_S
-        if period != self._list_period:
+        if period != self._period:
             self._accepted_bands.clear()
-            self._listed_quoted.clear()
-            self._list_period = period
-        new = [key for key in keys if key not in self._accepted_bands and key not in self._listed_quoted]
+            self._registered_quoted.clear()
+            self._period = period
+        new = [key for key in keys if key not in self._accepted_bands and key not in self._registered_quoted]
         if not new:
             return
         if chains := {key.partition(b":")[0] for key in new} - self._stored_chains:
             self._store.add_chains([chain.decode() for chain in chains])
             self._stored_chains |= chains
         self._store.list_tokens({key.removesuffix(QUOTED) for key in new}, period)
-        self._listed_quoted.update(key for key in new if is_quoted(key))
+        self._registered_quoted.update(key for key in new if is_quoted(key))
 
     def _split(
         self, partition: int, ticks: Mapping[bytes, Sequence[bytes]]
@@ -208,8 +210,8 @@ class PriceWriter:
         """Return whether the prices of ticks lie in the accepted bands of their token.
 
         If the cache does not have the token and all prices lie in one band, that band is cached as accepted. This
-        spares a read of each token's state after a start. If the prices are outliers, the next tick in another band
-        folds the tail, and the cache then gets the accepted bands of the state.
+        spares a read of each token's state after a start. If the band is an outlier's, the next tick in another band
+        shows it: the cache does not have that band, so the token's tail is folded, and the cache is corrected.
         """
         bands = {band_of(price_of(value)) for value in values}
         if len(bands) == 1:

@@ -28,9 +28,9 @@ from headwater.stores.quote_history_reader import read_histories
 log = structlog.get_logger(__name__)
 
 LATE_USD_TICKS_MS = 10 * MINUTE_MS
-"""How long after a quoted tick a USD tick of its quote token may arrive and still change the price.
+"""How long after the arrival of a quoted tick a USD tick of its quote token may arrive and still change the price.
 
-The time of the USD tick must not be after the time of the quoted tick.
+Only a USD tick whose event time is not later than the event time of the quoted tick can change the price.
 """
 SETTLE_AFTER_MS = LATE_USD_TICKS_MS + MINUTE_MS
 """A quoted tick is settled this long after its arrival or later. The USD ticks of its time are stored by then."""

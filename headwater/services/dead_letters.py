@@ -22,7 +22,7 @@ from headwater.model.dead_letter import (
     parse_letter_total_name,
 )
 from headwater.model.deployment import Deployment, dead_letter_topic
-from headwater.model.outputs import REVISION_HEADER, OUTPUT_ID_HEADER
+from headwater.model.outputs import OUTPUT_ID_HEADER, REVISION_HEADER
 from headwater.model.redrive import LetterOutcome
 from headwater.services.newest_first import NewestFirst
 from headwater.services.timed_history import TimedHistory

@@ -8,7 +8,7 @@ from functools import partial
 
 import structlog
 
-from headwater.brokers.tails import TailReader
+from headwater.brokers.tail_reader import TailReader
 from headwater.errors import DatabaseUnavailable, RateLimited, RedisUnavailable, TopicMissing
 from headwater.model.access import KafkaAccess
 from headwater.model.deployment import DeploymentProgress, DesiredPhase

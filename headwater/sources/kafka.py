@@ -301,7 +301,7 @@ class KafkaSource:
         if self._read_starts is None:
             starts = self._committed_starts(partitions)
         else:
-            starts = self._external_starts(partitions, self._read_starts)
+            starts = self._given_starts(partitions, self._read_starts)
         return [starts[p] if p in starts else PartitionOffset(p, self._first_offset(p)) for p in partitions]
 
     def _first_offset(self, partition: int) -> int:
@@ -328,10 +328,10 @@ class KafkaSource:
         self._check_topic_id(topic.topic_id, {committed_topic_id(each.metadata) for each in any_committed})
         return {each.partition: PartitionOffset(each.partition, each.offset, each.leader_epoch) for each in committed}
 
-    def _external_starts(
+    def _given_starts(
         self, partitions: list[int], read_starts: Callable[[list[int], str], Positions]
     ) -> dict[int, PartitionOffset]:
-        """Return the positions that `read_starts` returns.
+        """Return the positions that the argument `read_starts` returns.
 
         A position beyond the end is left out: the topic has lost records, and the records that it has now are new.
         """

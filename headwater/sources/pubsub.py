@@ -50,7 +50,7 @@ STREAM_CLOSE_TIMEOUT_S: Final = 0.5
 LAST_REQUEST_TIMEOUT_S: Final = 2.0
 ACK_TIMEOUT_S: Final = 5.0
 
-_RETRIABLE: Final = frozenset(
+_EXPECTED_ENDS: Final = frozenset(
     {
         grpc.StatusCode.OK,
         grpc.StatusCode.CANCELLED,
@@ -62,7 +62,7 @@ _RETRIABLE: Final = frozenset(
         grpc.StatusCode.RESOURCE_EXHAUSTED,
     }
 )
-"""The status codes with which a stream ends normally or during an outage."""
+"""The status codes with which a stream ends normally or during an outage. After them, it is opened again."""
 
 
 class PubSubSource:
@@ -279,7 +279,7 @@ class StreamingPull:
         """
         code = error.code() if isinstance(error, grpc.Call) else None
         self._consecutive_failures += 1
-        if code not in _RETRIABLE or self._consecutive_failures > 1:
+        if code not in _EXPECTED_ENDS or self._consecutive_failures > 1:
             api_error = _from_grpc(error) if isinstance(error, grpc.Call) else error
             self._error = self._to_headwater_error(api_error)
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import httpx2
 import pytest
 
-from headwater.brokers.base import AccessRule, DeploymentResources, User
+from headwater.brokers.base import Acl, DeploymentResources, User
 from headwater.brokers.cluster_admin import KafkaClusterAdmin
 from tests.acceptance.conftest import running
 from tests.acceptance.installation import (
@@ -75,11 +75,11 @@ class Bench:
 
     def _kafka(self, folder: Path) -> dict[str, str]:
         """Create a user who may read one topic with Headwater's groups."""
-        rules = (
-            AccessRule("reader", "topic", self.foreign_topic, ("READ",)),
-            AccessRule("reader", "group", "wrk-", ("READ", "DELETE"), prefixed=True),
+        acls = (
+            Acl("reader", "topic", self.foreign_topic, ("READ",)),
+            Acl("reader", "group", "wrk-", ("READ", "DELETE"), prefixed=True),
         )
-        KafkaClusterAdmin(self.kafka.access).ensure(DeploymentResources((), (User("reader", "a password"),), rules, ()))
+        KafkaClusterAdmin(self.kafka.access).ensure(DeploymentResources((), (User("reader", "a password"),), acls, ()))
         (folder / "password").write_text("a password\n")
         return {
             "topic": self.foreign_topic,

@@ -27,7 +27,7 @@ from confluent_kafka.admin import (
 from headwater.brokers import cluster_admin
 from headwater.brokers.base import (
     OUTPUT_TOPIC_CONFIG,
-    AccessRule,
+    Acl,
     ClusterAdmin,
     DeploymentResources,
     TopicOffsets,
@@ -63,8 +63,8 @@ class Bench(Protocol):
     def add_partition(self, topic: str, count: int) -> None:
         """Increase the number of partitions of a topic."""
 
-    def rules(self, user: str) -> set[tuple[str, str]]:
-        """Return the resources and names of the user's access rules."""
+    def acls(self, user: str) -> set[tuple[str, str]]:
+        """Return the resources and names of the user's ACLs."""
 
     def settings(self, topic: str) -> dict[str, str]:
         """Return the settings of the topic that differ from the broker's."""
@@ -123,8 +123,8 @@ class MemoryBench:
     def add_partition(self, topic: str, count: int) -> None:
         self.broker.logs[topic] += [[] for _ in range(count - len(self.broker.logs[topic]))]
 
-    def rules(self, user: str) -> set[tuple[str, str]]:
-        return {(rule.resource, rule.name) for rule in self.broker.rules if rule.user == user}
+    def acls(self, user: str) -> set[tuple[str, str]]:
+        return {(acl.resource, acl.name) for acl in self.broker.acls if acl.user == user}
 
 
 class KafkaBench:
@@ -189,7 +189,7 @@ class KafkaBench:
     def add_partition(self, topic: str, count: int) -> None:
         self._kafka.grow(topic, count)
 
-    def rules(self, user: str) -> set[tuple[str, str]]:
+    def acls(self, user: str) -> set[tuple[str, str]]:
         client = AdminClient(admin_settings(self._kafka.access, ClientErrors(self._kafka.access)))
         anything: Any = None  # the type annotations lack that None is a wildcard
         found = client.describe_acls(
@@ -203,7 +203,7 @@ class KafkaBench:
                 AclPermissionType.ANY,
             )
         ).result()
-        return {(rule.restype.name.lower(), rule.name) for rule in found}
+        return {(acl.restype.name.lower(), acl.name) for acl in found}
 
 
 @pytest.fixture(params=["memory", "kafka"])
@@ -221,11 +221,11 @@ def deployment(name: str | None = None, partitions: int = 2, password: str = "se
     return DeploymentResources(
         topics=(TopicSpec(topic, partitions, dict(OUTPUT_TOPIC_CONFIG)),),
         users=(User(reader, password), User(worker, password)),
-        rules=(
-            AccessRule(reader, "topic", topic, ("READ",)),
-            AccessRule(reader, "group", f"{reader}.", ("READ",), prefixed=True),
-            AccessRule(worker, "topic", topic, ("WRITE", "DESCRIBE")),
-            AccessRule(worker, "transactional_id", f"{worker}.", ("WRITE", "DESCRIBE"), prefixed=True),
+        acls=(
+            Acl(reader, "topic", topic, ("READ",)),
+            Acl(reader, "group", f"{reader}.", ("READ",), prefixed=True),
+            Acl(worker, "topic", topic, ("WRITE", "DESCRIBE")),
+            Acl(worker, "transactional_id", f"{worker}.", ("WRITE", "DESCRIBE"), prefixed=True),
         ),
         group_prefixes=(f"{reader}.", f"{worker}."),
     )
@@ -241,16 +241,16 @@ class TestTrim:
         bench.broker.ensure(old)
         bench.broker.ensure(other)
         reader, topic = old.users[0].name, f"{topic_of(old)}.new"
-        rules = (AccessRule(reader, "topic", topic, ("READ",)), *old.rules[1:])
-        new = replace(old, topics=(TopicSpec(topic, 2, dict(OUTPUT_TOPIC_CONFIG)),), rules=rules)
+        acls = (Acl(reader, "topic", topic, ("READ",)), *old.acls[1:])
+        new = replace(old, topics=(TopicSpec(topic, 2, dict(OUTPUT_TOPIC_CONFIG)),), acls=acls)
         bench.broker.ensure(new)
         for _ in range(2):
             bench.broker.remove_stale(new, [topic_of(old)])
-            assert bench.rules(reader) == {("topic", topic), ("group", f"{reader}.")}
-            assert len(bench.rules(old.users[1].name)) == 2
+            assert bench.acls(reader) == {("topic", topic), ("group", f"{reader}.")}
+            assert len(bench.acls(old.users[1].name)) == 2
             assert bench.broker.partition_count(topic_of(old)) is None
             assert bench.broker.partition_count(topic) == 2
-        assert len(bench.rules(other.users[0].name)) == 2
+        assert len(bench.acls(other.users[0].name)) == 2
         assert bench.broker.partition_count(topic_of(other)) == 2
         assert all(bench.can_login(user) for user in (*old.users, *other.users))
 
@@ -261,7 +261,7 @@ class TestEnsure:
         bench.broker.ensure(wanted)
         found = bench.broker.inventory()
         assert topic_of(wanted) in found.topics
-        assert {user.name for user in wanted.users} <= found.users & found.users_with_rules
+        assert {user.name for user in wanted.users} <= found.users & found.users_with_acls
         assert all(bench.can_login(user) for user in wanted.users)
         assert bench.broker.partition_count(topic_of(wanted)) == 2
 
@@ -349,12 +349,12 @@ class TestUsersOfSomebodyElse:
         bench.broker.ensure(created)
         broker.ensure(replace(given, users=(*given.users, User(created.users[0].name, "other"))))
         assert broker.partition_count(topic_of(given)) == 2
-        assert not any(bench.rules(user.name) for user in given.users)
+        assert not any(bench.acls(user.name) for user in given.users)
         assert not any(bench.can_login(user) for user in given.users)
-        broker.remove_stale(replace(created, rules=()), [])
+        broker.remove_stale(replace(created, acls=()), [])
         broker.remove_all(created)
         assert broker.partition_count(topic_of(created)) is None
-        assert all(bench.can_login(user) and len(bench.rules(user.name)) == 2 for user in created.users)
+        assert all(bench.can_login(user) and len(bench.acls(user.name)) == 2 for user in created.users)
 
     def test_topics_are_removed(self, bench: Bench) -> None:
         old, new = deployment(), deployment()
@@ -372,10 +372,10 @@ class TestUsersOfSomebodyElse:
         broker = bench.without_users()
         broker.commit_start_offsets(f"{known.users[0].name}.1", topic_of(known), "latest")
         found = broker.inventory()
-        assert (found.users, found.topics_in_rules_by_user, found.has_users_and_rules) == (frozenset(), {}, False)
+        assert (found.users, found.topics_in_acls_by_user, found.has_users_and_acls) == (frozenset(), {}, False)
         assert topic_of(known) in found.topics
         assert f"{known.users[0].name}.1" in found.groups
-        assert bench.broker.inventory().has_users_and_rules
+        assert bench.broker.inventory().has_users_and_acls
 
 
 class TestPin:
@@ -496,11 +496,11 @@ class TestInventory:
         owned = deployment()
         bench.broker.ensure(owned)
         named = {
-            user.name: {rule.name for rule in owned.rules if rule.user == user.name and rule.resource == "topic"}
+            user.name: {acl.name for acl in owned.acls if acl.user == user.name and acl.resource == "topic"}
             for user in owned.users
         }
         found = bench.broker.inventory()
-        assert {user: found.topics_in_rules_by_user[user] for user in named} == named
+        assert {user: found.topics_in_acls_by_user[user] for user in named} == named
         assert topic_of(owned) in {topic for topics in named.values() for topic in topics}
 
 
@@ -511,7 +511,7 @@ class TestDrop:
         bench.broker.remove_all(owned)
         found = bench.broker.inventory()
         assert topic_of(owned) not in found.topics
-        assert not {user.name for user in owned.users} & (found.users | found.users_with_rules)
+        assert not {user.name for user in owned.users} & (found.users | found.users_with_acls)
         assert not any(bench.can_login(user) for user in owned.users)
 
     def test_missing_resources_are_ignored(self, bench: Bench) -> None:
@@ -529,7 +529,7 @@ class TestDrop:
         bench.broker.remove_all(short)
         found = bench.broker.inventory()
         assert topic_of(long) in found.topics
-        assert {"dep-alike10", "wrk-alike10"} <= found.users & found.users_with_rules
+        assert {"dep-alike10", "wrk-alike10"} <= found.users & found.users_with_acls
         assert bench.can_login(long.users[0])
 
     def test_resources_can_be_created_again(self, bench: Bench) -> None:

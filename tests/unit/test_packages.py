@@ -7,7 +7,7 @@ from typing import Any
 
 import headwater
 from headwater import native
-from headwater.brokers.embedded.jars import SUMS
+from headwater.brokers.embedded.jars import CHECKSUMS
 
 ROOT = Path(__file__).parents[2]
 EMBEDDED = ROOT / "embedded"
@@ -35,7 +35,7 @@ def test_one_package_has_the_command() -> None:
 
 def test_the_notice_names_every_jar_and_every_licence() -> None:
     notice = (EMBEDDED / "NOTICE").read_text("utf-8")
-    jars = [line.split()[1] for line in SUMS.read_text("utf-8").splitlines()]
+    jars = [line.split()[1] for line in CHECKSUMS.read_text("utf-8").splitlines()]
     assert sorted(re.findall(r"^  (\S+\.jar)\b", notice, re.MULTILINE)) == sorted(jars)
     texts = {f"licenses/{path.name}" for path in (EMBEDDED / "licenses").iterdir()}
     assert set(re.findall(r"licenses/[\w-]+\.txt", notice)) == texts

@@ -1,8 +1,8 @@
 """Finds Kafka's jars: in the package headwater-embedded, or else in the cache directory.
 
 Maven downloads the jars of the cache directory once. The pom.xml beside this file names the jars, and jars.sha256 has
-their sums, which are checked here. Maven has no check against fixed sums: it compares a jar only with sums from the
-repository that the jar comes from.
+their checksums, which are checked here. Maven has no check against fixed checksums: it compares a jar only with the
+checksum from the repository that the jar comes from.
 """
 
 import hashlib
@@ -20,7 +20,7 @@ from headwater.brokers.embedded.java import bundled_java_home
 from headwater.errors import SetupError
 
 POM: Final = Path(__file__).with_name("pom.xml")
-SUMS: Final = Path(__file__).with_name("jars.sha256")
+CHECKSUMS: Final = Path(__file__).with_name("jars.sha256")
 MAVEN_TIMEOUT_S: Final = 900.0
 _GOAL: Final = "org.apache.maven.plugins:maven-dependency-plugin:copy-dependencies"
 _PACKAGE: Final = "headwater_embedded"
@@ -45,7 +45,7 @@ def packaged_jars() -> Path | None:
     if spec is None or spec.origin is None:
         return None
     folder = Path(spec.origin).with_name("jars")
-    if (folder / SUMS.name).read_bytes() != SUMS.read_bytes():
+    if (folder / CHECKSUMS.name).read_bytes() != CHECKSUMS.read_bytes():
         raise SetupError(
             "The packages headwater and headwater-embedded are of different versions: install the same version of both."
         )
@@ -56,18 +56,18 @@ def download_jars(cache_dir: Path) -> Path:
     """Return the folder of the jars in the cache directory.
 
     Downloads them when the cache has none for this pom.xml, which takes minutes. Several processes may call this at
-    once. Raises SetupError when there is no Maven, the download fails, a jar has another sum, or the cache is not
+    once. Raises SetupError when there is no Maven, the download fails, a jar has another checksum, or the cache is not
     writable.
     """
     return cache.ensure(jars_dir(cache_dir), _download)
 
 
 def jars_dir(cache_dir: Path) -> Path:
-    """Return the folder for the jars. Its name contains a hash of the pom.xml and of the sums."""
+    """Return the folder for the jars. Its name contains a hash of the pom.xml and of the checksums."""
     pom = POM.read_bytes()
     version = re.search(rb"<kafka.version>([^<]+)<", pom)
     assert version is not None
-    name = f"kafka-{version[1].decode()}-{hashlib.sha256(pom + SUMS.read_bytes()).hexdigest()[:12]}"
+    name = f"kafka-{version[1].decode()}-{hashlib.sha256(pom + CHECKSUMS.read_bytes()).hexdigest()[:12]}"
     return cache_dir.expanduser().absolute() / name
 
 
@@ -102,7 +102,7 @@ def _download(target: Path) -> None:
 
 def check_jars(folder: Path) -> None:
     """Raise SetupError unless a folder has exactly the jars of jars.sha256."""
-    expected = {name: digest for digest, name in map(str.split, SUMS.read_text().splitlines())}
+    expected = {name: digest for digest, name in map(str.split, CHECKSUMS.read_text().splitlines())}
     downloaded = {jar.name: hashlib.sha256(jar.read_bytes()).hexdigest() for jar in folder.iterdir()}
     wrong = sorted({name for name, _ in expected.items() ^ downloaded.items()})
     if wrong:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from headwater.brokers.base import AccessRule, DeploymentResources, User
+from headwater.brokers.base import Acl, DeploymentResources, User
 from headwater.brokers.client_errors import ClientErrors
 from headwater.brokers.client_settings import producer_settings
 from headwater.brokers.cluster_admin import KafkaClusterAdmin
@@ -72,8 +72,8 @@ def refusal(source: Source) -> str:
 
 def test_a_read_acl_that_is_removed_and_restored(kafka: KafkaServer, kafka_bench: KafkaBench) -> None:
     broker, user = KafkaClusterAdmin(kafka.access), User(kafka.unique("reader"), "a password")
-    group = AccessRule(user.name, "group", kafka_bench.group, ("READ",))
-    owned = DeploymentResources((), (user,), (group, AccessRule(user.name, "topic", kafka_bench.topic, ("READ",))), ())
+    group = Acl(user.name, "group", kafka_bench.group, ("READ",))
+    owned = DeploymentResources((), (user,), (group, Acl(user.name, "topic", kafka_bench.topic, ("READ",))), ())
     broker.ensure(owned)
     kafka_bench.pin({0: 0, 1: 0})
     source = KafkaSource(kafka.user(user.name, user.password), kafka_bench.topic, kafka_bench.group)
@@ -81,7 +81,7 @@ def test_a_read_acl_that_is_removed_and_restored(kafka: KafkaServer, kafka_bench
         assert joined(source).owned == {0, 1}
         kafka_bench.append(0, [b"a"])
         assert read(source, 1) == [(0, 0, b"a")]
-        broker.remove_stale(replace(owned, rules=(group,)), [])
+        broker.remove_stale(replace(owned, acls=(group,)), [])
         KafkaClusterAdmin(kafka.user(user.name, user.password)).ping(kafka_bench.topic)
         assert "uthorization" in refusal(source)
         kafka_bench.append(0, [b"b"])

@@ -17,7 +17,7 @@ from confluent_kafka.admin import (
 )
 
 from headwater.brokers import cluster_admin
-from headwater.brokers.base import AccessRule, DeploymentResources, TopicSpec, User
+from headwater.brokers.base import Acl, DeploymentResources, TopicSpec, User
 from headwater.brokers.client_errors import ClientErrors
 from headwater.brokers.client_settings import admin_settings, consumer_settings, producer_settings
 from headwater.brokers.cluster_admin import KafkaClusterAdmin
@@ -39,12 +39,12 @@ def resources(name: str, source: str) -> DeploymentResources:
     return DeploymentResources(
         topics=tuple(TopicSpec(topic, 1) for topic in topics),
         users=(User(reader, PASSWORD), User(worker, PASSWORD)),
-        rules=(
-            *(AccessRule(reader, "topic", topic, ("READ",)) for topic in topics),
-            AccessRule(reader, "group", f"{reader}.", ("READ",), prefixed=True),
-            *(AccessRule(worker, "topic", topic, ("WRITE",)) for topic in topics),
-            AccessRule(worker, "topic", source, ("READ",)),
-            AccessRule(worker, "group", f"{worker}.", ("READ",), prefixed=True),
+        acls=(
+            *(Acl(reader, "topic", topic, ("READ",)) for topic in topics),
+            Acl(reader, "group", f"{reader}.", ("READ",), prefixed=True),
+            *(Acl(worker, "topic", topic, ("WRITE",)) for topic in topics),
+            Acl(worker, "topic", source, ("READ",)),
+            Acl(worker, "group", f"{worker}.", ("READ",), prefixed=True),
         ),
         group_prefixes=(f"{reader}.", f"{worker}."),
     )
@@ -159,7 +159,7 @@ class TestReader:
         assert refusal.value.args[0].code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
 
     def test_creating_a_rule(self, kafka: KafkaServer, ours: Deployment, theirs: Deployment) -> None:
-        rule = AclBinding(
+        acl = AclBinding(
             ResourceType.TOPIC,
             theirs.topic,
             ResourcePatternType.LITERAL,
@@ -170,7 +170,7 @@ class TestReader:
         )
         client = admin(ours.reader)
         with pytest.raises(KafkaException) as refusal:
-            client.create_acls([rule])[rule].result(WAIT_S)
+            client.create_acls([acl])[acl].result(WAIT_S)
         assert refusal.value.args[0].code() == KafkaError.CLUSTER_AUTHORIZATION_FAILED
 
     def test_a_wrong_password_is_reported(self, ours: Deployment) -> None:
@@ -203,7 +203,7 @@ def test_dropping_cuts_off_a_live_reader(kafka: KafkaServer, broker: KafkaCluste
     with kafka.consumer(deployment.reader, f"{deployment.reader.username}.main") as consumer:
         consumer.subscribe([deployment.topic])
         assert [message.value() for message in read(consumer, 1)] == [b"before"]
-        broker.remove_all(DeploymentResources((), deployment.owned.users, deployment.owned.rules, ()))
+        broker.remove_all(DeploymentResources((), deployment.owned.users, deployment.owned.acls, ()))
         kafka.produce(deployment.topic, [b"after"])
         assert first_error(consumer) in (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.GROUP_AUTHORIZATION_FAILED)
     broker.remove_all(deployment.owned)

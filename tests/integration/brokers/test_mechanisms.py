@@ -15,7 +15,7 @@ from confluent_kafka.admin import AdminClient
 
 from headwater.app.topics import create_topics
 from headwater.brokers import cluster_admin
-from headwater.brokers.base import AccessRule, DeploymentResources, TopicSpec, User
+from headwater.brokers.base import Acl, DeploymentResources, TopicSpec, User
 from headwater.brokers.client_errors import ClientErrors, broker_unavailable_error
 from headwater.brokers.client_settings import admin_settings, consumer_settings, producer_settings
 from headwater.brokers.cluster_admin import KafkaClusterAdmin
@@ -35,11 +35,11 @@ IAM = KafkaAccess(
 def deployment(name: str) -> DeploymentResources:
     """A topic, and a user who may write and read it."""
     topic, user = f"flow.{name}", f"wrk-{name}"
-    rules = (
-        AccessRule(user, "topic", topic, ("READ", "WRITE")),
-        AccessRule(user, "group", f"{user}.", ("READ",), prefixed=True),
+    acls = (
+        Acl(user, "topic", topic, ("READ", "WRITE")),
+        Acl(user, "group", f"{user}.", ("READ",), prefixed=True),
     )
-    return DeploymentResources((TopicSpec(topic, 1),), (User(user, "a password"),), rules, (f"{user}.",))
+    return DeploymentResources((TopicSpec(topic, 1),), (User(user, "a password"),), acls, (f"{user}.",))
 
 
 def write_and_read(access: KafkaAccess, topic: str, group: str) -> None:

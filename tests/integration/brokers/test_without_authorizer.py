@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from headwater.brokers.base import OUTPUT_TOPIC_CONFIG, AccessRule, DeploymentResources, TopicSpec, User
+from headwater.brokers.base import OUTPUT_TOPIC_CONFIG, Acl, DeploymentResources, TopicSpec, User
 from headwater.brokers.cluster_admin import KafkaClusterAdmin
 from headwater.errors import BrokerUnsuitable
 from tests.support.kafka import KafkaServer, running
@@ -26,7 +26,7 @@ def owned(server: KafkaServer) -> DeploymentResources:
     return DeploymentResources(
         (TopicSpec(topic, 1, OUTPUT_TOPIC_CONFIG),),
         (User(reader, "secret"),),
-        (AccessRule(reader, "topic", topic, ("READ",)),),
+        (Acl(reader, "topic", topic, ("READ",)),),
         (f"{reader}.",),
     )
 
@@ -35,7 +35,7 @@ def test_the_error_for_managed_users_names_the_setting(open_kafka: KafkaServer) 
     broker, wanted = KafkaClusterAdmin(open_kafka.access), owned(open_kafka)
     with pytest.raises(BrokerUnsuitable, match=r"no authorizer.*HEADWATER_KAFKA_CREDENTIALS=given"):
         broker.ensure(wanted)
-    assert broker.inventory().topics_in_rules_by_user == {}
+    assert broker.inventory().topics_in_acls_by_user == {}
     broker.remove_all(wanted)
     found = broker.inventory()
     assert wanted.topics[0].name not in found.topics

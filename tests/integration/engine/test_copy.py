@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
-from headwater.brokers.base import AccessRule, DeploymentResources, User
+from headwater.brokers.base import Acl, DeploymentResources, User
 from headwater.brokers.cluster_admin import KafkaClusterAdmin
 from headwater.model.deployment import transactional_id_prefix
 from headwater.model.flow import DeliveryMode
@@ -122,11 +122,11 @@ class TestRights:
         pipeline = Pipeline(kafka, tmp_path, delivery=delivery)
         ids = transactional_id_prefix(pipeline.spec.config_id)
         rules = (
-            AccessRule(user.name, "topic", pipeline.source, ("READ",)),
-            AccessRule(user.name, "group", pipeline.group, ("READ",)),
-            AccessRule(user.name, "topic", pipeline.dead, ("WRITE",)),
-            AccessRule(user.name, "transactional_id", ids, ("WRITE",), prefixed=True),
-            AccessRule(user.name, "topic", pipeline.sink, ("WRITE",)),
+            Acl(user.name, "topic", pipeline.source, ("READ",)),
+            Acl(user.name, "group", pipeline.group, ("READ",)),
+            Acl(user.name, "topic", pipeline.dead, ("WRITE",)),
+            Acl(user.name, "transactional_id", ids, ("WRITE",), prefixed=True),
+            Acl(user.name, "topic", pipeline.sink, ("WRITE",)),
         )
         owned = DeploymentResources((), (user,), rules, ())
         broker.ensure(owned)

@@ -18,7 +18,7 @@ from typing import Any
 
 from confluent_kafka import Message, TopicPartition
 
-from headwater.brokers.topic_reader import read_table
+from headwater.brokers.read_to_end import read_table
 from headwater.errors import BrokerUnavailable
 from headwater.ingest.evm.records import ENTITIES
 from headwater.ingest.writer import POSITIONS_TOPIC

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from headwater.brokers import base
-from headwater.brokers.base import AccessRule, DeploymentResources, Inventory, TopicOffsets, TopicSpec
+from headwater.brokers.base import Acl, DeploymentResources, Inventory, TopicOffsets, TopicSpec
 from headwater.errors import BrokerUnavailable, BrokerUnsuitable
 
 
@@ -30,7 +30,7 @@ class MemoryClusterAdmin:
         self.manages_users = manages_users
         self.topics: dict[str, TopicSpec] = {}
         self.users: dict[str, str] = {}
-        self.rules: set[AccessRule] = set()
+        self.acls: set[Acl] = set()
         self.logs: dict[str, list[list[int]]] = {}
         self.commits: dict[str, dict[tuple[str, int], int]] = defaultdict(dict)
         self.members: Counter[str] = Counter()
@@ -50,7 +50,7 @@ class MemoryClusterAdmin:
                 log += [[] for _ in range(topic.partitions - len(log))]
             if self.manages_users:
                 self.users |= {user.name: user.password for user in desired.users}
-                self.rules |= set(desired.rules)
+                self.acls |= set(desired.acls)
 
     def configure(self, settings: Mapping[str, Mapping[str, str]]) -> None:
         """See base.ClusterAdmin."""
@@ -65,7 +65,7 @@ class MemoryClusterAdmin:
         with self._lock:
             self._check()
             users = {user.name for user in desired.users} if self.manages_users else set()
-            self.rules = {rule for rule in self.rules if rule.user not in users or rule in desired.rules}
+            self.acls = {acl for acl in self.acls if acl.user not in users or acl in desired.acls}
             for topic in removed_topics:
                 self.topics.pop(topic, None)
                 self.logs.pop(topic, None)
@@ -156,9 +156,9 @@ class MemoryClusterAdmin:
         """See base.ClusterAdmin."""
         with self._lock:
             self._check()
-            users = {user.name for user in resources.users} | {rule.user for rule in resources.rules}
+            users = {user.name for user in resources.users} | {acl.user for acl in resources.acls}
             users = users if self.manages_users else set()
-            self.rules = {rule for rule in self.rules if rule.user not in users}
+            self.acls = {acl for acl in self.acls if acl.user not in users}
             self.users = {name: password for name, password in self.users.items() if name not in users}
             for topic in resources.topics:
                 self.topics.pop(topic.name, None)
@@ -184,18 +184,18 @@ class MemoryClusterAdmin:
         """See base.ClusterAdmin."""
         with self._lock:
             self._check()
-            rules = self.rules if self.manages_users else set()
-            topics_of: dict[str, set[str]] = {rule.user: set() for rule in rules}
-            for rule in rules:
-                if rule.resource == "topic":
-                    topics_of[rule.user].add(rule.name)
+            acls = self.acls if self.manages_users else set()
+            topics_of: dict[str, set[str]] = {acl.user: set() for acl in acls}
+            for acl in acls:
+                if acl.resource == "topic":
+                    topics_of[acl.user].add(acl.name)
             return Inventory(
                 topics=frozenset(self.topics),
                 users=frozenset(self.users if self.manages_users else ()),
-                topics_in_rules_by_user={user: frozenset(topics) for user, topics in topics_of.items()},
+                topics_in_acls_by_user={user: frozenset(topics) for user, topics in topics_of.items()},
                 groups=frozenset(self._groups()),
                 busy_groups=frozenset(+self.members),
-                has_users_and_rules=self.manages_users,
+                has_users_and_acls=self.manages_users,
             )
 
     def append(self, topic: str, partition: int, timestamp_ms: int) -> None:

@@ -2,7 +2,7 @@
 
 import threading
 
-from headwater.brokers.tails import EndReason, TailListener
+from headwater.brokers.tail_reader import EndReason, TailListener
 from headwater.errors import BrokerUnavailable, TopicMissing
 from headwater.model.read_record import ReadRecord
 

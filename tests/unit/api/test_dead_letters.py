@@ -21,7 +21,7 @@ from headwater.model.dead_letter import (
 )
 from headwater.model.deployment import dead_letter_topic
 from headwater.model.metric import MAX_LETTER_TOTALS, MetricsDelta, PartitionCounts
-from headwater.model.outputs import REVISION_HEADER, OUTPUT_ID_HEADER
+from headwater.model.outputs import OUTPUT_ID_HEADER, REVISION_HEADER
 from headwater.model.redrive import (
     MAX_OPEN_REDRIVES,
     LetterOutcomes,

@@ -88,5 +88,5 @@ def test_waiting_for_the_controller(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not unknown.wait_until_removed(frozenset({DEPLOYMENT}))
     world.broker.topics.clear()
     world.broker.users.clear()
-    world.broker.rules.clear()
+    world.broker.acls.clear()
     assert unknown.wait_until_removed(frozenset({DEPLOYMENT}))

@@ -8,9 +8,9 @@ import pytest
 
 from headwater.brokers import polled_admin_client
 from headwater.brokers.client_settings import LibraryLog
+from headwater.brokers.kafka_tail_reader import KafkaTailReader
 from headwater.brokers.kafka_topic_history import KafkaTopicHistory, _PooledConsumer
 from headwater.brokers.polled_admin_client import PolledAdminClient
-from headwater.brokers.tail_reader import KafkaTailReader
 from headwater.errors import BrokerUnavailable
 from headwater.model.access import KafkaAccess
 from tests.support.ports import free_port

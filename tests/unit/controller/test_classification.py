@@ -31,7 +31,7 @@ def found(*deployments: str, topics: frozenset[str] = frozenset({OUT, DLQ})) -> 
     inventory = Inventory(
         topics=topics | {"stream.base.log", "headwater.ticks", "flow.short.out"},
         users=users | {"headwater-admin", "dep-short"},
-        topics_in_rules_by_user=dict.fromkeys(users, topics) | {"somebody": frozenset({"stream.base.log"})},
+        topics_in_acls_by_user=dict.fromkeys(users, topics) | {"somebody": frozenset({"stream.base.log"})},
         groups=frozenset(f"{user}.main" for user in users) | {"somebody's"},
     )
     return ExistingResources(
@@ -139,7 +139,7 @@ class TestRule:
         inventory = Inventory(
             topics=frozenset(),
             users=frozenset(),
-            topics_in_rules_by_user={f"dep-{D}": frozenset({OUT})},
+            topics_in_acls_by_user={f"dep-{D}": frozenset({OUT})},
             groups=frozenset(),
         )
         assert classify(ExistingResources(inventory), NOTHING).unknown.users == {f"dep-{D}"}

@@ -43,7 +43,7 @@ class TestUp:
         assert set(world.broker.topics) == {TOPIC, f"flow.{FLOW}.out", f"flow.{FLOW}.dlq"}
         assert {topic.partitions for topic in world.broker.topics.values()} == {4}
         assert world.broker.users == {f"dep-{DEPLOYMENT}": "reads", f"wrk-{DEPLOYMENT}": "works"}
-        allowed = {(r.user[:3], r.resource, r.name, r.operations, r.prefixed) for r in world.broker.rules}
+        allowed = {(r.user[:3], r.resource, r.name, r.operations, r.prefixed) for r in world.broker.acls}
         assert allowed == {
             ("dep", "topic", f"flow.{FLOW}.out", ("READ",), False),
             ("dep", "topic", f"flow.{FLOW}.dlq", ("READ",), False),
@@ -215,7 +215,7 @@ class TestDown:
         world.run(ticks=100)
         assert world.active is None
         assert set(world.broker.topics) == {TOPIC}
-        assert (world.broker.users, world.broker.rules, world.orchestrator.worker_set_ids()) == (
+        assert (world.broker.users, world.broker.acls, world.orchestrator.worker_set_ids()) == (
             {},
             set(),
             frozenset(),

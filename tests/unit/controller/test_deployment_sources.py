@@ -48,8 +48,8 @@ class TestTopic:
         assert active(world).phase is Phase.RUNNING
         assert world.project.made == {SUBSCRIPTION: (TOPIC, "latest")}
         assert {topic.partitions for topic in world.broker.topics.values()} == {4}
-        reads = [rule for rule in world.broker.rules if rule.operations == ("READ",) and rule.resource == "topic"]
-        assert {rule.name for rule in reads if rule.user.startswith("wrk-")} == {f"flow.{FLOW}.dlq"}
+        reads = [acl for acl in world.broker.acls if acl.operations == ("READ",) and acl.resource == "topic"]
+        assert {acl.name for acl in reads if acl.user.startswith("wrk-")} == {f"flow.{FLOW}.dlq"}
         [pulse] = world.orchestrator.worker_snapshots()
         path = world.project.path(SUBSCRIPTION)
         assert pulse.spec.source == PubSubPull(project="project", subscription=path)
@@ -223,7 +223,7 @@ class TestAnotherCluster:
         assert world.cluster.commits == {SUBSCRIPTION: {("logs", 0): 0, ("logs", 1): 0}}
         assert not world.broker.commits
         assert {t.partitions for name, t in world.broker.topics.items() if name.startswith("flow.")} == {2}
-        assert "logs" not in {rule.name for rule in world.broker.rules}
+        assert "logs" not in {acl.name for acl in world.broker.acls}
         [pulse] = world.orchestrator.worker_snapshots()
         assert pulse.spec.source == access
         world.cluster.commits["somebody-elses"] = {("logs", 0): 1}

@@ -36,7 +36,7 @@ class TestOrphans:
         world.orchestrator.ensure(running)
         world.run(ticks=200)
         assert set(world.broker.topics) == {TOPIC}
-        assert (world.broker.users, world.broker.rules, world.orchestrator.worker_set_ids()) == (
+        assert (world.broker.users, world.broker.acls, world.orchestrator.worker_set_ids()) == (
             {},
             set(),
             frozenset(),
@@ -74,7 +74,7 @@ class TestWithoutUsers:
     def torn_down(self, world: World) -> World:
         world.deploy()
         world.run()
-        assert (world.broker.users, world.broker.rules) == ({}, set())
+        assert (world.broker.users, world.broker.acls) == ({}, set())
         world.database.deployments.request_teardown(FLOW)
         world.run(ticks=100)
         assert set(world.broker.topics) == {TOPIC}
@@ -147,7 +147,7 @@ class TestRestoredBackup:
         restored.database.deployments.record_as_ended([SECOND], NOW)
         restored.run(ticks=200)
         assert set(restored.broker.topics) == {TOPIC}
-        assert (restored.broker.users, restored.broker.rules) == ({}, set())
+        assert (restored.broker.users, restored.broker.acls) == ({}, set())
         assert not restored.sweeper.unknown
 
     def test_a_deposed_leader_removes_nothing(self, world: World) -> None:

@@ -134,7 +134,7 @@ class TestRedeploy:
         world.run(ticks=100)
         assert self.seen(world) == (2, Condition.STABLE)
         assert set(world.broker.topics) == {TOPIC, f"flow.{FLOW}.other", f"flow.{FLOW}.dlq"}
-        assert {rule.name for rule in world.broker.rules if rule.resource == "topic"} == set(world.broker.topics)
+        assert {acl.name for acl in world.broker.acls if acl.resource == "topic"} == set(world.broker.topics)
 
     def test_a_deploy_during_a_removal_can_be_rolled_back(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
         trim = world.broker.remove_stale
@@ -194,7 +194,7 @@ class TestRedeploy:
 
     def test_the_acl_for_transactions_depends_on_the_delivery_mode(self, world: World) -> None:
         def rights() -> list[tuple[str, str]]:
-            return [(r.user, r.name) for r in world.broker.rules if r.resource == "transactional_id"]
+            return [(r.user, r.name) for r in world.broker.acls if r.resource == "transactional_id"]
 
         def change(mode: str) -> None:
             old = world.database.flows.get("owner", FLOW)
@@ -333,7 +333,7 @@ class TestRedeploy:
         world.run(ticks=100)
         assert world.active is None
         assert set(world.broker.topics) == {TOPIC}
-        assert (world.broker.users, world.broker.rules) == ({}, set())
+        assert (world.broker.users, world.broker.acls) == ({}, set())
 
     def test_offsets_of_a_running_group_are_unchanged(self, world: World) -> None:
         before = dict(world.broker.commits[f"wrk-{DEPLOYMENT}.1"])

@@ -110,12 +110,12 @@ def test_the_worker_of_a_redrive(scene: Scene) -> None:
     assert (spec.deployment_id, spec.revision, spec.slots) == (scene.id, 1, 1)
     assert (spec.redrive.id, spec.redrive.number, spec.redrive.selection) == (first.id, 1, SELECTION)
     assert scene.broker.commits[group].keys() == {(DLQ, number) for number in range(4)}
-    rules = {
-        (rule.resource, rule.name)
-        for rule in scene.broker.rules
-        if rule.user == f"wrk-{scene.id}" and rule.operations == ("READ",)
+    acls = {
+        (acl.resource, acl.name)
+        for acl in scene.broker.acls
+        if acl.user == f"wrk-{scene.id}" and acl.operations == ("READ",)
     }
-    assert {("topic", DLQ), ("group", f"wrk-{scene.id}.")} <= rules
+    assert {("topic", DLQ), ("group", f"wrk-{scene.id}.")} <= acls
 
 
 def test_redrives_run_one_after_the_other(scene: Scene) -> None:

@@ -21,7 +21,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in NAMES:
         (folder / name).write_text(name)
     sums.write_text("".join(f"{hashlib.sha256(name.encode()).hexdigest()}  {name}\n" for name in NAMES))
-    monkeypatch.setattr(jars, "SUMS", sums)
+    monkeypatch.setattr(jars, "CHECKSUMS", sums)
     return folder
 
 
@@ -44,7 +44,7 @@ def test_a_missing_jar_is_named(folder: Path) -> None:
 
 def test_the_name_of_the_folder_changes_with_the_sums(folder: Path, tmp_path: Path) -> None:
     before = jars.jars_dir(tmp_path)
-    jars.SUMS.write_text("other")
+    jars.CHECKSUMS.write_text("other")
     assert jars.jars_dir(tmp_path).name[:12] == before.name[:12] == "kafka-4.3.1-"
     assert jars.jars_dir(tmp_path) != before
 
@@ -66,7 +66,7 @@ def package(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pa
     package = tmp_path / "packages" / "some_jars"
     shutil.copytree(folder, package / "jars")
     (package / "__init__.py").touch()
-    shutil.copy(jars.SUMS, package / "jars")
+    shutil.copy(jars.CHECKSUMS, package / "jars")
     monkeypatch.syspath_prepend(package.parent)
     monkeypatch.setattr(jars, "_PACKAGE", "some_jars")
     return package / "jars"
@@ -78,6 +78,6 @@ def test_the_jars_of_the_package_come_before_a_download(package: Path, tmp_path:
 
 
 def test_a_package_of_another_version_is_refused(package: Path, tmp_path: Path) -> None:
-    (package / jars.SUMS.name).write_text("other")
+    (package / jars.CHECKSUMS.name).write_text("other")
     with pytest.raises(SetupError, match="headwater and headwater-embedded are of different versions"):
         jars.find_jars(tmp_path / "cache")

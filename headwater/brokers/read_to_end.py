@@ -1,8 +1,8 @@
 """Reads the committed records that are in topics now, up to the end of each partition.
 
-The end is the high watermark, which includes records of open transactions. So the reader waits until these transactions
-end, because an open transaction of any producer blocks the committed records after it. This also covers the last
-transaction of the reader's own process: Kafka acknowledges a commit before its markers are in the partitions.
+The end is the high watermark. Records before it may belong to open transactions, and an open transaction blocks all
+later records. So the reader waits until these transactions end. This also covers the last transaction of the reader's
+own process: Kafka acknowledges a commit before its markers are in the partitions.
 """
 
 import time

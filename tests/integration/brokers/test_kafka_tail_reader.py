@@ -7,11 +7,11 @@ from contextlib import closing
 import pytest
 from confluent_kafka import Producer
 
-from headwater.brokers import tail_reader
+from headwater.brokers import kafka_tail_reader
 from headwater.brokers.client_errors import ClientErrors
 from headwater.brokers.client_settings import producer_settings
-from headwater.brokers.tail_reader import KafkaTailReader
-from headwater.brokers.tails import EndReason
+from headwater.brokers.kafka_tail_reader import KafkaTailReader
+from headwater.brokers.tail_reader import EndReason
 from headwater.errors import BrokerUnavailable, TopicMissing
 from headwater.model.read_record import ReadRecord
 from tests.support.kafka import WAIT_S, KafkaServer, OwnKafka
@@ -76,7 +76,7 @@ def test_a_later_listener_gets_only_what_follows(kafka: KafkaServer, reader: Kaf
 def test_a_subscription_during_writes_misses_nothing(
     kafka: KafkaServer, reader: KafkaTailReader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tail_reader, "MAX_DELIVERED", 1_000)  # no poll returns more, so none are skipped
+    monkeypatch.setattr(kafka_tail_reader, "MAX_DELIVERED", 1_000)  # no poll returns more, so none are skipped
     topic, stop = kafka.create_topic(kafka.unique("tail"), 2), threading.Event()
     written = 0
 
@@ -156,7 +156,7 @@ def test_committed_records_of_a_transaction(kafka: KafkaServer, reader: KafkaTai
 def test_new_partitions_are_noticed(
     kafka: KafkaServer, reader: KafkaTailReader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tail_reader, "DESCRIBE_EVERY_S", 0.1)
+    monkeypatch.setattr(kafka_tail_reader, "DESCRIBE_EVERY_S", 0.1)
     topic, listener = kafka.create_topic(kafka.unique("tail")), Listener()
     reader.subscribe(topic, listener)
     kafka.grow(topic, 3)
@@ -168,8 +168,8 @@ def test_new_partitions_are_noticed(
 def test_a_topic_that_is_created_again(
     kafka: KafkaServer, reader: KafkaTailReader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tail_reader, "DESCRIBE_EVERY_S", 0.1)
-    monkeypatch.setattr(tail_reader, "MAX_MISSING", 1_000)
+    monkeypatch.setattr(kafka_tail_reader, "DESCRIBE_EVERY_S", 0.1)
+    monkeypatch.setattr(kafka_tail_reader, "MAX_MISSING", 1_000)
     topic, listener = kafka.create_topic(kafka.unique("tail")), Listener()
     kafka.produce(topic, [b"old"] * 10)
     reader.subscribe(topic, listener)
@@ -184,7 +184,7 @@ def test_a_topic_that_is_created_again(
 def test_a_removed_topic_ends_its_subscriptions(
     kafka: KafkaServer, reader: KafkaTailReader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tail_reader, "DESCRIBE_EVERY_S", 0.1)
+    monkeypatch.setattr(kafka_tail_reader, "DESCRIBE_EVERY_S", 0.1)
     topic, other = kafka.create_topic(kafka.unique("tail")), kafka.create_topic(kafka.unique("tail"))
     gone, kept = Listener(), Listener()
     reader.subscribe(topic, gone)
@@ -207,7 +207,7 @@ def test_a_missing_topic_and_a_closed_reader(kafka: KafkaServer, reader: KafkaTa
 def test_the_thread_ends_some_time_after_the_last_subscription(
     kafka: KafkaServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tail_reader, "LINGER_S", 0.0)
+    monkeypatch.setattr(kafka_tail_reader, "LINGER_S", 0.0)
     with closing(KafkaTailReader(kafka.access)) as reader:
         before = set(threading.enumerate())
         topic = kafka.create_topic(kafka.unique("tail"))
@@ -244,7 +244,7 @@ def test_a_login_that_fails_ends_the_subscriptions(kafka: KafkaServer, monkeypat
 
 
 def test_a_login_that_fails_is_named(kafka: KafkaServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tail_reader, "REQUEST_TIMEOUT_S", 1.0)
+    monkeypatch.setattr(kafka_tail_reader, "REQUEST_TIMEOUT_S", 1.0)
     with (
         closing(KafkaTailReader(kafka.user("nobody", "wrong"))) as reader,
         pytest.raises(BrokerUnavailable, match="rejects the user nobody: check"),

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 import pytest
 from confluent_kafka import Producer
 
-from headwater.brokers import topic_reader
+from headwater.brokers import read_to_end
 from headwater.brokers.base import INGEST_TOPIC_CONFIG
 from headwater.brokers.client_errors import ClientErrors
 from headwater.brokers.client_settings import producer_settings
-from headwater.brokers.topic_reader import TopicRecord, read_since, read_table
+from headwater.brokers.read_to_end import TopicRecord, read_since, read_table
 from headwater.errors import BrokerUnavailable
 from tests.support.kafka import WAIT_S, KafkaServer
 
@@ -132,7 +132,7 @@ def test_a_wait_for_a_transaction_can_be_stopped(kafka: KafkaServer, table: str,
     begun = time.monotonic()
     with pytest.raises(BrokerUnavailable, match="was stopped"):
         read_table(kafka.access, table, stop)
-    assert time.monotonic() - begun < topic_reader.NEXT_RECORD_TIMEOUT_S / 2
+    assert time.monotonic() - begun < read_to_end.NEXT_RECORD_TIMEOUT_S / 2
     timer.join()
     ours.abort()
 
@@ -141,7 +141,7 @@ def test_a_transaction_that_does_not_end(
     kafka: KafkaServer, table: str, ours: Ingest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Records on other partitions do not end the wait."""
-    monkeypatch.setattr(topic_reader, "NEXT_RECORD_TIMEOUT_S", 1.0)
+    monkeypatch.setattr(read_to_end, "NEXT_RECORD_TIMEOUT_S", 1.0)
     ours.write(b"1")
     stop = threading.Event()
 
@@ -162,6 +162,6 @@ def test_a_transaction_that_does_not_end(
 
 
 def test_a_login_that_fails(kafka: KafkaServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(topic_reader, "REQUEST_TIMEOUT_S", 1.0)
+    monkeypatch.setattr(read_to_end, "REQUEST_TIMEOUT_S", 1.0)
     with pytest.raises(BrokerUnavailable, match="rejects the user nobody: check"):
         read_table(kafka.user("nobody", "wrong"), "any")
