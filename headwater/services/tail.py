@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple
 
-from headwater.brokers import tails
+from headwater.brokers import tail_reader
 from headwater.model.read_record import ReadRecord
 from headwater.services.viewable_topics import ViewableTopic
 
@@ -18,7 +18,7 @@ BLOCK_S: Final = 0.1
 """How often the waiting records are sent."""
 _BLOCKS_PER_S: Final = 10
 
-EndReason = Literal["key_ended", "deployment_ended", "idle", "shutdown"] | tails.EndReason
+EndReason = Literal["key_ended", "deployment_ended", "idle", "shutdown"] | tail_reader.EndReason
 
 END_DETAILS: dict[EndReason, str] = {
     "key_ended": "The API key was revoked or has expired.",

@@ -14,7 +14,7 @@ from lightkube import AsyncClient
 from lightkube.resources.core_v1 import Pod
 
 from headwater.errors import OrchestratorUnavailable
-from headwater.orchestrators.kubernetes import KubernetesOrchestrator, executor, labels, orchestrator
+from headwater.orchestrators.kubernetes import KubernetesOrchestrator, labels, orchestrator, pod_executor
 from headwater.orchestrators.kubernetes.settings import PodSettings
 from tests.contract.test_orchestrator import worker_set
 from tests.support.waiting import until
@@ -85,7 +85,7 @@ def api() -> Api:
 
 @pytest.fixture
 def pods(api: Api, monkeypatch: pytest.MonkeyPatch) -> Iterator[KubernetesOrchestrator]:
-    monkeypatch.setattr(executor, "RETRY_S", 0.01)
+    monkeypatch.setattr(pod_executor, "RETRY_S", 0.01)
     monkeypatch.setattr(orchestrator, "RECHECK_INTERVAL_S", 0.2)
     monkeypatch.setattr(orchestrator, "OVERDUE_AFTER_S", 1.0)
     started = KubernetesOrchestrator(lambda: cast("AsyncClient", api), PodSettings("image"))
