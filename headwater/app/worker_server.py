@@ -26,10 +26,9 @@ Response = tuple[HTTPStatus, bytes]
 def worker_application(channel: HttpChannel, token: str) -> WSGIApplication:
     """Return the application of a worker.
 
-    `GET /healthz` and `GET /readyz` need no token, since the kubelet sends none. The other requests need it:
-    `GET /status?seen=<version>&line=<number>` answers with a WorkerReport, `POST /join` has a ReadingPlan as its body,
-    and `POST /stop?leave=<0 or 1>` answers 200 once the worker has closed its Kafka clients, or 202 if that
-    takes too long.
+    `GET /healthz` and `GET /readyz` need no token, since the kubelet sends none. The other requests need it.
+    `GET /status?seen=<version>&line=<number>` answers with a WorkerReport. `POST /join` has a ReadingPlan as its body.
+    `POST /stop?leave=<0 or 1>` answers 200 once the worker has closed its Kafka clients, or 202 if that takes too long.
 
     Args:
         channel: The worker's end of the connection.

@@ -453,7 +453,7 @@ class Controller:
         While the database is unavailable, the observations are kept for the next call.
         """
         for managed in self._managed.values():
-            if (observation := self._take_outcome(managed)) is not None:
+            if (observation := self._take_observation(managed)) is not None:
                 self._unstored_observations.append(observation)
         if not self._unstored_observations:
             return
@@ -467,7 +467,7 @@ class Controller:
             raise
         self._reload({observation.deployment_id for observation in observations})
 
-    def _take_outcome(self, managed: _ManagedDeployment) -> Observation | None:
+    def _take_observation(self, managed: _ManagedDeployment) -> Observation | None:
         """Return the observed state from a reconciliation that has ended, and clear it.
 
         Returns None when no reconciliation has ended, when it has not changed the observed state, and after an error.

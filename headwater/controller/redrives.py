@@ -133,9 +133,9 @@ class Redrives:
         by_deployment = [list(group) for _, group in groupby(open_redrives, key=lambda each: each.deployment_id)]
         deployments = self._read_deployments({redrive.deployment_id for redrive in open_redrives})
         running: set[str] = set()
-        owners = Counter[str]()
+        workers_by_owner = Counter[str]()
         for redrives in sorted(by_deployment, key=lambda group: (group[0].created_at, group[0].id)):
-            running |= self._run_deployment(deployments.get(redrives[0].deployment_id), redrives, owners)
+            running |= self._run_deployment(deployments.get(redrives[0].deployment_id), redrives, workers_by_owner)
         for worker_set_id in self.orchestrator.worker_set_ids():
             if is_redrive(worker_set_id) and worker_set_id not in running:
                 self.orchestrator.stop_workers(worker_set_id)
@@ -159,17 +159,19 @@ class Redrives:
                 remembered.pop(redrive_id)
 
     def _run_deployment(
-        self, deployment: Deployment | None, redrives: Sequence[OpenRedrive], owners: Counter[str]
+        self, deployment: Deployment | None, redrives: Sequence[OpenRedrive], workers_by_owner: Counter[str]
     ) -> set[str]:
         """Run the redrives of a deployment. Return the worker sets that may run.
 
         Args:
             deployment: The deployment; None when it has ended.
             redrives: Its redrives.
-            owners: How many workers run for redrives of each owner.
+            workers_by_owner: How many workers run for redrives of each owner.
         """
         may_run = (
-            deployment is not None and owners[deployment.owner] < MAX_WORKERS_OF_OWNER and owners.total() < MAX_WORKERS
+            deployment is not None
+            and workers_by_owner[deployment.owner] < MAX_WORKERS_OF_OWNER
+            and workers_by_owner.total() < MAX_WORKERS
         )
         plan = plan_redrives(deployment, redrives, self._progress, may_run=may_run)
         for redrive, state in plan.ended:
@@ -178,7 +180,7 @@ class Redrives:
             # During a long pause, Kafka may forget the positions. They are then set again.
             self._prepared -= {redrive.id for redrive in redrives}
             return set()
-        owners[deployment.owner] += 1
+        workers_by_owner[deployment.owner] += 1
         try:
             if not self._ensure_worker(deployment, plan.running):
                 return set()

@@ -15,7 +15,7 @@ class WorkerReport(BaseModel):
         heartbeat: The last heartbeat, without log lines; None before the first one.
         quiet_s: Seconds since the last progress, see ProgressClock.
         may_join: Whether the worker may join its consumer group, or has joined it.
-        has_ended: Whether the worker was asked to stop, and has left Kafka.
+        has_ended: Whether the worker was asked to stop, and has closed its Kafka clients.
         lines: The log lines that the orchestrator has not read yet.
         next_line: The number of the first line after them. It is larger than all numbers of earlier containers.
         previous_isolation: The isolation status of the previous container of the Pod.

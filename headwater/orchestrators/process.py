@@ -303,7 +303,7 @@ class ProcessOrchestrator:
         for key, _ in self._selector.select(TICK_S):
             self._handle_ready_descriptor(key)
         with self._lock:
-            self._free_starts = MAX_STARTING - sum(slot.starting for _, slot in self._all_slots())
+            self._free_starts = MAX_STARTING - sum(slot.starting_count for _, slot in self._all_slots())
             for slot_id in [
                 SlotId(worker_set_id, number) for worker_set_id, slots in self._slots.items() for number in slots
             ]:

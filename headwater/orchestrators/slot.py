@@ -130,8 +130,8 @@ class Slot:
         return process is not None and self.successor.runs_wanted_spec and process.is_prepared
 
     @property
-    def starting(self) -> int:
-        """How many of its processes are starting."""
+    def starting_count(self) -> int:
+        """How many processes of the slot are starting."""
         return sum(role.process is not None and role.process.is_starting for role in self.roles)
 
     @property

@@ -40,9 +40,9 @@ class PriceWriter:
 
     The store has for each token a state and a tail (model/price/tail.py): encoded ticks that are not folded into the
     state yet. A few new ticks of a token are only appended to its tail. The tail and the new ticks are folded into the
-    state when the tail is long, when the new ticks are many, or when one of their prices lies outside the accepted
-    bands of the token, so that outliers are detected early. A band contains the prices between two powers of two
-    (model/price/band.py). Quoted ticks, whose prices are in another token, are handled by quoted_ticks.py.
+    state when the tail is long or the new ticks are many. They are also folded when one of the prices lies outside the
+    accepted bands of the token, so that outliers are detected early. A band contains the prices between two powers of
+    two (model/price/band.py). Quoted ticks, whose prices are in another token, are handled by quoted_ticks.py.
 
     Args:
         store: The price store.

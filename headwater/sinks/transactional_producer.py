@@ -26,8 +26,10 @@ from headwater.sinks.outputs import OutputBatch, values_bytes
 from headwater.sinks.sent_records import SentRecords
 
 TRANSACTION_TIMEOUT_S: Final = 15.0
-"""`transaction.timeout.ms`. The open transaction of a dead worker blocks consumers that read committed records for this
-long, plus up to 10 s until the broker's next check, unless a successor of the worker ends it earlier."""
+"""`transaction.timeout.ms`. An open transaction of a dead worker blocks consumers that read committed records.
+
+It does so for this long, plus up to 10 s until Kafka's next check, unless a successor of the worker ends it earlier.
+"""
 COMMIT_TIMEOUT_S: Final = 5.0
 """How long a transaction may take; less than half of TRANSACTION_TIMEOUT_S."""
 ABORT_TIMEOUT_S: Final = 2.0
