@@ -121,21 +121,21 @@ class TestRights:
         broker, user = KafkaClusterAdmin(kafka.access), User(kafka.unique("wrk"), "a password")
         pipeline = Pipeline(kafka, tmp_path, delivery=delivery)
         ids = transactional_id_prefix(pipeline.spec.config_id)
-        rules = (
+        acls = (
             Acl(user.name, "topic", pipeline.source, ("READ",)),
             Acl(user.name, "group", pipeline.group, ("READ",)),
             Acl(user.name, "topic", pipeline.dead, ("WRITE",)),
             Acl(user.name, "transactional_id", ids, ("WRITE",), prefixed=True),
             Acl(user.name, "topic", pipeline.sink, ("WRITE",)),
         )
-        owned = DeploymentResources((), (user,), rules, ())
+        owned = DeploymentResources((), (user,), acls, ())
         broker.ensure(owned)
         access = kafka.user(user.name, user.password)
         pipeline.spec = pipeline.spec.model_copy(update={"kafka": access})
         with pipeline.worker() as worker:
             pipeline.feed(numbered(0, 40))
             pipeline.wait_committed(40)
-            broker.remove_stale(replace(owned, rules=rules[:-1]), [])
+            broker.remove_stale(replace(owned, acls=acls[:-1]), [])
             pipeline.feed(numbered(40, 80))
             worker.wait(lambda beat: beat.state == "waiting" and "uthorization" in beat.reason)
             broker.ensure(owned)
