@@ -145,8 +145,8 @@ def pass_time(controller: Controller, clock: Clock, seconds: float) -> None:
     for _ in range(round(seconds / TICK_S)):
         controller.tick()
         for work in controller._managed.values():
-            if work.running is not None:
-                work.running.exception()
+            if work.reconciliation is not None:
+                work.reconciliation.exception()
         clock.now += TICK_S
 
 

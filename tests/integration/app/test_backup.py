@@ -261,7 +261,7 @@ def test_nothing_starts_after_an_interrupted_restore_until_it_is_repeated(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(backups, "_restore_redis", killed)
+        patched.setattr(backups, "_restore_valkey", killed)
         with pytest.raises(KeyboardInterrupt):
             restore(settings, file, replace=True)
     with (

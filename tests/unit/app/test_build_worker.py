@@ -23,7 +23,7 @@ def test_the_exit_status_of_a_fenced_worker(
     def fail(*_: object) -> None:
         raise error
 
-    monkeypatch.setattr(build_worker, "_resources", fail)
+    monkeypatch.setattr(build_worker, "_transform_context", fail)
     assert build_worker.run_worker(worker_set().spec, 0, HeartbeatReporter()) == status
 
 

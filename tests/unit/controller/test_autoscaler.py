@@ -186,7 +186,7 @@ class TestLoadHistory:
         history.add(10, 2, {"a": self.beat(10, 20, 1, 4), "b": self.beat(10, 10, 2, 1)})
         samples = history.add(13, 3, {"a": self.beat(13, 25, 2, 4), "b": self.beat(13, 12, 2, 1)})
         assert [(each.at, each.lag) for each in samples] == [(10, 2), (13, 3)]
-        assert samples[1].processed - samples[0].processed == pytest.approx(7)
+        assert samples[1].total_records - samples[0].total_records == pytest.approx(7)
         assert samples[1].busy_s - samples[0].busy_s == pytest.approx(1)
 
     def test_rates_follow_the_clock_of_the_worker(self) -> None:
@@ -195,7 +195,7 @@ class TestLoadHistory:
         history.add(10, 0, {"a": self.beat(5, 500, 2)})
         history.add(13, 0, {"a": self.beat(5, 500, 2)})
         samples = history.add(16, 0, {"a": self.beat(10, 1_000, 4)})
-        assert [each.processed for each in samples] == pytest.approx([0, 300, 600])
+        assert [each.total_records for each in samples] == pytest.approx([0, 300, 600])
         assert [each.busy_s for each in samples] == pytest.approx([0, 1.2, 2.4])
 
     def test_a_restarted_worker_begins_at_0(self) -> None:
@@ -203,7 +203,7 @@ class TestLoadHistory:
         history.add(0, 0, {"a": self.beat(100, 1_000, 50)})
         history.add(10, 0, {"a": self.beat(110, 1_100, 55)})
         samples = history.add(20, 0, {"a": self.beat(5, 30, 2)})
-        assert samples[1].processed - samples[0].processed == pytest.approx(60)
+        assert samples[1].total_records - samples[0].total_records == pytest.approx(60)
         assert samples[1].busy_s - samples[0].busy_s == pytest.approx(4)
 
     def test_a_change_of_the_workers_begins_anew(self) -> None:

@@ -184,8 +184,8 @@ class World:
             if self.controller._comparing is not None:
                 self.controller._comparing.exception(10)
             for work in self.controller._managed.values():
-                if work.running is not None:
-                    work.running.exception(10)
+                if work.reconciliation is not None:
+                    work.reconciliation.exception(10)
             self.now += step_s
 
     def stabilize(self) -> None:
