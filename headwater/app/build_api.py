@@ -212,7 +212,7 @@ def _services(endpoints: Endpoints, database: Database, client: Client) -> Servi
         ),
         prices=prices,
         price_details=PriceDetails(price_store, prices, utc_now, filter_outliers=settings.price_filter),
-        prices_workers=PricesWorkers(lambda: broker.groups().get(PRICES_GROUP, False)),
+        prices_workers=PricesWorkers(lambda: own_cluster.groups().get(PRICES_GROUP, False)),
         quotas=quotas,
         viewable_topics=ViewableTopics(bindings, deployments.get_deployed),
         records=Records(histories, time.monotonic),
