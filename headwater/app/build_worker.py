@@ -207,9 +207,10 @@ def _redrive_parts(spec: WorkerSpec) -> Iterator[RedriveParts | None]:
 def _transform_context(
     spec: WorkerSpec, reporter: HeartbeatReporter, lookup_times: deque[float]
 ) -> Iterator[TransformContext]:
-    """Open what transforms use: the sets, the names of datasets, and the sandbox when there is a script.
+    """Open the context of the transforms.
 
-    The reporter learns how to read the sandbox's CPU time and the versions of the sets.
+    It has the sets, the names of datasets, and the sandbox when there is a script. The reporter learns how to read the
+    sandbox's CPU time and the versions of the sets.
     """
     with closing(connect(spec.redis_url)) as client, closing(RedisSetLookup(client)) as sets:
         names = RedisDatasetNames(client)

@@ -56,7 +56,9 @@ class PriceCollector(Collector):
 
 
 def run(settings: Settings) -> None:
-    """Run the prices worker until SIGTERM or SIGINT. Several prices workers share the partitions of the ticks topic.
+    """Run the prices worker until SIGTERM or SIGINT.
+
+    Several prices workers share the partitions of the ticks topic.
 
     Raises SetupError. On other errors, the process exits with status 1.
     """

@@ -78,7 +78,9 @@ class User:
 
 @dataclass(frozen=True, slots=True)
 class Acl:
-    """The right of a user to do some operations on a resource. Kafka stores one ACL binding for each operation.
+    """The right of a user to do some operations on a resource.
+
+    Kafka stores one ACL binding for each operation.
 
     Attributes:
         user: The name of the user.

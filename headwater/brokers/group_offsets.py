@@ -1,4 +1,4 @@
-"""Reads and commits the offsets of a consumer group, and looks up the offsets at a position.
+"""Reads and commits the offsets of consumer groups, and looks up offsets of topics.
 
 The functions send requests of an admin client, and raise KafkaException.
 """
@@ -86,7 +86,10 @@ def _raise_first_error(partitions: Collection[Any]) -> None:
 
 
 def offsets_at(admin: AdminClient, topic: str, partitions: Collection[int], position: str) -> dict[int, int]:
-    """Return the offset of each partition at a position: "latest", "earliest" or an RFC 3339 time."""
+    """Return the offset of each partition at a position.
+
+    The position is "latest", "earliest" or an RFC 3339 time.
+    """
     keys = [TopicPartition(topic, number) for number in partitions]
     # The end offsets are requested first, so that records that arrive between the two requests are read.
     ends = stable_offsets(admin, dict.fromkeys(keys, LATEST))

@@ -33,7 +33,7 @@ _PURGE_QUEUED, _PURGE_IN_FLIGHT = 1, 2
 
 
 class ConsumerGroupMetadata(NamedTuple):
-    """What a transaction needs to commit offsets for a member of a consumer group.
+    """The data with which a transaction commits offsets for a consumer group.
 
     Attributes:
         group_metadata: The result of `LibrdkafkaConsumer.group_metadata`: the group, its generation and the member.

@@ -1,4 +1,4 @@
-"""The protocol by which services read ranges of a topic's records, without a consumer group."""
+"""The protocol by which services read ranges of records, without a consumer group."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple, Protocol

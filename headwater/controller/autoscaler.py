@@ -1,4 +1,7 @@
-"""Lets the number of workers follow the load, for pipelines whose `parallelism` is a range (`min`, `max`)."""
+"""Lets the number of workers follow the load.
+
+This concerns the pipelines whose `parallelism` is a range (`min`, `max`).
+"""
 
 import math
 from collections.abc import Callable, Collection, Sequence
@@ -35,9 +38,10 @@ class _KnownPartitions(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)
 class Autoscaler:
-    """Chooses the number of workers within the range of `parallelism`. Used by one thread at a time.
+    """Chooses the number of workers within the range of `parallelism`.
 
-    A number is only chosen for a revision that has passed its probation and whose workers are all ready.
+    Used by one thread at a time. A number is only chosen for a revision that has passed its probation and whose workers
+    are all ready.
 
     Attributes:
         clock: Returns monotonic seconds.

@@ -85,9 +85,10 @@ def active_unknown_deployments(existing: ExistingResources, unknown: ResourceNam
 
 
 def connected_ids(ids: Collection[str], existing: ExistingResources, unknown: ResourceNames) -> frozenset[str]:
-    """Return the unknown deployments and configurations among these ids, and the unknown ones connected with them.
+    """Return the unknown deployments and configurations among these ids.
 
-    An ACL of a deployment's user for a topic connects the deployment with the topic's configuration.
+    The unknown deployments and configurations that an ACL connects with these are returned, too. An ACL of a
+    deployment's user for a topic connects the deployment with the topic's configuration.
     """
     return frozenset(_connected_ids(frozenset(ids), existing.inventory, unknown))
 

@@ -169,7 +169,10 @@ def _sink_spec(deployment: Deployment, sink: Sink) -> SinkSpec:
 
 
 def _source_access(binding: Binding, group: str) -> KafkaAccess | PubSubPull | None:
-    """Return how to connect to the source; None when it is on the installation's own Kafka cluster."""
+    """Return how to connect to the source.
+
+    Return None when the source is on the installation's own Kafka cluster.
+    """
     match binding:
         case KafkaTopic():
             return binding.access

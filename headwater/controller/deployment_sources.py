@@ -55,10 +55,10 @@ class Sources:
         return binding
 
     def output_partition_count(self, binding: Binding) -> int:
-        """Return how many partitions the output topics need by default: as many as the source topic has.
+        """Return how many partitions the output topics need by default.
 
-        A Pub/Sub topic has no partitions, so the number is then STREAM_PARTITIONS. Raises DeployFailed when the source
-        topic does not exist.
+        They need as many as the source topic has. A Pub/Sub topic has no partitions, so the number is then
+        STREAM_PARTITIONS. Raises DeployFailed when the source topic does not exist.
         """
         if not isinstance(binding, KafkaTopic):
             return STREAM_PARTITIONS

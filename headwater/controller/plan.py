@@ -60,7 +60,7 @@ MAX_DEATHS_ON_PROBATION = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerProgress:
-    """The facts about the workers of a deployment that this process remembers between two plans.
+    """The facts about a deployment's workers that are remembered between two plans.
 
     They are kept for all deployments with workers, also for stable ones. A restart of the process loses them. Then
     idempotent actions are repeated.

@@ -118,9 +118,9 @@ class HttpChannel:
             self._changed.notify_all()
 
     def stop(self, *, leave_group: bool, timeout_s: float) -> bool:
-        """Ask the worker to finish its batches, and wait until it has closed its Kafka clients. Idempotent.
+        """Ask the worker to finish its batches and to close its Kafka clients. Idempotent.
 
-        Returns whether it has closed them.
+        Waits for the end, and returns whether the worker has closed its Kafka clients.
 
         Args:
             leave_group: Whether the worker leaves its consumer group, because no worker follows in its slot.

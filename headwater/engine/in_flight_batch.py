@@ -89,7 +89,7 @@ class InFlightBatch:
             self._pending = self._transforms[self.finished_transforms].start(self.output)
 
     def advance(self, *, wait: bool) -> bool:
-        """Pass the batch on: take the result of the current transform, and start the next transform.
+        """Take the result of the current transform, and start the next transform.
 
         Return False when there is no result yet. Raises RedisUnavailable (call again later), SandboxFailed.
 

@@ -1,4 +1,4 @@
-"""Tracks up to where the records of partitions are produced, and from where they are read again after a failure."""
+"""Tracks up to where records are produced, and from where they are read again."""
 
 from collections.abc import Iterable
 

@@ -70,9 +70,10 @@ class PartitionIsolation:
         self._allowed: frozenset[int] | None = None
 
     def start(self, reading_plan: ReadingPlan) -> None:
-        """Follow a reading plan. Unless it is READ_ALL, the source reads nothing until `advance` is called.
+        """Follow a reading plan.
 
-        Call this method before the worker joins its group.
+        Unless the plan is READ_ALL, the source reads nothing until `advance` is called. Call this method before the
+        worker joins its group.
         """
         self._isolates_partitions = reading_plan.isolates_partitions
         self._is_active = reading_plan != READ_ALL

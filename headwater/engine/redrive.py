@@ -1,4 +1,4 @@
-"""Delivers the outputs of redriven dead letters (letters), and stores what became of each letter."""
+"""Delivers the outputs of redriven dead letters, and stores the outcome of each letter."""
 
 import time
 from collections.abc import Callable, Collection

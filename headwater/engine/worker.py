@@ -54,7 +54,9 @@ STOP_BUDGET_S = 8.0
 
 
 class Worker:
-    """Implements sources.base.RebalanceListener. `run` repeats `run_once` until `stop` is called.
+    """Runs a pipeline, and implements sources.base.RebalanceListener.
+
+    `run` repeats `run_once` until `stop` is called.
 
     Args:
         source: The source of the records.
@@ -280,7 +282,10 @@ class Worker:
         return batch
 
     def _skip_to(self, positions: Positions) -> None:
-        """Commit these positions with the records before them (see InFlightBatch.set_end_positions)."""
+        """Commit these positions with the records before them.
+
+        See InFlightBatch.set_end_positions.
+        """
         if not self._batches.set_end_positions(positions):
             self._offsets.on_produced(positions)
 

@@ -118,7 +118,9 @@ class PriceWriter:
         self.ticks += len(tokens)
 
     def write(self, positions: Positions) -> None:
-        """Write the ticks in memory with these positions, and settle quoted ticks that are due (see quoted_ticks.py).
+        """Write the ticks in memory with these positions, and settle quoted ticks that are due.
+
+        quoted_ticks.py says what it means to settle them.
 
         Raises RedisUnavailable (call it again), and WorkerError when another worker owns a partition.
         """
@@ -170,10 +172,10 @@ class PriceWriter:
         return self._quoted_ticks[partition]
 
     def _register_new_tokens(self, keys: Iterable[bytes], now_ms: int) -> None:
-        """Add the tokens of keys to the store's list of the tokens that have ticks in this period, and their chains.
+        """Add the tokens of keys to the store's list of this period's tokens, and their chains.
 
-        A period lasts LIST_PERIOD_S: 30 days. A token in the cache of bands was added before in this period, because a
-        new period clears the cache.
+        The list has the tokens with ticks in the period. A period lasts LIST_PERIOD_S: 30 days. A token in the cache of
+        bands was added before in this period, because a new period clears the cache.
         """
         period = now_ms // 1000 // LIST_PERIOD_S
         if period != self._period:

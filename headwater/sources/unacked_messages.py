@@ -1,4 +1,4 @@
-"""Converts messages of a Pub/Sub subscription to records, and keeps the messages until a commit.
+"""Converts messages of Pub/Sub to records, and keeps the messages until a commit.
 
 Repeated messages are dropped. A subscription has neither partitions nor offsets. A message gets the partition that its
 ordering key hashes to, and the next offset of this partition, so the messages of one key keep their order.

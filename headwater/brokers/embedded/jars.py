@@ -63,7 +63,10 @@ def download_jars(cache_dir: Path) -> Path:
 
 
 def jars_dir(cache_dir: Path) -> Path:
-    """Return the folder for the jars. Its name contains a hash of the pom.xml and of the checksums."""
+    """Return the folder for the jars.
+
+    Its name contains a hash of the pom.xml and of the checksums.
+    """
     pom = POM.read_bytes()
     version = re.search(rb"<kafka.version>([^<]+)<", pom)
     assert version is not None

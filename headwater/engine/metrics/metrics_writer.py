@@ -146,7 +146,10 @@ class MetricsWriter:
         self._seen_up_to |= {p: max(end, self._seen_up_to.get(p, 0)) for p, end in end_offsets.items()}
 
     def _count_now(self, metrics: PendingMetrics) -> None:
-        """Count the new records of acquired and of full partitions. Keep the records of other unacquired partitions."""
+        """Count the new records of acquired and of full partitions.
+
+        The records of the other unacquired partitions are kept.
+        """
         full = self._full_partitions()
         waiting = self._unacquired - full
         countable = PendingMetrics(

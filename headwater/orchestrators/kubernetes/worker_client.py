@@ -51,9 +51,9 @@ class WorkerClient:
         )
 
     async def stop(self, address: str, token: str, *, leave_group: bool) -> None:
-        """Ask a worker to finish its batches and to close its Kafka clients. Wait some seconds for the end.
+        """Ask a worker to finish its batches and to close its Kafka clients.
 
-        With `leave_group`, the worker also leaves its consumer group.
+        Waits some seconds for the end. With `leave_group`, the worker also leaves its consumer group.
         """
         await _request("POST", address, f"/stop?leave={leave_group:d}", token, timeout_s=STOP_TIMEOUT_S)
 
