@@ -111,15 +111,19 @@ class ClusterState:
                 yield changed.metadata.resourceVersion or version
 
     def apply_response(self, written: Pod | Secret) -> None:
-        """Store the object that a write has returned, unless the watch has reached its version already.
+        """Store the object that a write has returned.
 
-        The watch can be faster than the response. Then it has delivered newer versions, or the end of the object.
+        The watch can be faster than the response: it may have delivered this version already, a newer version, or the
+        end of the object. Then nothing is stored.
         """
         if _version(written) > self._versions.get(type(written), 0):
             self.apply(written)
 
     def apply(self, changed: Pod | Secret, *, is_deleted: bool = False) -> None:
-        """Store a new or changed object, or remove a deleted one, unless a newer version of it is known."""
+        """Store a new or changed object, or remove a deleted one.
+
+        Nothing changes when a newer version of the object is known.
+        """
         objects: dict[str, Pod] | dict[str, Secret] = self.pods if isinstance(changed, Pod) else self.secrets
         known = objects.get(_name(changed))
         if known is not None and _version(known) > _version(changed):
@@ -153,6 +157,9 @@ def _name(named: Pod | Secret) -> str:
 
 
 def _version(versioned: Pod | Secret) -> int:
-    """Return the version of an object: a number that grows with each write (Kubernetes' KEP-5504)."""
+    """Return the version of an object.
+
+    It is a number that grows with each write (Kubernetes' KEP-5504).
+    """
     assert versioned.metadata is not None
     return int(versioned.metadata.resourceVersion or 0)
