@@ -71,7 +71,7 @@ from headwater.errors import DatabaseUnavailable
 from headwater.loop_health import LoopHealth
 from headwater.services.ids import new_id
 from headwater.services.keys import Keys
-from headwater.services.tails import CHECK_EVERY_S, Tails
+from headwater.services.tail_connections import CHECK_EVERY_S, Tails
 
 WRITE_LAST_USE_EVERY_S = 20.0
 ROUTERS = (

@@ -34,7 +34,7 @@ from headwater.services.records import Records
 from headwater.services.redrives import Redrives
 from headwater.services.revisions import Revisions
 from headwater.services.sign_in import SignIns
-from headwater.services.tails import Tails
+from headwater.services.tail_connections import Tails
 from headwater.services.trials import Trials
 from headwater.services.viewable_topics import ViewableTopics
 from headwater.tracing.spans import NoTraces, Traces

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from headwater.services.tail import END_DETAILS, EndReason, Tail, TailNews
+from headwater.services.live_tail import END_DETAILS, EndReason, Tail, TailNews
 
 KEEP_ALIVE = b": keep-alive\n\n"
 """A comment, which clients ignore. It shows proxies and clients that the connection works."""

@@ -14,8 +14,8 @@ from starlette.types import Receive, Scope, Send
 
 from headwater.api.middleware import IS_HEAD
 from headwater.api.tail_events import KEEP_ALIVE, end_event, tail_events
-from headwater.services.tail import BLOCK_S, Tail
-from headwater.services.tails import OpenTails, Tails
+from headwater.services.live_tail import BLOCK_S, Tail
+from headwater.services.tail_connections import OpenTails, Tails
 
 MEDIA_TYPE: Final = "text/event-stream"
 KEEP_ALIVE_EVERY_S: Final = 10.0

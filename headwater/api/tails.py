@@ -12,7 +12,7 @@ from headwater.api.openapi import problem_responses
 from headwater.api.records import SinkName, Zerolag
 from headwater.api.tail_response import MEDIA_TYPE, TailResponse
 from headwater.model.key import ApiKey
-from headwater.services.tails import MAX_TAILS_PER_CONNECTION, OpenTails
+from headwater.services.tail_connections import MAX_TAILS_PER_CONNECTION, OpenTails
 from headwater.services.viewable_topics import ViewableTopic
 
 router = guarded_router("/api/v1/flow", "Records")

@@ -59,7 +59,7 @@ from headwater.services.redrives import Redrives
 from headwater.services.revisions import Revisions
 from headwater.services.samples import Samples
 from headwater.services.sign_in import SignIns
-from headwater.services.tails import TailLimits, Tails
+from headwater.services.tail_connections import TailLimits, Tails
 from headwater.services.trials import Trials, TrialStores
 from headwater.services.viewable_topics import ViewableTopics
 from headwater.settings import Settings

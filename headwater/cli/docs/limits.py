@@ -25,15 +25,24 @@ from headwater.model.transforms.redis_set_filter import MAX_EXPRESSION_CHARS
 from headwater.model.transforms.v8 import MAX_SCRIPT_BYTES
 from headwater.recipes.pools import MAX_POOLS
 from headwater.sandbox import deno_command, results, script_batch
-from headwater.services import dead_letters, keys, prices, records, tail, tails, trial_results, trials
+from headwater.services import (
+    dead_letters,
+    keys,
+    live_tail,
+    prices,
+    records,
+    tail_connections,
+    trial_results,
+    trials,
+)
 from headwater.stores.protocols.deployments import MAX_LOG_LINES
 from headwater.transforms.bloblang.json_values import WORK_BUDGET_BYTES
 from headwater.transforms.bloblang.parser import MAX_NESTING
 from headwater.transforms.expression import MAX_LOOKUP_VALUES
 
 HEAD = ("What", "Limit")
-LIMITS = sink.SinkLimits()
-LIVE_TAILS = tails.TailLimits()
+SINK_LIMITS = sink.SinkLimits()
+LIVE_TAILS = tail_connections.TailLimits()
 HARNESS = Path(deno_command.__file__).with_name("harness") / "records.js"
 
 
@@ -80,8 +89,8 @@ def _groups() -> Iterator[tuple[str, list[tuple[str, str]]]]:
             ("bytes of records in a response; further ones are left out", f"{records.MAX_BYTES:,}"),
             ("open live tails of all owners together", f"{LIVE_TAILS.total}, a setting"),
             ("of these, per owner", f"{LIVE_TAILS.per_owner}, a setting"),
-            ("live tails in one connection", f"1 to {tails.MAX_TAILS_PER_CONNECTION}"),
-            ("records that a live tail shows per second; further ones are counted", f"{tail.MAX_RECORDS_PER_S}"),
+            ("live tails in one connection", f"1 to {tail_connections.MAX_TAILS_PER_CONNECTION}"),
+            ("records that a live tail shows per second; further ones are counted", f"{live_tail.MAX_RECORDS_PER_S}"),
             ("how long a connection with live tails stays open without a record", _minutes(LIVE_TAILS.idle_s)),
             ("tokens per price request", f"1 to {prices.MAX_TOKENS}"),
         ],
@@ -97,9 +106,12 @@ def _groups() -> Iterator[tuple[str, list[tuple[str, str]]]]:
             ("pools in the script of a price recipe", f"{MAX_POOLS:,}"),
             ("sinks", f"1 to {sink.MAX_SINKS}"),
             ("name of a sink", f"`{sink.SINK_NAME_PATTERN}`, not `{sink.DEAD_LETTER_NAME}`"),
-            ("partitions of a sink's topic", f"1 to {LIMITS.partitions}, a setting"),
-            ("`retention_ms` of a sink", f"1 ms to {LIMITS.retention_days} days, a setting"),
-            ("`retention_bytes` of a sink, per partition", f"1 byte to {LIMITS.retention_bytes >> 30} GiB, a setting"),
+            ("partitions of a sink's topic", f"1 to {SINK_LIMITS.partitions}, a setting"),
+            ("`retention_ms` of a sink", f"1 ms to {SINK_LIMITS.retention_days} days, a setting"),
+            (
+                "`retention_bytes` of a sink, per partition",
+                f"1 byte to {SINK_LIMITS.retention_bytes >> 30} GiB, a setting",
+            ),
             ("workers (`parallelism`), also of its `min` and `max`", f"1 to {MAX_PARALLELISM}"),
         ],
     )
@@ -111,11 +123,17 @@ def _groups() -> Iterator[tuple[str, list[tuple[str, str]]]]:
             ("records of a `sample`", f"1 to {trial.MAX_STREAM_SAMPLES:,}"),
             ("bytes of all records of a `sample`; further ones are left out", f"{trial.MAX_STREAM_SAMPLE_BYTES:,}"),
             (
-                "bytes of the outputs that are shown; further records are shown without",
+                "bytes of the outputs that are shown; further records are shown without their outputs",
                 _bytes(trial_results.MAX_RESPONSE_BYTES),
             ),
-            ("time of up to 200 records; further ones are not processed", f"{trials.TIME_LIMIT_S:.0f} s"),
-            ("time of more records; further ones are not processed", f"{trials.LONG_TIME_LIMIT_S:.0f} s"),
+            (
+                "time limit of a trial of up to 200 records; later records are unfinished",
+                f"{trials.TIME_LIMIT_S:.0f} s",
+            ),
+            (
+                "time limit of a trial of more records; later records are unfinished",
+                f"{trials.LONG_TIME_LIMIT_S:.0f} s",
+            ),
         ],
     )
     yield (
@@ -124,7 +142,7 @@ def _groups() -> Iterator[tuple[str, list[tuple[str, str]]]]:
             ("`limit` of a page", f"1 to {dead_letter.MAX_LETTERS_PER_PAGE:,}, default {DEFAULT_LETTERS}"),
             ("bytes of the records on a page; the next page has further ones", _bytes(dead_letters.MAX_PAGE_BYTES)),
             (
-                "letters that a page looks at for `error` and `transform`; the next page continues",
+                "letters that are searched for one page with `error` or `transform`; the next page continues there",
                 f"{dead_letters.MAX_SCANNED:,}",
             ),
             (
@@ -167,7 +185,7 @@ def _groups() -> Iterator[tuple[str, list[tuple[str, str]]]]:
             ),
             (
                 "size of the JSON that a filter expression evaluates per record; with more, the record does not match",
-                f"{_bytes(WORK_BUDGET_BYTES)} and four times the record",
+                f"{_bytes(WORK_BUDGET_BYTES)} plus four times the size of the record",
             ),
             ("outputs of one record", f"0 to {outputs.MAX_OUTPUTS_PER_RECORD:,}"),
             ("bytes of one output", f"{outputs.MAX_OUTPUT_BYTES:,}"),

@@ -11,8 +11,8 @@ from headwater.errors import BrokerUnavailable, DatabaseUnavailable, NotFound, R
 from headwater.model.deployment import DeploymentProgress, DesiredPhase, Phase
 from headwater.model.key import ApiKey
 from headwater.model.read_record import ReadRecord
-from headwater.services.tail import END_DETAILS
-from headwater.services.tails import OpenTails, TailLimits, Tails
+from headwater.services.live_tail import END_DETAILS
+from headwater.services.tail_connections import OpenTails, TailLimits, Tails
 from headwater.services.viewable_topics import OwningDeployment, ViewableTopic
 from tests.support.memory.tail_reader import MemoryTailReader
 from tests.support.memory.tail_slots import MemoryTailSlots

@@ -1,7 +1,7 @@
 """The records of one topic on their way to a client."""
 
 from headwater.model.read_record import ReadRecord
-from headwater.services.tail import MAX_PENDING_BYTES, MAX_RECORDS_PER_S, Tail
+from headwater.services.live_tail import MAX_PENDING_BYTES, MAX_RECORDS_PER_S, Tail
 from headwater.services.viewable_topics import ViewableTopic
 
 

@@ -14,7 +14,7 @@ from headwater.model.access import KafkaAccess
 from headwater.model.deployment import DeploymentProgress, DesiredPhase
 from headwater.model.key import ApiKey
 from headwater.services.ids import NewId
-from headwater.services.tail import EndReason, Tail
+from headwater.services.live_tail import EndReason, Tail
 from headwater.services.viewable_topics import ViewableTopic
 from headwater.stores.protocols.tail_slots import TailLimit, TailSlots
 from headwater.wait_log import WaitLog
