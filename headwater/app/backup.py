@@ -38,7 +38,7 @@ REPLY_TIMEOUT_S = 60.0
 READY_WITHIN_S = 60.0
 
 
-def backup(settings: Settings, path: Path, *, with_keys: bool = True) -> dict[str, Any]:
+def backup(settings: Settings, path: Path, *, with_secret_key: bool = True) -> dict[str, Any]:
     """Write a backup of the installation, which may be running.
 
     Returns the manifest. Raises SetupError, Unavailable. No restore can start during a backup, and no backup during a
@@ -47,7 +47,7 @@ def backup(settings: Settings, path: Path, *, with_keys: bool = True) -> dict[st
     Args:
         settings: The settings of the installation.
         path: The file to write, which must not exist.
-        with_keys: Whether the backup contains the secret key and the API key of the owner `local`.
+        with_secret_key: Whether the backup contains the secret key and the API key of the owner `local`.
     """
     endpoints = Endpoints.from_settings(settings)
     if endpoints.embeds_database:
@@ -62,9 +62,9 @@ def backup(settings: Settings, path: Path, *, with_keys: bool = True) -> dict[st
     ):
         key = secret_key(settings, endpoints.data_directory)
         description = _write_stores(archive, endpoints, client)
-        if with_keys:
+        if with_secret_key:
             archive.add(SECRET_KEY, base64.b64encode(key) + b"\n")
-        for name in (API_KEY, *DATA_FILES) if with_keys else DATA_FILES:
+        for name in (API_KEY, *DATA_FILES) if with_secret_key else DATA_FILES:
             if (file := endpoints.data_directory.path / name).exists():
                 archive.add(name, file.read_bytes())
         archive.close(description)

@@ -93,8 +93,8 @@ def installation_quotas(settings: Settings) -> Iterator[QuotaStore]:
         yield database.quotas
 
 
-def quota_limits_of(settings: Settings, owner: str) -> tuple[Sequence[QuotaUsage], Collection[QuotaName]]:
-    """Return the usage and limits of an owner, and the names of the quotas set for this owner.
+def quota_usage_and_overrides(settings: Settings, owner: str) -> tuple[Sequence[QuotaUsage], Collection[QuotaName]]:
+    """Return the usage and limits of an owner, and the names of the quotas with a limit of this owner's own.
 
     The remaining limits come from the settings. Raises SetupError, DatabaseUnavailable, RedisUnavailable.
     """

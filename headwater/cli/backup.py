@@ -23,7 +23,7 @@ def register(app: typer.Typer) -> None:
 def backup(
     settings: Settings,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The file to write; it must not exist.")],
-    without_keys: Annotated[
+    without_secret_key: Annotated[
         bool,
         typer.Option(
             "--without-secret-key",
@@ -40,9 +40,9 @@ def backup(
     from headwater.logging_setup import configure_logging
 
     configure_logging("warning")
-    manifest = write(settings, file, with_keys=not without_keys)
+    manifest = write(settings, file, with_secret_key=not without_secret_key)
     print(f"{file}: {_describe(manifest)}. The backup was verified.")
-    if not without_keys:
+    if not without_secret_key:
         print("The backup contains the secret key: keep it as safe as a password.")
 
 

@@ -1,4 +1,4 @@
-"""The commands of this package, as `headwater_client` adds them to the command `headwater`.
+"""The plugin with which the command `headwater` of the client also runs the commands of the server.
 
 The module imports nothing else of the package, so that the help of all commands is printed fast.
 """
@@ -7,8 +7,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-OF_PRICES: Final = ("worker", "enable", "import")
-"""The commands of the group `prices`, in which the client has commands too."""
+SERVER_PRICES_COMMANDS: Final = ("worker", "enable", "import")
+"""The commands of the group `prices` that this package has; the other ones are in the client."""
 SERVER: Final = "server"
 """A group with all commands of this package: `headwater server keys list` is `headwater keys list`."""
 
@@ -40,7 +40,7 @@ class ServerCommands:
         """Return whether these arguments are for a command of this package."""
         if not arguments or arguments[0] not in NAMES:
             return False
-        return arguments[0] != "prices" or (len(arguments) > 1 and arguments[1] in OF_PRICES)
+        return arguments[0] != "prices" or (len(arguments) > 1 and arguments[1] in SERVER_PRICES_COMMANDS)
 
     def run(self, arguments: Sequence[str]) -> None:
         """Run a command."""

@@ -116,7 +116,7 @@ def hyperliquid(
     coin: Annotated[
         list[str] | None,
         typer.Option(
-            help="Market to read with --ws; may be repeated. Default: all perpetuals that `meta` lists.",
+            help="Coin to read with --ws; may be repeated. Default: all perpetuals that `meta` lists.",
             show_default=False,
         ),
     ] = None,
@@ -178,7 +178,7 @@ def solana(
 
 
 def _run(kind: str, settings: Settings, **options: Any) -> None:
-    """Run an ingest of this kind, and print what it stored.
+    """Run an ingest of this kind, and print a summary of the records that it wrote.
 
     Raises SetupError when an option is invalid.
     """

@@ -16,7 +16,7 @@ app = typer.Typer(help="Show and set the quotas of single owners.", no_args_is_h
 MAX_DIGITS = 18
 """More digits would not fit into the database's column."""
 NONE, DEFAULT = "none", "default"
-"""The values of a flag that remove a quota, and that restore the default quota."""
+"""The values of a flag that make an owner unlimited, and that restore the default limit."""
 DEFAULTS_FROM_THIS_ENVIRONMENT = (
     "Default quotas were read from the HEADWATER_QUOTA_* variables of this command's environment, and may differ from "
     "the default quotas of the running service. Run this command in the service's environment, or use GET "
@@ -32,7 +32,7 @@ def _set(settings: Settings, owner: Owner, **flags: str | None) -> None:
     texts = {name: flags[f"max_{name}"] for name in QUOTA_NAMES if flags[f"max_{name}"] is not None}
     if not texts:
         raise InvalidInput("Name at least one quota, as in --max-workers 10.")
-    limits = {name: _limit(name, text) for name, text in texts.items() if text != DEFAULT}
+    limits = {name: _parse_limit(name, text) for name, text in texts.items() if text != DEFAULT}
     with installation_quotas(settings) as quotas:
         quotas.set_limits(owner, limits, [name for name in texts if name not in limits])
     print(f"{owner}: {', '.join(f'{name} {text}' for name, text in texts.items())}")
@@ -41,8 +41,8 @@ def _set(settings: Settings, owner: Owner, **flags: str | None) -> None:
             print(f"There is no key of an owner {owner} yet. `headwater keys list` shows the owners that have keys.")
 
 
-def _limit(name: QuotaName, text: str | None) -> int | None:
-    """Return the number of a flag; None for no quota. Raises InvalidInput."""
+def _parse_limit(name: QuotaName, text: str | None) -> int | None:
+    """Return the limit in a flag; None for unlimited. Raises InvalidInput."""
     if text == NONE:
         return None
     if text is None or not text.isascii() or not text.isdecimal() or len(text) > MAX_DIGITS:
@@ -53,23 +53,23 @@ def _limit(name: QuotaName, text: str | None) -> int | None:
 
 
 def _show(settings: Settings, owner: Owner) -> None:
-    """Show the usage and the quotas of an owner."""
-    from headwater.app.database import quota_limits_of
+    """Show the usage and the limit of each quota of an owner."""
+    from headwater.app.database import quota_usage_and_overrides
 
-    usages, own_quotas = quota_limits_of(settings, owner)
-    table = Table("quota", "used", "allowed", "set by", "what is counted")
+    usages, overrides = quota_usage_and_overrides(settings, owner)
+    table = Table("quota", "used", "limit", "set by", "what is counted")
     for usage in usages:
-        set_by = "`headwater owners set`" if usage.name in own_quotas else environment_variable(f"quota_{usage.name}")
+        set_by = "`headwater owners set`" if usage.name in overrides else environment_variable(f"quota_{usage.name}")
         table.add_row(usage.name, f"{usage.used:,}", _limit_text(usage.limit), set_by, QUOTA_MEANINGS[usage.name])
     wide_console().print(table)
-    if len(own_quotas) < len(usages):
+    if len(overrides) < len(usages):
         print(DEFAULTS_FROM_THIS_ENVIRONMENT)
 
 
 def _list(settings: Settings) -> None:
-    """List the owners that have quotas of their own.
+    """List the owners that have limits of their own.
 
-    Owners that are not listed have the quotas in the settings.
+    Owners that are not listed have the limits in the settings.
     """
     from headwater.app.database import installation_quotas
 
@@ -81,8 +81,8 @@ def _list(settings: Settings) -> None:
     wide_console().print(table)
 
 
-def _limit_text(allowed: int | None) -> str:
-    return NONE if allowed is None else f"{allowed:,}"
+def _limit_text(limit: int | None) -> str:
+    return NONE if limit is None else f"{limit:,}"
 
 
 def _with_flags(command: Any) -> Any:

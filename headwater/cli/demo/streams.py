@@ -18,8 +18,10 @@ from headwater.record_files.record_file import read_lines
 
 Record = dict[str, Any]
 
-WATCHED_RANKS = range(5, 25)
-NEW_RANK = 2
+WATCHED_WALLET_RANKS = range(5, 25)
+"""The ranks of the wallets whose transfers the filter selects, see `TransferGenerator.wallet`."""
+ADDED_WALLET_RANK = 2
+"""The rank of the wallet that is added to the filter while records flow."""
 ADDRESS_FIELDS = ("token_address", "address", "coin", "signer")
 
 TRANSFER_SCRIPT = """
@@ -101,8 +103,8 @@ def generated(count: int) -> DemoStream:
         lines=list(itertools.islice(generator.lines(), count)),
         filter_expr="root = [this.from_address, this.to_address]",
         script=TRANSFER_SCRIPT,
-        watched=[generator.wallet(rank) for rank in WATCHED_RANKS],
-        added_value=generator.wallet(NEW_RANK),
+        watched=[generator.wallet(rank) for rank in WATCHED_WALLET_RANKS],
+        added_value=generator.wallet(ADDED_WALLET_RANK),
         expected_output=_transfer,
     )
 

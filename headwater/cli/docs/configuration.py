@@ -16,7 +16,7 @@ INTRODUCTION = """\
 The body of `POST /api/v1/flow` and `PUT /api/v1/flow/{config_id}`. A member that is in none of these tables is rejected
 with 422. See [expressions.md](expressions.md) for `filter_expr`, [scripts.md](scripts.md) for `script`,
 [streams.md](streams.md) for `chain` and `entity`, and [limits.md](limits.md) for the limits that the operator sets."""
-STORED_MODELS: Mapping[str, Mapping[str, type[BaseModel]]] = {
+MODELS_WITH_DOCSTRINGS: Mapping[str, Mapping[str, type[BaseModel]]] = {
     "pipeline_config.transforms": TRANSFORM_MODELS,
     "pipeline_config.sinks": SINK_MODELS,
 }
@@ -49,5 +49,5 @@ def _objects(path: str, schema: dict[str, Any]) -> Iterator[str]:
 
 def _description(path: str, tag: str | None, form: dict[str, Any]) -> str:
     """Return what an object is, or what its type does."""
-    model = STORED_MODELS.get(path, {}).get(tag or "")
+    model = MODELS_WITH_DOCSTRINGS.get(path, {}).get(tag or "")
     return str(form["description"]) if model is None else inspect.getdoc(model) or ""

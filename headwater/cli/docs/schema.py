@@ -10,7 +10,7 @@ from headwater.model.fields import NO_NUL_PATTERN
 from headwater.model.value_sets import VALUE_SCHEMA
 
 MEMBER_HEAD = ("Member", "Type", "Default", "Rules", "Meaning")
-LENGTHS = (("minLength", "maxLength", "characters"), ("minItems", "maxItems", "items"), ("minimum", "maximum", ""))
+RANGES = (("minLength", "maxLength", "characters"), ("minItems", "maxItems", "items"), ("minimum", "maximum", ""))
 MAX_PATTERN_CHARS = 100
 """Longer patterns would make a table unreadable; the description of the value says the same in words."""
 PATTERNS = {NO_NUL_PATTERN: "no NUL", VALUE_SCHEMA["pattern"]: "not blank"}
@@ -69,7 +69,7 @@ def _rules(schema: dict[str, Any]) -> Iterator[str]:
         yield f"`{schema['const']}`"
     if "enum" in schema:
         yield "one of " + ", ".join(f"`{value}`" for value in schema["enum"])
-    for low, high, unit in LENGTHS:
+    for low, high, unit in RANGES:
         if low in schema or high in schema:
             yield _range(schema.get(low), schema.get(high), unit)
     if "pattern" in schema:

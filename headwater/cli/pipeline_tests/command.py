@@ -53,7 +53,7 @@ def run_cases(
     junit: Annotated[Path | None, typer.Option(help="Write the results as JUnit XML.", dir_okay=False)] = None,
     json_: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
 ) -> None:
-    """Run the cases beside pipelines in the sandbox, without a server.
+    """Run the test cases of the pipelines in a folder, in the sandbox and without a server.
 
     A file such as tests/NAME.test.yaml has the cases of a pipeline. Exit 1 when a case fails.
     """
@@ -72,6 +72,8 @@ class _PipelineResults:
     """The results of the cases of a pipeline.
 
     Attributes:
+        key: The name of the pipeline's file.
+        results: The results of its cases.
         fault: Why the cases did not run; empty when they did.
     """
 

@@ -17,9 +17,11 @@ from headwater.model.trial import TrialRecord
 from headwater.transforms.expression import InvalidRecord, parse
 from headwater_client.files.cases import DEAD_LETTERS
 
-MAX_SHOWN: Final = 5
-"""The most records, differences or lines of one kind that are shown."""
-_MAX_VALUES: Final = 3
+MAX_SHOWN_RECORDS: Final = 5
+"""The maximum number of surplus records that are shown."""
+MAX_SHOWN_LINES: Final = 10
+"""The maximum number of lines of one kind that are shown."""
+_MAX_SHOWN_VALUES: Final = 3
 
 
 class Explainer:
@@ -82,13 +84,13 @@ class Explainer:
         missing, surplus = unmatched(expected, records, exact=exact)
         lines = [f"expected {_count(len(expected))} in {sink}, got {_count(len(records))}"]
         lines += _limited(f"  missing: {value_text(expected[index])}" for index in missing)
-        for index in surplus[:MAX_SHOWN]:
+        for index in surplus[:MAX_SHOWN_RECORDS]:
             lines.append(f"  not expected: {value_text(records[index])}")
             if sink != DEAD_LETTERS:
-                lines.append(f"  passed by: {self._path_text(found[index][0])}")
+                lines.append(f"  passed by: {self._transforms_text(found[index][0])}")
         if missing and sink != DEAD_LETTERS:
             lines += _limited(
-                f"  record {number + 1} was dropped by: {self._path_text(number)}"
+                f"  record {number + 1} was dropped by: {self._transforms_text(number)}"
                 for number, record in self._records()
                 if record.outcome == "dropped"
             )
@@ -105,7 +107,7 @@ class Explainer:
                 yield from self._lines_naming(number, member)
 
     def _lines_naming(self, number: int, member: str) -> Iterator[str]:
-        """Yield the lines that name a member, in the last script of the record that has such lines."""
+        """Yield the lines that name a member, from the last script that the record reached and that names it."""
         steps = len(self._run.records[number].steps)
         for transform in reversed(self._run.pipeline.transforms[:steps]):
             if isinstance(transform, V8Transform):
@@ -132,7 +134,7 @@ class Explainer:
     def _script_name(self, transform: V8Transform) -> str:
         return self._run.pipeline.labels.get(transform.uid) or self._names[transform.uid]
 
-    def _path_text(self, number: int) -> str:
+    def _transforms_text(self, number: int) -> str:
         """Return the transforms that passed a record, or the transform that dropped it."""
         record, inputs = self._run.records[number], [self._run.case.records[number]]
         passed = []
@@ -160,7 +162,7 @@ class Explainer:
         if not selected:
             return "its expression selects nothing"
         shown = selected if is_dropped else [value for value in selected if value in values]
-        text = ", ".join(map(value_text, shown[:_MAX_VALUES])) + ("…" if len(shown) > _MAX_VALUES else "")
+        text = ", ".join(map(value_text, shown[:_MAX_SHOWN_VALUES])) + ("…" if len(shown) > _MAX_SHOWN_VALUES else "")
         return f"{text} not in its {len(values):,} values" if is_dropped else f"{text} in its values"
 
 
@@ -187,5 +189,5 @@ def _count(number: int) -> str:
 def _limited(lines: Iterable[str]) -> list[str]:
     """Return the first lines, and how many others there are."""
     found = list(lines)
-    rest = len(found) - 2 * MAX_SHOWN
-    return [*found[: 2 * MAX_SHOWN], f"… and {rest} more lines"] if rest > 0 else found
+    rest = len(found) - MAX_SHOWN_LINES
+    return [*found[:MAX_SHOWN_LINES], f"… and {rest} more lines"] if rest > 0 else found

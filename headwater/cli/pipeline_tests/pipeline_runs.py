@@ -33,11 +33,11 @@ from headwater_client.files.values import normalised
 TIME_LIMIT_S: Final = 10.0
 """The time limit of one case. An endless loop takes a second or two for each record."""
 CASES_PER_SANDBOX: Final = 25
-"""After this number of cases, their scripts get another process, whose memory is free again."""
+"""The number of cases after which the process of the sandbox is replaced, because it does not free all memory."""
 RECORD_TIME_MS: Final = 1_767_323_045_678
 """The timestamp of all records, which `Date.now()` returns in scripts."""
 MAX_TRACE_BYTES: Final = 64 << 20
-"""The size of the results of single transforms that are kept to explain a failure."""
+"""The maximum number of bytes of one record's outputs, of all transforms, that are kept to explain a failure."""
 
 
 class InvalidPipeline(Exception):
@@ -48,7 +48,7 @@ class InvalidPipeline(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
+class CheckedPipeline:
     """A pipeline whose scripts are compiled.
 
     Attributes:
@@ -72,7 +72,7 @@ class CaseRun:
         seconds: How long the records took.
     """
 
-    pipeline: Checked
+    pipeline: CheckedPipeline
     case: DesiredCase
     records: Sequence[TrialRecord]
     values: Mapping[str, frozenset[str]]
@@ -143,7 +143,7 @@ class PipelineRunner:
         return frozenset(desired.normalised() if desired else ())
 
 
-def _check(pipeline: DesiredPipeline) -> Checked:
+def _check(pipeline: DesiredPipeline) -> CheckedPipeline:
     """Check a pipeline as the server does, and compile its scripts.
 
     Raises InvalidPipeline and SandboxFailed.
@@ -163,13 +163,13 @@ def _check(pipeline: DesiredPipeline) -> Checked:
         lines = [f"{_place(fault.pointer, pipeline)}: {fault.detail}" for fault in error.faults]
         raise InvalidPipeline("\n".join(lines or [error.detail])) from None
     labels = {each.uid: pipeline.script_labels.get(each.name or "", "") for each in transforms}
-    return Checked(transforms, labels)
+    return CheckedPipeline(transforms, labels)
 
 
 def _place(pointer: str, pipeline: DesiredPipeline) -> str:
-    """Return a JSON pointer as files name the place.
+    """Convert a JSON pointer to a place in the files.
 
-    A transform is there by its name, and a script by its path.
+    A transform is named by its name, and a script by its path.
     """
     parts = pointer.split("/")[2:]
     if parts[:1] != ["transforms"] or len(parts) < 2:

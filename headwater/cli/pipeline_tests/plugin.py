@@ -12,7 +12,9 @@ NAME: Final = "test"
 class TestCommand:
     """The plugin of the entry point group `headwater.commands`."""
 
-    help_texts: Mapping[str, str] = {NAME: "Run the cases beside pipelines in the sandbox, without a server."}
+    help_texts: Mapping[str, str] = {
+        NAME: "Run the test cases of the pipelines in a folder, in the sandbox and without a server."
+    }
 
     def takes(self, arguments: Sequence[str]) -> bool:
         """Return whether these arguments are for the command."""

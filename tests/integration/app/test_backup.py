@@ -94,7 +94,7 @@ def test_restore_into_an_empty_directory(installation: Path, tmp_path: Path) -> 
 
 def test_a_backup_without_the_key_uses_the_existing_key(installation: Path, tmp_path: Path) -> None:
     file, before = tmp_path / "backup", content(installation)
-    backup(settings_of(installation), file, with_keys=False)
+    backup(settings_of(installation), file, with_secret_key=False)
     with pytest.raises(SetupError, match="without the secret key"):
         restore(settings_of(tmp_path / "elsewhere"), file)
     change(installation)
@@ -103,7 +103,7 @@ def test_a_backup_without_the_key_uses_the_existing_key(installation: Path, tmp_
 
 
 def test_a_backup_without_the_key_holds_no_api_key(installation: Path, tmp_path: Path) -> None:
-    backup(settings_of(installation), tmp_path / "without", with_keys=False)
+    backup(settings_of(installation), tmp_path / "without", with_secret_key=False)
     backup(settings_of(installation), tmp_path / "with")
     with zipfile.ZipFile(tmp_path / "without") as without, zipfile.ZipFile(tmp_path / "with") as complete:
         assert {*complete.namelist()} - {*without.namelist()} == {"api-key", "secret-key"}
@@ -171,7 +171,7 @@ def test_a_damaged_file_is_rejected_before_any_change(installation: Path, tmp_pa
 
 def test_another_key_is_rejected_before_the_database_is_replaced(installation: Path, tmp_path: Path) -> None:
     settings, file = settings_of(installation), tmp_path / "backup"
-    backup(settings, file, with_keys=False)
+    backup(settings, file, with_secret_key=False)
     before = (installation / "headwater.db").read_bytes()
     (installation / "secret-key").write_bytes(base64.b64encode(os.urandom(32)))
     with pytest.raises(SetupError, match="another secret key"):

@@ -16,7 +16,7 @@ def test_all_commands_are_listed_with_their_help() -> None:
     shown = {name: text for name, text in commands.HELP_TEXTS.items() if name != commands.SERVER}
     assert shown == {name: found[name] for name in shown}
     prices = group.commands["prices"].commands  # type: ignore[attr-defined]
-    assert set(commands.OF_PRICES) == set(prices)
+    assert set(commands.SERVER_PRICES_COMMANDS) == set(prices)
 
 
 def run(*arguments: str) -> str:

@@ -88,7 +88,7 @@ class TestGenerated:
         assert "Request body, an array (1 to 200 items) of:" in prices
         assert "| `token_address` | string | required |" in prices
 
-    @pytest.mark.parametrize(("path", "models"), configuration.STORED_MODELS.items())
+    @pytest.mark.parametrize(("path", "models"), configuration.MODELS_WITH_DOCSTRINGS.items())
     def test_a_section_of_the_configuration_says_what_its_type_does(
         self, path: str, models: Mapping[str, type[BaseModel]]
     ) -> None:
