@@ -29,7 +29,8 @@ HeadwaterError
 │   ├── BrokerUnavailable
 │   │   └── TopicMissing
 │   ├── OrchestratorUnavailable
-│   ├── NodeUnavailable           raised only in ingests, which wait and then continue
+│   ├── NodeError                 raised only in ingests, which wait and then continue
+│   │   ├── NodeUnavailable
 │   │   ├── BlockIncomplete
 │   │   ├── NodeBehind
 │   │   ├── NodeRateLimited
@@ -291,11 +292,11 @@ class OrchestratorUnavailable(Unavailable):
     """The orchestrator can't read the states of the workers."""
 
 
-class NodeUnavailable(Unavailable):
-    """The node of a blockchain does not answer, or it rejects a request.
+class NodeError(Unavailable):
+    """An error of the node of a blockchain: an outage, or an error about one request.
 
-    Only ingests raise this error and its subclasses, so it never becomes a 503. The detail names no URL, because the
-    URLs of nodes contain keys.
+    Only ingests raise the subclasses, so they never become a 503. The detail names no URL, because the URLs of nodes
+    contain keys.
 
     Attributes:
         retry_after_s: How many seconds the node asks its clients to wait; 0 when the node does not say.
@@ -305,22 +306,26 @@ class NodeUnavailable(Unavailable):
         super().__init__(detail, retry_after_s)
 
 
-class BlockIncomplete(NodeUnavailable):
+class NodeUnavailable(NodeError):
+    """The node does not answer, or it refuses all requests."""
+
+
+class BlockIncomplete(NodeError):
     """No method of the node returns all logs of a block. Retry later, or ask another node."""
 
 
-class NodeBehind(NodeUnavailable):
+class NodeBehind(NodeError):
     """The node does not have the block yet. Retry soon, or ask another node."""
 
 
-class NodeRateLimited(NodeUnavailable):
+class NodeRateLimited(NodeError):
     """The node rejects requests because too many were sent, or because a quota is used up.
 
     Retry later, or set a lower `--rate`.
     """
 
 
-class NodeCallFailed(NodeUnavailable):
+class NodeCallFailed(NodeError):
     """The node is up, but it rejects one call repeatedly, or answers it unusably.
 
     Call another method, or use another node.

@@ -17,7 +17,7 @@ import httpx2
 import msgspec
 import tenacity
 
-from headwater.errors import NodeCallTooLarge, NodeRateLimited, NodeUnavailable
+from headwater.errors import NodeCallTooLarge, NodeError, NodeRateLimited, NodeUnavailable
 from headwater.ingest.cancellation import CancelToken
 from headwater.wait_log import WaitLog
 
@@ -80,9 +80,7 @@ class RetriableError(Exception):
         final_error: The exception class to raise when all attempts fail.
     """
 
-    def __init__(
-        self, reason: str, retry_after_s: float = 0.0, final_error: type[NodeUnavailable] = NodeUnavailable
-    ) -> None:
+    def __init__(self, reason: str, retry_after_s: float = 0.0, final_error: type[NodeError] = NodeUnavailable) -> None:
         super().__init__(reason)
         self.reason = reason
         self.retry_after_s = retry_after_s
@@ -154,7 +152,7 @@ class Endpoint:
         self._http.close()
 
     def call_with_retries(self, call: Callable[[], T], what: str = "", attempts: int | None = None) -> T:
-        """Call a function, and call it again after a RetriableError. Raises NodeUnavailable.
+        """Call a function, and call it again after a RetriableError. Raises NodeError.
 
         Args:
             call: The function.
@@ -164,7 +162,7 @@ class Endpoint:
         try:
             return self._retrying(min(attempts or self._attempts, self._attempts))(call)
         except RetriableError as failure:
-            detail = f"The node {self.label} does not answer{what}: {failure.reason}."
+            detail = f"The request{what} to the node {self.label} failed: {failure.reason}."
             raise failure.final_error(detail, math.ceil(failure.retry_after_s)) from None
 
     def _retrying(self, attempts: int) -> tenacity.Retrying:

@@ -14,7 +14,7 @@ from typing import Final
 import structlog
 
 from headwater.backoff import Backoff
-from headwater.errors import DeliveryFailed, NodeUnavailable, Unavailable
+from headwater.errors import DeliveryFailed, NodeError, Unavailable
 from headwater.ingest.base import ChainReader, Step
 from headwater.ingest.writer import StepResult, StreamWriter
 
@@ -109,7 +109,7 @@ def _run_until_stopped(
             if stop.is_set():  # `stop` makes waits raise, which is no failure of the node
                 return
             metrics.errors += 1
-            wait_s = max(backoff.next_delay_s(), error.retry_after_s if isinstance(error, NodeUnavailable) else 0)
+            wait_s = max(backoff.next_delay_s(), error.retry_after_s if isinstance(error, NodeError) else 0)
             log.warning("the ingest waits before it tries again", reason=error.detail, seconds=round(wait_s, 1))
             stop.wait(wait_s)
 

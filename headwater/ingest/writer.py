@@ -70,14 +70,18 @@ class StreamWriter:
             small_enough[stream].append((key, value))
         for stream, records in small_enough.items():
             self._produce(self._targets[stream], *zip(*records, strict=True))
-        self._producer.produce(OutputBatch.of(POSITIONS_TOPIC, [step.position], [self._name], [0], [0]))
+        self._producer.produce(
+            OutputBatch.of(POSITIONS_TOPIC, values=[step.position], keys=[self._name], partitions=[0], timestamps=[0])
+        )
         self._producer.commit({}, _no_group_metadata)
         return result
 
     def _produce(self, target: StreamTopic, keys: Sequence[bytes], values: Sequence[bytes]) -> None:
         partitions = [partition_of(key, target.partitions) for key in keys]
-        self._producer.produce(OutputBatch.of(target.topic, values, keys, partitions, [0] * len(keys)))
+        # The producer replaces timestamps of 0, which are too old, by the current time.
+        batch = OutputBatch.of(target.topic, values, keys, partitions, timestamps=[0] * len(keys))
+        self._producer.produce(batch)
 
 
 def _no_group_metadata() -> NoReturn:
-    raise AssertionError("an ingest stores no positions of a consumer group")
+    raise AssertionError("an ingest commits no offsets of a consumer group")

@@ -12,7 +12,7 @@ import msgspec
 
 from headwater.errors import SetupError
 from headwater.ingest.evm.abi import Event, event_of_fragment, fragment_of_text
-from headwater.ingest.evm.values import reader_of
+from headwater.ingest.evm.values import type_decoder_of
 from headwater.record_files.record_file import read_lines
 
 _CONTAINERS: Final = ("abi", "ABI", "result", "output", "contracts")
@@ -47,7 +47,7 @@ def read_events(file: Path) -> list[Event]:
 def _check_types(event: Event) -> None:
     try:
         for param in event.params:
-            reader_of(param)
+            type_decoder_of(param)
     except ValueError as error:
         raise SetupError(f"The event {event.name}: {error}.") from error
 

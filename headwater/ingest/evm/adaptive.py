@@ -20,7 +20,8 @@ class AdaptiveSize:
         self._size = max(1, min(start, max_size))
         self._max_size = max(1, max_size)
         self._step = step
-        self._limit = self._proven = self._max_size
+        self._limit = self._max_size
+        self._limit_before_probe = self._max_size  # a success with a larger size shows that the limit has changed
         self._is_probing = False
         self._probe_after = self._successes_until_probe = PROBE_AFTER
         self._lock = threading.Lock()
@@ -33,7 +34,7 @@ class AdaptiveSize:
     def on_success(self, size: int) -> None:
         """Adapt to a request of this size that succeeded."""
         with self._lock:
-            if self._is_probing and size > self._proven:
+            if self._is_probing and size > self._limit_before_probe:
                 self._is_probing, self._probe_after = False, PROBE_AFTER
             if size < self._size:
                 return
@@ -45,7 +46,7 @@ class AdaptiveSize:
     def _on_success_at_limit(self) -> None:
         self._successes_until_probe -= 1
         if self._successes_until_probe <= 0:
-            self._is_probing, self._proven = True, self._limit
+            self._is_probing, self._limit_before_probe = True, self._limit
             self._limit = min(2 * self._limit, self._max_size)
             self._successes_until_probe = self._probe_after
 

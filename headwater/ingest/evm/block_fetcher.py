@@ -21,12 +21,22 @@ from headwater.errors import (
     NodeBehind,
     NodeCallFailed,
     NodeCallTooLarge,
+    NodeError,
     NodeMethodMissing,
     NodeRateLimited,
     NodeUnavailable,
 )
 from headwater.ingest.evm.adaptive import AdaptiveSize
-from headwater.ingest.evm.blocks import Block, FullBlock, HashesBlock, Header, Log, Receipt, from_logs, from_receipts
+from headwater.ingest.evm.blocks import (
+    Block,
+    BlockWithHashes,
+    BlockWithTransactions,
+    Header,
+    Log,
+    Receipt,
+    from_logs,
+    from_receipts,
+)
 from headwater.ingest.evm.completeness import (
     METHODS,
     BlockResponse,
@@ -42,18 +52,18 @@ from headwater.ingest.evm.rpc_client import Call, Outcome, RpcClient
 from headwater.ingest.jsonrpc import MAX_QUOTED_CHARS
 
 _T = TypeVar("_T")
-BlockOutcome = BlockResponse | NodeUnavailable
+BlockOutcome = BlockResponse | NodeError
 """The data of a block that a node has sent, or the error of the request."""
-LogsOutcome = list[Log] | NodeUnavailable
+LogsOutcome = list[Log] | NodeError
 """The logs of a block that a node has sent, or the error of the request."""
 
 DEFAULT_RANGE: Final = 10
 MAX_RANGE: Final = 200
 """The maximum number of blocks in one eth_getLogs, after the range has grown."""
 RANGE_STEP: Final = 2
-MAX_TRIES: Final = 5
+MAX_ATTEMPTS_PER_METHOD: Final = 5
 """The maximum number of requests for a block by each method."""
-MAX_RANGE_TRIES: Final = 2
+MAX_RANGE_ATTEMPTS: Final = 2
 """The maximum number of requests for a range of blocks before the range is halved."""
 RETRY_PAUSE_S: Final = 0.2
 """The pause before a block is requested again: nodes behind one URL may have different heads."""
@@ -62,8 +72,8 @@ METHOD_RETRY_S: Final = 600.0
 WARN_EVERY_S: Final = 60.0
 
 _HEADER: Final = msgspec.json.Decoder(Header | None)
-_HASHES: Final = msgspec.json.Decoder(HashesBlock | None)
-_FULL: Final = msgspec.json.Decoder(FullBlock | None)
+_HASHES: Final = msgspec.json.Decoder(BlockWithHashes | None)
+_FULL: Final = msgspec.json.Decoder(BlockWithTransactions | None)
 _RECEIPTS: Final = msgspec.json.Decoder(list[Receipt] | None)
 _RECEIPT: Final = msgspec.json.Decoder(Receipt | None)
 _LOGS: Final = msgspec.json.Decoder(list[Log])
@@ -78,7 +88,7 @@ class BlockFetcher:
 
     Args:
         rpc: The client of the node.
-        preferred: The method that is tried first; None for receipts.
+        preferred_method: The method that is tried first; None for receipts.
         sprint: The number of blocks of a sprint, see `completeness.SPRINTS`; None for a chain without sprints.
         sleep: Waits for some seconds. The default ends early when the client is closed.
         clock: Returns monotonic seconds.
@@ -90,19 +100,19 @@ class BlockFetcher:
     def __init__(
         self,
         rpc: RpcClient,
-        preferred: Method | None = None,
+        preferred_method: Method | None = None,
         sprint: int | None = None,
         *,
         sleep: Callable[[float], None] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._rpc = rpc
-        self._methods = METHODS if preferred != "logs" else METHODS[::-1]
+        self._methods = METHODS if preferred_method != "logs" else METHODS[::-1]
         self.sprint = sprint
         self._sleep = sleep or rpc.wait
         self._clock = clock
         self._range_size = AdaptiveSize(DEFAULT_RANGE, MAX_RANGE, RANGE_STEP)
-        self._missing_until: dict[Method, float] = {}
+        self._unsupported_until: dict[Method, float] = {}
         self._warn_at = 0.0
         self.incomplete = 0
 
@@ -130,7 +140,7 @@ class BlockFetcher:
         self._rpc.close()
 
     def chain_id(self) -> int:
-        """Return the chain's id (EIP-155). Raises NodeUnavailable."""
+        """Return the chain's id (EIP-155). Raises NodeError."""
         text = _decoded(_TEXT, self._rpc.call("eth_chainId"))
         if not _is_number(text):
             raise _unexpected_response(f"the chain's id is {text[:MAX_QUOTED_CHARS]!r}")
@@ -139,12 +149,12 @@ class BlockFetcher:
     def header(self, block: int | str) -> Header | None:
         """Return a header by number, or by a tag like `latest`; None if it does not exist.
 
-        Raises NodeUnavailable.
+        Raises NodeError.
         """
         return self.headers([block])[0]
 
     def headers(self, blocks: Sequence[int | str]) -> list[Header | None]:
-        """Return the headers of several blocks. Raises NodeUnavailable."""
+        """Return the headers of several blocks. Raises NodeError."""
         headers = [_decoded(_HEADER, raw) for raw in self._rpc.batch([_block_call(block) for block in blocks])]
         for header in headers:
             if header is not None and not _is_number(header.number):
@@ -152,17 +162,18 @@ class BlockFetcher:
         return headers
 
     def blocks(self, first: int, last: int) -> list[Block]:
-        """Return the blocks of a range, both ends included. Raises NodeUnavailable.
+        """Return the blocks of a range, both ends included. Raises NodeError.
 
         Each block is the parent of the next. The caller must check the parent of the first block.
         """
         collector = _BlockCollector(range(first, last + 1), self.sprint)
-        for attempt in range(MAX_TRIES * len(METHODS)):
+        for attempt in range(MAX_ATTEMPTS_PER_METHOD * len(METHODS)):
             methods = self._available_methods()
             if attempt >= len(methods):
                 self._sleep(RETRY_PAUSE_S)
             self._request(collector, methods[attempt % len(methods)])
-            if attempt + 1 >= len(methods):  # only now, because each method may return the state-sync transaction
+            # Each method may have returned the state-sync transaction, so all methods are tried first.
+            if attempt + 1 >= len(methods):
                 self._fetch_state_syncs(collector)
             collector.drop_unlinked()
             if (blocks := collector.blocks()) is not None:
@@ -175,28 +186,29 @@ class BlockFetcher:
         Returns all methods if the node seems to support none.
         """
         now = self._clock()
-        return tuple(method for method in self._methods if self._missing_until.get(method, now) <= now) or self._methods
+        supported = tuple(method for method in self._methods if self._unsupported_until.get(method, now) <= now)
+        return supported or self._methods
 
     def _request(self, collector: "_BlockCollector", method: Method) -> None:
         """Request the blocks that are not known to be complete, by one method."""
         numbers = collector.incomplete_numbers()
         outcomes = self._by_receipts(numbers) if method == "receipts" else self._by_logs(numbers)
-        missing = next((outcome for outcome in outcomes.values() if isinstance(outcome, NodeMethodMissing)), None)
-        if missing is not None:
-            self._on_missing_method(method, missing)
+        unsupported = next((outcome for outcome in outcomes.values() if isinstance(outcome, NodeMethodMissing)), None)
+        if unsupported is not None:
+            self._on_unsupported_method(method, unsupported)
         reasons = {number: collector.add(number, outcome) for number, outcome in outcomes.items()}
         self._on_incomplete({number: reason for number, reason in reasons.items() if reason})
 
-    def _on_missing_method(self, method: Method, error: NodeMethodMissing) -> None:
+    def _on_unsupported_method(self, method: Method, error: NodeMethodMissing) -> None:
         """Use the other method for some time. Raises the error when the node supports neither."""
-        self._missing_until[method] = self._clock() + METHOD_RETRY_S
+        self._unsupported_until[method] = self._clock() + METHOD_RETRY_S
         if not self._has_alternative(method):
             raise error
         other = {"receipts": "eth_getLogs", "logs": "eth_getBlockReceipts"}[method]
         log.info(f"the node does not support a method; {other} is used", node=self.label, reason=error.detail)
 
     def _has_alternative(self, method: Method) -> bool:
-        return any(other != method and self._missing_until.get(other, 0.0) <= self._clock() for other in METHODS)
+        return any(other != method and self._unsupported_until.get(other, 0.0) <= self._clock() for other in METHODS)
 
     def _on_incomplete(self, reasons: Mapping[int, str]) -> None:
         """Count the incomplete blocks, and log the first one.
@@ -228,18 +240,18 @@ class BlockFetcher:
             for number, outcome in zip(numbers, outcomes, strict=True)
         }
 
-    def _logs(self, numbers: range) -> dict[int, LogsOutcome]:
+    def _logs(self, numbers: range) -> Mapping[int, LogsOutcome]:
         """Return the logs of a range of blocks by block number. A range that fails is halved."""
         call: Call = ("eth_getLogs", [{"fromBlock": hex(numbers[0]), "toBlock": hex(numbers[-1])}])
-        (outcome,) = self._rpc.outcomes([call], MAX_RANGE_TRIES if len(numbers) > 1 else None)
-        if not isinstance(outcome, NodeUnavailable):
+        (outcome,) = self._rpc.outcomes([call], MAX_RANGE_ATTEMPTS if len(numbers) > 1 else None)
+        if not isinstance(outcome, NodeError):
             self._range_size.on_success(len(numbers))
             return _by_number(outcome, numbers)
         if len(numbers) == 1 or isinstance(outcome, NodeMethodMissing | NodeRateLimited | NodeBehind):
             return dict.fromkeys(numbers, outcome)
         return self._logs_of_halves(numbers, outcome)
 
-    def _logs_of_halves(self, numbers: range, error: NodeUnavailable) -> dict[int, LogsOutcome]:
+    def _logs_of_halves(self, numbers: range, error: NodeError) -> Mapping[int, LogsOutcome]:
         """Return the logs of a range by its halves.
 
         `error` was the outcome of the whole range.
@@ -250,16 +262,16 @@ class BlockFetcher:
             return dict.fromkeys(numbers, error)
         if isinstance(error, NodeCallTooLarge) or any(isinstance(outcome, list) for outcome in lower_half.values()):
             self._range_size.on_refusal(len(numbers))
-        return lower_half | self._logs(numbers[middle:])
+        return {**lower_half, **self._logs(numbers[middle:])}
 
     def _fetch_state_syncs(self, collector: "_BlockCollector") -> None:
         """Fetch the receipt of each state-sync transaction that neither method returned."""
-        responses = collector.without_state_sync()
+        responses = collector.lacking_state_sync_receipt()
         hashes = [state_sync_transaction(response) for response in responses]
         calls: list[Call] = [("eth_getTransactionReceipt", [hash_]) for hash_ in hashes]
         for response, outcome in zip(responses, self._rpc.outcomes(calls) if calls else (), strict=True):
             receipt = _decoded_outcome(_RECEIPT, outcome)
-            if not isinstance(receipt, NodeUnavailable):
+            if not isinstance(receipt, NodeError):
                 collector.add(response.block.number, _response_with_receipt(response, receipt))
 
 
@@ -270,7 +282,7 @@ class _BlockCollector:
         self._numbers = numbers
         self._sprint = sprint
         self._responses: dict[int, BlockResponse] = {}
-        self._errors: dict[int, NodeUnavailable] = {}
+        self._errors: dict[int, NodeError] = {}
         self._complete: dict[int, Block] = {}
 
     def incomplete_numbers(self) -> list[int]:
@@ -280,10 +292,10 @@ class _BlockCollector:
     def add(self, number: int, outcome: BlockOutcome) -> str:
         """Add the outcome of a request for a block.
 
-        Returns the reason when the node has omitted a part of the block, otherwise "". Raises NodeUnavailable when the
-        node is unavailable.
+        Returns the reason when the node has omitted a part of the block, otherwise "". Raises NodeUnavailable and
+        NodeRateLimited, which are not about a single block.
         """
-        if isinstance(outcome, NodeUnavailable):
+        if isinstance(outcome, NodeError):
             if not isinstance(outcome, NodeCallFailed | NodeBehind):
                 raise outcome
             self._errors[number] = outcome
@@ -298,12 +310,12 @@ class _BlockCollector:
         if incompleteness is None:
             self._complete[number] = complete_block(response, self._sprint)
             return ""
-        if incompleteness.is_acceptable or self._lacks_only_other_method(response):
+        if incompleteness.is_acceptable or self._awaits_other_method(response):
             return ""
         return self.reason(number)
 
-    def _lacks_only_other_method(self, response: BlockResponse) -> bool:
-        """Return whether only the response of the other method is missing.
+    def _awaits_other_method(self, response: BlockResponse) -> bool:
+        """Return whether the block would be complete with the response of the other method.
 
         This is normal for the first block of a sprint.
         """
@@ -338,7 +350,7 @@ class _BlockCollector:
                     self._complete.pop(block.number, None)
                     self._responses.pop(block.number, None)
 
-    def without_state_sync(self) -> list[BlockResponse]:
+    def lacking_state_sync_receipt(self) -> list[BlockResponse]:
         """Return the responses for incomplete blocks that lack a state-sync transaction's receipt."""
         return [
             response
@@ -388,24 +400,20 @@ def _runs(numbers: Sequence[int]) -> Iterator[range]:
     yield range(first, previous + 1)
 
 
-def _by_number(raw: msgspec.Raw, numbers: range) -> dict[int, LogsOutcome]:
+def _by_number(raw: msgspec.Raw, numbers: range) -> Mapping[int, LogsOutcome]:
     """Return the logs of a response by block number. Logs of other blocks are ignored."""
     logs = _decoded_outcome(_LOGS, raw)
-    if isinstance(logs, NodeUnavailable):
+    if isinstance(logs, NodeError):
         return dict.fromkeys(numbers, logs)
     by_number: dict[int, list[Log]] = {number: [] for number in numbers}
     for log_ in logs:
         if _is_number(log_.block_number) and (block_logs := by_number.get(int(log_.block_number, 16))) is not None:
             block_logs.append(log_)
-    return {**by_number}
+    return by_number
 
 
 def _is_outage(outcome: LogsOutcome) -> bool:
-    """Return whether the node is unavailable.
-
-    The subclasses of NodeUnavailable have other reasons.
-    """
-    return type(outcome) is NodeUnavailable
+    return isinstance(outcome, NodeUnavailable)
 
 
 def _missing_block(number: int) -> NodeBehind:
@@ -426,9 +434,9 @@ def _response_with_receipt(response: BlockResponse, receipt: Receipt | None) -> 
 def _response_from_receipts(number: int, header_outcome: Outcome, receipts_outcome: Outcome) -> BlockOutcome:
     header = _decoded_outcome(_HASHES, header_outcome)
     receipts = _decoded_outcome(_RECEIPTS, receipts_outcome)
-    if isinstance(header, NodeUnavailable):
+    if isinstance(header, NodeError):
         return header
-    if isinstance(receipts, NodeUnavailable):
+    if isinstance(receipts, NodeError):
         return _as_failed_call(receipts)
     try:
         block = None if header is None or receipts is None else from_receipts(header, receipts)
@@ -446,9 +454,9 @@ def _response_from_receipts(number: int, header_outcome: Outcome, receipts_outco
 
 def _response_from_logs(number: int, full_outcome: Outcome, logs: LogsOutcome) -> BlockOutcome:
     full = _decoded_outcome(_FULL, full_outcome)
-    if isinstance(full, NodeUnavailable):
+    if isinstance(full, NodeError):
         return full
-    if isinstance(logs, NodeUnavailable):
+    if isinstance(logs, NodeError):
         return _as_failed_call(logs)
     try:
         block = None if full is None else from_logs(full, logs)
@@ -462,7 +470,7 @@ def _response_from_logs(number: int, full_outcome: Outcome, logs: LogsOutcome) -
     return BlockResponse(block, full.logs_bloom, hashes, frozenset({"logs"}))
 
 
-def _as_failed_call(error: NodeUnavailable) -> NodeUnavailable:
+def _as_failed_call(error: NodeError) -> NodeError:
     """Convert an error about the logs of an existing block to NodeCallFailed.
 
     The other method is then used.
@@ -472,13 +480,13 @@ def _as_failed_call(error: NodeUnavailable) -> NodeUnavailable:
     return NodeCallFailed(error.detail, error.retry_after_s)
 
 
-def _decoded_outcome(decoder: "msgspec.json.Decoder[_T]", outcome: Outcome) -> _T | NodeUnavailable:
+def _decoded_outcome(decoder: "msgspec.json.Decoder[_T]", outcome: Outcome) -> _T | NodeError:
     """Return the decoded result of a call, or the error of the call or of the decoding."""
-    if isinstance(outcome, NodeUnavailable):
+    if isinstance(outcome, NodeError):
         return outcome
     try:
         return _decoded(decoder, outcome)
-    except NodeUnavailable as error:
+    except NodeError as error:
         return error
 
 

@@ -104,7 +104,7 @@ class Header(msgspec.Struct, rename="camel"):
             raise ValueError("the hash of a block or of its parent is not 32 bytes in hex")
 
 
-class HashesBlock(Header, kw_only=True):
+class BlockWithHashes(Header, kw_only=True):
     """A block with the hashes of its transactions."""
 
     transactions: list[str] = []
@@ -115,7 +115,7 @@ class HashesBlock(Header, kw_only=True):
 
 
 class Transaction(msgspec.Struct):
-    """A transaction of a FullBlock."""
+    """A transaction of a block."""
 
     hash: str
     from_: str | None = msgspec.field(name="from", default=None)
@@ -126,7 +126,7 @@ class Transaction(msgspec.Struct):
         self.hash, self.from_, self.to = self.hash.lower(), _lower(self.from_), _lower(self.to)
 
 
-class FullBlock(Header, kw_only=True):
+class BlockWithTransactions(Header, kw_only=True):
     """A block with its transactions."""
 
     transactions: list[Transaction]
@@ -162,7 +162,7 @@ def from_receipts(header: Header, receipts: Sequence[Receipt]) -> Block | None:
     return _block(header, logs, parties, details, {receipt.block_hash for receipt in receipts})
 
 
-def from_logs(full: FullBlock, logs: Sequence[Log]) -> Block | None:
+def from_logs(full: BlockWithTransactions, logs: Sequence[Log]) -> Block | None:
     """Build a block; None if a log belongs to another block."""
     transactions = full.transactions
     parties: dict[str, SenderAndReceiver] = {tx.hash: (tx.from_, tx.to) for tx in transactions}
@@ -202,10 +202,12 @@ def in_order(logs: Sequence[Log]) -> list[Log]:
     Raises ValueError for an invalid index.
     """
     unique = {(log.transaction_hash, log.log_index): log for log in logs}
-    return sorted(unique.values(), key=lambda log: (_number(log.transaction_index), _number(log.log_index)))
+    return sorted(
+        unique.values(), key=lambda log: (_parse_quantity(log.transaction_index), _parse_quantity(log.log_index))
+    )
 
 
-def _number(quantity: str, maximum: int = _MAX_NUMBER) -> int:
+def _parse_quantity(quantity: str, maximum: int = _MAX_NUMBER) -> int:
     """Convert a hex quantity that goes into a record or a position. Raises ValueError."""
     number = int(quantity, 16)
     if not 0 <= number <= maximum:
@@ -248,5 +250,5 @@ def _block(
     """
     if not receipt_block_hashes.union(log.block_hash for log in logs) <= {header.hash}:
         return None
-    number, timestamp = _number(header.number), _number(header.timestamp, _MAX_TIMESTAMP)
+    number, timestamp = _parse_quantity(header.number), _parse_quantity(header.timestamp, _MAX_TIMESTAMP)
     return Block(number, header.hash, header.parent_hash, timestamp, in_order(logs), parties, details)

@@ -9,7 +9,7 @@ from threading import Event
 
 import structlog
 
-from headwater.errors import IngestStopped, NodeUnavailable
+from headwater.errors import IngestStopped, NodeError
 from headwater.ingest.base import Step
 from headwater.ingest.evm.block_fetcher import BlockFetcher
 from headwater.ingest.evm.completeness import SPRINTS
@@ -75,7 +75,7 @@ class EvmReader:
     def steps(self, position: bytes | None) -> Iterator[Step | None]:
         """Implement ChainReader.steps.
 
-        After NodeUnavailable the next call uses the same node pool, which remembers the nodes' health.
+        After NodeError the next call uses the same node pool, which remembers the nodes' health.
         """
         options = self._options
         nodes = self._nodes = self._nodes or self._open_nodes()
@@ -90,7 +90,7 @@ class EvmReader:
             final_blocks = FinalBlocks(state, pool)
             yield from first_step(state, final_blocks, head_blocks)
             yield from self._loop(state, notifier, final_blocks.steps(), head_blocks)
-        except NodeUnavailable:
+        except NodeError:
             will_retry = True
             raise
         finally:
@@ -134,13 +134,13 @@ class EvmReader:
     ) -> Iterator[Step | None]:
         """Yield the steps of each round.
 
-        A round has all steps of the head when the head is due, and then one step of the final blocks. A round without a
-        step is followed by a wait for a new head, or until the next poll is due.
+        A round has all steps of the head when the head is to be read, and then one step of the final blocks. A round
+        without a step is followed by a wait for a new head, or until the next poll is due.
         """
-        is_head_due, counted_failures = True, 0
+        should_read_head, counted_failures = True, 0
         while True:
             has_head_step = False
-            if head is not None and is_head_due:
+            if head is not None and should_read_head:
                 for step in head.steps():
                     has_head_step = True
                     yield step
@@ -153,10 +153,10 @@ class EvmReader:
                 self.report_progress(state.position.final.number)
             state.counts["subscription_failures"] += notifier.failures - counted_failures
             counted_failures = notifier.failures
-            is_head_due = notifier.wait(0.0)
+            should_read_head = notifier.wait(0.0)
             if not has_head_step and final_step is None:
-                while not is_head_due:
-                    is_head_due = notifier.wait(STOP_POLL_S)
+                while not should_read_head:
+                    should_read_head = notifier.wait(STOP_POLL_S)
                     yield None
 
 

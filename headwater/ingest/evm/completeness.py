@@ -56,7 +56,7 @@ class BlockResponse:
         hashes: The hashes of the block's transactions; empty when the node lists none.
         methods: The methods by which the node has sent the data.
         receipt_blooms: The bloom filters of the receipts that the node has sent, by transaction hash.
-        no_state_sync: Whether the node has said that the block has no state-sync transaction.
+        has_no_state_sync: Whether the node has said that the block has no state-sync transaction.
     """
 
     block: Block
@@ -65,7 +65,7 @@ class BlockResponse:
     methods: frozenset[Method]
     _: KW_ONLY
     receipt_blooms: Mapping[str, str | None] = field(default_factory=dict)
-    no_state_sync: bool = False
+    has_no_state_sync: bool = False
 
 
 def merged(known: BlockResponse | None, new: BlockResponse) -> BlockResponse:
@@ -78,7 +78,7 @@ def merged(known: BlockResponse | None, new: BlockResponse) -> BlockResponse:
         hashes=known.hashes | new.hashes,
         methods=known.methods | new.methods,
         receipt_blooms={**known.receipt_blooms, **new.receipt_blooms},
-        no_state_sync=known.no_state_sync or new.no_state_sync,
+        has_no_state_sync=known.has_no_state_sync or new.has_no_state_sync,
     )
 
 
@@ -88,7 +88,7 @@ def with_receipt(response: BlockResponse, receipt: Receipt | None) -> BlockRespo
     `receipt` is None when the block has no state-sync transaction.
     """
     if receipt is None:
-        return replace(response, no_state_sync=True)
+        return replace(response, has_no_state_sync=True)
     if receipt.block_hash != response.block.hash:
         return response
     hash_ = receipt.transaction_hash
@@ -153,7 +153,7 @@ def _state_sync_incompleteness(response: BlockResponse, logs: Mapping[str, list[
         )
     if not has_receipt and hash_ in response.hashes:
         return Incompleteness(f"the logs of its state-sync transaction {hash_} are missing", is_acceptable=False)
-    if not has_receipt and not response.no_state_sync and not used_both_methods:
+    if not has_receipt and not response.has_no_state_sync and not used_both_methods:
         return Incompleteness(
             "a single method does not show whether it has a state-sync transaction", is_acceptable=False
         )

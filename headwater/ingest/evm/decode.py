@@ -9,7 +9,15 @@ from typing import Final, NamedTuple
 
 from headwater.ingest.evm.abi import Abis, Event, Param, unique_names
 from headwater.ingest.evm.blocks import Log
-from headwater.ingest.evm.values import WORD_DIGITS, Reader, Value, WordType, parameters, reader_of, word_type_of
+from headwater.ingest.evm.values import (
+    WORD_DIGITS,
+    TypeDecoder,
+    Value,
+    WordType,
+    parameters,
+    type_decoder_of,
+    word_type_of,
+)
 
 MAX_CACHED_DECODERS: Final = 200_000
 """The maximum number of pairs of contract and event whose decoders are cached. The cache takes about 50 MB."""
@@ -42,11 +50,11 @@ class EventDecoder:
         named = list(zip(self.names, event.params, strict=True))
         indexed = [pair for pair in named if pair[1].indexed]
         in_data = [pair for pair in named if not pair[1].indexed]
-        self._readers = [reader_of(param) for _, param in in_data]
+        self._type_decoders = [type_decoder_of(param) for _, param in in_data]
         self._topics = [(name, index, _topic_type(param)) for index, (name, param) in enumerate(indexed, 1)]
-        self._words = _words_with_positions(in_data, self._readers)
+        self._words = _words_with_positions(in_data, self._type_decoders)
         self._data_names = [name for name, _ in in_data]
-        self._end = 2 + sum(reader.size for reader in self._readers)
+        self._end = 2 + sum(type_decoder.size for type_decoder in self._type_decoders)
         self._has_only_words = len(self._words) == len(in_data)
         self._is_in_order = [*indexed, *in_data] == named
 
@@ -63,7 +71,7 @@ class EventDecoder:
             for name, start, word_type in self._words:
                 params[name] = word_type.read(data[start : start + WORD_DIGITS])
         else:
-            params |= zip(self._data_names, parameters(data, self._readers), strict=True)
+            params |= zip(self._data_names, parameters(data, self._type_decoders), strict=True)
         return params if self._is_in_order else {name: params[name] for name in self.names}
 
     def is_clean(self, log: Log) -> bool:
@@ -87,15 +95,15 @@ def _topic_type(param: Param) -> WordType:
 
 
 def _words_with_positions(
-    named: Sequence[tuple[str, Param]], readers: Sequence[Reader]
+    named: Sequence[tuple[str, Param]], type_decoders: Sequence[TypeDecoder]
 ) -> list[tuple[str, int, WordType]]:
     """Return the name, the index in the data and the type of each parameter of one word."""
     words, start = [], 2
-    for (name, param), reader in zip(named, readers, strict=True):
+    for (name, param), type_decoder in zip(named, type_decoders, strict=True):
         word_type = word_type_of(param.type)
         if word_type is not None:
             words.append((name, start, word_type))
-        start += reader.size
+        start += type_decoder.size
     return words
 
 

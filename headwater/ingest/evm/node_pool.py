@@ -12,7 +12,7 @@ from typing import Final, TypeVar
 import structlog
 
 from headwater.backoff import Backoff
-from headwater.errors import NodeBehind, NodeUnavailable
+from headwater.errors import NodeBehind, NodeError, NodeUnavailable
 from headwater.ingest.evm.block_fetcher import BlockFetcher
 from headwater.ingest.evm.blocks import Block, Header
 
@@ -59,7 +59,7 @@ class NodeHealth:
     good_checks: int = 0
     backoff: Backoff = field(default_factory=lambda: Backoff(1.0, 60.0))
 
-    def on_failure(self, now: float, error: NodeUnavailable) -> None:
+    def on_failure(self, now: float, error: NodeError) -> None:
         """Count a failed request, and set the back-off."""
         self.failures += 1
         self.good_checks = 0
@@ -107,7 +107,7 @@ class NodePool:
         self._lock = threading.Lock()
         self._chain_id: int | None = None
         self._heads: dict[str, tuple[float, Header]] = {}
-        self._served: deque[tuple[int, str]] = deque(maxlen=REMEMBERED_BLOCKS)
+        self._recent_blocks: deque[tuple[int, str]] = deque(maxlen=REMEMBERED_BLOCKS)
         self._check_at = 0.0
         self._checks = ThreadPoolExecutor(1, "nodes")
         self._checking: Future[None] | None = None
@@ -139,14 +139,14 @@ class NodePool:
     def chain_id(self, expected: int | None = None) -> int:
         """Return the chain's id (EIP-155): the expected one if any node serves it.
 
-        Raises NodeUnavailable.
+        Raises NodeError.
         """
         other_ids: list[int] = []
-        errors: list[NodeUnavailable] = []
+        errors: list[NodeError] = []
         for node in self._in_order():
             try:
                 chain_id = node.fetcher.chain_id()
-            except NodeUnavailable as error:
+            except NodeError as error:
                 node.health.on_failure(self._clock(), error)
                 errors.append(error)
                 continue
@@ -164,7 +164,7 @@ class NodePool:
             node.fetcher.sprint = sprint
 
     def header(self, block: int | str) -> Header | None:
-        """Return a header by number, or by a tag such as `latest`. Raises NodeUnavailable.
+        """Return a header by number, or by a tag such as `latest`. Raises NodeError.
 
         For HEAD_TTL_S, the header of a tag is never lower than an earlier result, even when the responding node lags.
         """
@@ -176,14 +176,14 @@ class NodePool:
         return self._highest(block, self._ask(lambda fetcher: fetcher.header(block)))
 
     def headers(self, blocks: Sequence[int | str]) -> list[Header | None]:
-        """Return the headers of several blocks, all from one node. Raises NodeUnavailable."""
+        """Return the headers of several blocks, all from one node. Raises NodeError."""
         return self._ask(lambda fetcher: fetcher.headers(blocks))
 
     def blocks(self, first: int, last: int) -> list[Block]:
         """See BlockFetcher.blocks."""
         blocks = self._ask(lambda fetcher: fetcher.blocks(first, last))
         with self._lock:
-            self._served.extend((block.number, block.hash) for block in blocks[-1:])
+            self._recent_blocks.extend((block.number, block.hash) for block in blocks[-1:])
         return blocks
 
     def switch_to_node_with(self, number: int, hash_: str) -> bool:
@@ -216,12 +216,12 @@ class NodePool:
     def _ask(self, call: Callable[[BlockFetcher], _T]) -> _T:
         """Return the result of the first node that responds.
 
-        Raises NodeUnavailable when no node responds.
+        Raises NodeError when no node responds.
         """
-        errors: list[tuple[_Node, NodeUnavailable]] = []
+        errors: list[tuple[_Node, NodeError]] = []
         for node in self._in_order():
             result = self._try(node, call)
-            if not isinstance(result, NodeUnavailable):
+            if not isinstance(result, NodeError):
                 if self._current.health.backoff_until > self._clock():
                     self._switch_to(node, errors[-1][1].detail if errors else "the current node failed")
                 return result
@@ -231,14 +231,14 @@ class NodePool:
         wait_s = min(error.retry_after_s for _, error in errors)
         raise type(errors[0][1])(" ".join(f"Node {node.name}: {error.detail}" for node, error in errors), wait_s)
 
-    def _try(self, node: _Node, call: Callable[[BlockFetcher], _T]) -> _T | NodeUnavailable:
+    def _try(self, node: _Node, call: Callable[[BlockFetcher], _T]) -> _T | NodeError:
         try:
             if not node.health.is_chain_verified:
                 self._verify_chain(node)
             result = call(node.fetcher)
         except NodeBehind as error:  # the node is healthy, and only lags a little
             return error
-        except NodeUnavailable as error:
+        except NodeError as error:
             node.health.on_failure(self._clock(), error)
             return error
         node.health.on_success()
@@ -254,7 +254,10 @@ class NodePool:
         self._chain_id, node.health.is_chain_verified = chain_id, True
 
     def _in_order(self) -> list[_Node]:
-        """Return the nodes in the order of use: current, healthy, then recently failed ones."""
+        """Return the nodes in the order of use: healthy nodes, then nodes on another fork, then nodes in back-off.
+
+        Among equal nodes the current node comes first, then the node with the highest head.
+        """
         now = self._clock()
 
         def rank(node: _Node) -> tuple[bool, bool, bool, int]:
@@ -277,7 +280,11 @@ class NodePool:
         """
         now = self._clock()
         known_at, known = self._heads.get(tag, (now, header))
-        if known is not None and now - known_at < HEAD_TTL_S and (header is None or _number(header) < _number(known)):
+        if (
+            known is not None
+            and now - known_at < HEAD_TTL_S
+            and (header is None or _block_number(header) < _block_number(known))
+        ):
             return known
         if header is not None:
             self._heads[tag] = now, header
@@ -322,17 +329,17 @@ class NodePool:
                 log.error("the check of a node failed", node=node.name, reason=type(error).__name__)
 
     def _check_node(self, node: _Node, fetcher: BlockFetcher) -> None:
-        """Record a node's head, and compare its hash of the newest block that was read."""
+        """Record a node's head, and compare its hash of the newest fetched block that the node can have."""
         latest = fetcher.header(LATEST)
         if latest is None:
             return
-        node.health.head = _number(latest)
+        node.health.head = _block_number(latest)
         node.health.good_checks += 1
         with self._lock:
-            served = [(number, hash_) for number, hash_ in self._served if number <= node.health.head]
-        if not served or node is self._current:
+            comparable = [(number, hash_) for number, hash_ in self._recent_blocks if number <= node.health.head]
+        if not comparable or node is self._current:
             return
-        number, hash_ = served[-1]
+        number, hash_ = comparable[-1]
         header = fetcher.header(number)
         if header is not None and header.hash != hash_:
             self._mark_on_another_fork([node], number, hash_)
@@ -340,5 +347,5 @@ class NodePool:
             node.health.is_on_another_fork = False
 
 
-def _number(header: Header) -> int:
+def _block_number(header: Header) -> int:
     return int(header.number, 16)

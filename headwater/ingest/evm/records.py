@@ -168,6 +168,8 @@ class _Erc1155(msgspec.Struct, gc=False):
 _Transaction = tuple[str | None, str | None, int | None, int | None, str | None, str | None]
 """The sender, the receiver and the details of a transaction, which all records contain."""
 _NO_TRANSACTION: Final[_Transaction] = (None, None, *_NO_DETAILS)
+_TOPIC_PADDING: Final = tuple((None,) * (4 - count) for count in range(5))
+"""The nulls that pad the topics of a log to four, by the number of its topics."""
 
 
 class _LogPosition(NamedTuple):
@@ -181,7 +183,9 @@ class _LogPosition(NamedTuple):
     block_timestamp: str
 
 
-_make_log: Callable[..., _Log] = _Log  # with positional arguments, because keyword arguments take a third more time
+# Aliases without a signature: the structs are built with positional arguments, because keyword arguments take a third
+# more time.
+_make_log: Callable[..., _Log] = _Log
 _make_decoded: Callable[..., _DecodedLog] = _DecodedLog
 _make_erc20: Callable[..., _Erc20] = _Erc20
 _make_erc721: Callable[..., _Erc721] = _Erc721
@@ -228,7 +232,7 @@ class Converter:
     def _records(
         self, log: Log, position: _LogPosition, transaction: _Transaction, key: str, counts: Counter[str]
     ) -> Iterator[EncodedRecord]:
-        topics = (*log.topics, *_NO_TOPICS[len(log.topics)])
+        topics = (*log.topics, *_TOPIC_PADDING[len(log.topics)])
         encode, own_key = self._encode, key.encode()
         yield EncodedRecord(
             "log",
@@ -237,7 +241,7 @@ class Converter:
         )
         if self._decoder is not None:
             decoded = self._decoder.decode(log)
-            value = encode(_decoded(log, decoded, topics, position, transaction)) if decoded else b""
+            value = encode(_decoded_log_struct(log, decoded, topics, position, transaction)) if decoded else b""
             if 0 < len(value) <= MAX_OUTPUT_BYTES:
                 yield EncodedRecord("decoded_log", own_key, value)
             else:
@@ -245,18 +249,20 @@ class Converter:
         if topics[0] in TOPICS:
             try:
                 for transfer in transfers(log):
-                    yield self._transfer(log, transfer, position, transaction, key)
+                    yield self._transfer_record(log, transfer, position, transaction, key)
             except ValueError:
                 counts["malformed"] += 1
 
-    def _transfer(
+    def _transfer_record(
         self, log: Log, transfer: Transfer, position: _LogPosition, transaction: _Transaction, key: str
     ) -> EncodedRecord:
         token = self._tokens.get(log.address)
         if transfer.array_index is not None:
             key = f"{key}:{transfer.array_index}"
         return EncodedRecord(
-            transfer.entity, key.encode(), self._encode(_transfer(log.address, transfer, token, position, transaction))
+            transfer.entity,
+            key.encode(),
+            self._encode(_transfer_struct(log.address, transfer, token, position, transaction)),
         )
 
 
@@ -268,10 +274,7 @@ def _transactions(block: Block) -> dict[str, _Transaction]:
     }
 
 
-_NO_TOPICS: Final = tuple((None,) * (4 - count) for count in range(5))
-
-
-def _decoded(
+def _decoded_log_struct(
     log: Log, decoded: Decoded, topics: tuple[str | None, ...], position: _LogPosition, transaction: _Transaction
 ) -> _DecodedLog:
     event = decoded.event
@@ -288,7 +291,7 @@ def _decoded(
     )
 
 
-def _transfer(
+def _transfer_struct(
     address: str, transfer: Transfer, token: ListedToken | None, position: _LogPosition, transaction: _Transaction
 ) -> _Erc20 | _Erc721 | _Erc1155:
     _, from_address, to_address, token_id, raw, event_type, operator, array_index = transfer

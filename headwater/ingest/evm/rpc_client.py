@@ -13,6 +13,7 @@ from headwater.errors import (
     NodeBehind,
     NodeCallFailed,
     NodeCallTooLarge,
+    NodeError,
     NodeMethodMissing,
     NodeRateLimited,
     NodeUnavailable,
@@ -32,7 +33,7 @@ from headwater.ingest.jsonrpc import (
 
 Call = tuple[str, Sequence[Any]]
 """A method and its parameters."""
-Outcome = msgspec.Raw | NodeUnavailable
+Outcome = msgspec.Raw | NodeError
 """The result of a call, or its error."""
 
 CALLS_AT_ONCE: Final = 20
@@ -146,14 +147,14 @@ class RpcClient:
         self._endpoint.close()
 
     def call(self, method: str, *params: Any, attempts: int | None = None) -> msgspec.Raw:
-        """Return the result of one call. Raises NodeUnavailable."""
+        """Return the result of one call. Raises NodeError."""
         return self.batch([(method, params)], attempts)[0]
 
     def batch(self, calls: Sequence[Call], attempts: int | None = None) -> list[msgspec.Raw]:
-        """Return the results of calls, in their order. Raises NodeUnavailable when a call fails."""
+        """Return the results of calls, in their order. Raises NodeError when a call fails."""
         results: list[msgspec.Raw] = []
         for outcome in self.outcomes(calls, attempts):
-            if isinstance(outcome, NodeUnavailable):
+            if isinstance(outcome, NodeError):
                 raise outcome
             results.append(outcome)
         return results
@@ -167,7 +168,7 @@ class RpcClient:
         while indexes := pending.pending_indexes():
             try:
                 self._endpoint.call_with_retries(lambda: self._send_pending(pending), attempts=attempts)
-            except NodeUnavailable as error:
+            except NodeError as error:
                 has_progress = len(pending.pending_indexes()) < len(indexes)
                 if has_progress and not error.retry_after_s:
                     continue  # the node works, so the other calls are sent with new attempts
@@ -217,7 +218,7 @@ class RpcClient:
         for index in indexes:
             response = by_index.get(index)
             if response is None:
-                failures.append(RetriableError("it omitted a response"))
+                failures.append(RetriableError("the node omitted a response"))
             elif response.error is None:
                 pending.outcomes[index] = response.result
             elif failure := self._handle_error(pending, index, http_response, response.error, alone=len(indexes) == 1):
@@ -227,11 +228,11 @@ class RpcClient:
     def _responses(self, http_response: HttpResponse, indexes: Sequence[int]) -> dict[Any, Response]:
         """Return the responses by the index of their call.
 
-        Raises RetriableError, NodeUnavailable, _BatchRejected.
+        Raises RetriableError, NodeError, _BatchRejected.
         """
         body = http_response.body
         if isinstance(body, list):
-            by_index = {_number(response.id): response for response in body}
+            by_index = {_normalised_id(response.id): response for response in body}
             without_id = by_index.get(None)
             if without_id is None or len(by_index) > 1:
                 return by_index
@@ -292,9 +293,9 @@ class RpcClient:
     def _kind_of_call_error(
         self, http_response: HttpResponse, error: ErrorObject, method: str, *, alone: bool
     ) -> ErrorKind:
-        """Return the kind of the error of one call, which was `alone` in its request or in a batch.
+        """Return the kind of the error of one call. `alone` says whether the request had only this call.
 
-        Raises _BatchRejected when the error is about the batch. If the call was alone, such an error means that the
+        Raises _BatchRejected when the error is about the batch. In a request of one call, such an error means that the
         result of the call is too large.
         """
         kind = self._kind_of(http_response, error)
@@ -314,13 +315,13 @@ class RpcClient:
         return self._endpoint.redact_and_shorten(error.message)
 
     def _transient(self, http_response: HttpResponse, error: ErrorObject, kind: ErrorKind) -> RetriableError:
-        reason = f"it says {self._message_of(error)!r} ({error.code})"
+        reason = f"the node says {self._message_of(error)!r} ({error.code})"
         if kind is ErrorKind.RATE_LIMITED:
-            reason = f"it is busy: {reason}"
+            reason = f"too many requests: {reason}"
         return RetriableError(reason, http_response.retry_after_s, _ERRORS.get(kind, NodeUnavailable))
 
 
-def _number(id_: int | str | None) -> int | str | None:
+def _normalised_id(id_: int | str | None) -> int | str | None:
     """Return the id of a response as a number. Some nodes send a number back as a string."""
     return int(id_) if isinstance(id_, str) and id_.isdecimal() else id_
 
@@ -329,7 +330,7 @@ def _is_success(http_response: HttpResponse) -> bool:
     return httpx2.codes.is_success(http_response.status)
 
 
-def _final_error(kind: ErrorKind, method: str, message: str) -> NodeUnavailable:
+def _final_error(kind: ErrorKind, method: str, message: str) -> NodeError:
     """Return the outcome of a call that is not sent again.
 
     `message` is the message of the node.

@@ -5,7 +5,7 @@ from typing import Any, Final, NamedTuple
 
 from headwater.ingest.evm.abi import Param
 from headwater.ingest.evm.blocks import Log
-from headwater.ingest.evm.values import WORD_DIGITS, parameters, reader_of
+from headwater.ingest.evm.values import WORD_DIGITS, parameters, type_decoder_of
 
 TRANSFER: Final = "0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef"
 """Transfer(address,address,uint256) has three topics in ERC-20, and four in ERC-721."""
@@ -15,8 +15,8 @@ TRANSFER_BATCH: Final = "0x4a39dc06d4c0dbc64b70af90fd698a233a518aa5d07e595d983b8
 """TransferBatch(address,address,address,uint256[],uint256[]) of ERC-1155."""
 TOPICS: Final = frozenset({TRANSFER, TRANSFER_SINGLE, TRANSFER_BATCH})
 
-_SINGLE: Final = [reader_of(Param(name, "uint256", indexed=False)) for name in ("id", "value")]
-_BATCH: Final = [reader_of(Param(name, "uint256[]", indexed=False)) for name in ("ids", "values")]
+_SINGLE: Final = [type_decoder_of(Param(name, "uint256", indexed=False)) for name in ("id", "value")]
+_BATCH: Final = [type_decoder_of(Param(name, "uint256[]", indexed=False)) for name in ("ids", "values")]
 _ADDRESS: Final = 26
 """The index at which an address begins in a topic: after `0x` and 12 bytes of zeros."""
 

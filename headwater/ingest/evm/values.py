@@ -167,7 +167,7 @@ class Data:
             raise ValueError("too little data")
 
 
-class Reader(NamedTuple):
+class TypeDecoder(NamedTuple):
     """Decodes values of a type.
 
     Attributes:
@@ -181,56 +181,56 @@ class Reader(NamedTuple):
     is_dynamic: bool
 
 
-def reader_of(param: Param, depth: int = 0) -> Reader:
-    """Return the reader of a parameter's type. Raises ValueError when it is not an ABI type."""
+def type_decoder_of(param: Param, depth: int = 0) -> TypeDecoder:
+    """Return the decoder of a parameter's type. Raises ValueError when it is not an ABI type."""
     kind = param.type
     if depth > MAX_DEPTH:
         raise ValueError(f"arrays and tuples are nested in each other more than {MAX_DEPTH} times")
     if match := _ARRAY.fullmatch(kind):
-        item = reader_of(param._replace(type=match[1]), depth + 1)
+        item = type_decoder_of(param._replace(type=match[1]), depth + 1)
         return _array(item) if not match[2] else _fixed_array(item, int(match[2]))
     if kind.startswith("("):
         return _tuple(param.components, depth + 1)
     if kind == "bytes":
-        return Reader(_read_bytes, WORD_DIGITS, is_dynamic=True)
+        return TypeDecoder(_read_bytes, WORD_DIGITS, is_dynamic=True)
     if kind == "string":
-        return Reader(_read_string, WORD_DIGITS, is_dynamic=True)
+        return TypeDecoder(_read_string, WORD_DIGITS, is_dynamic=True)
     word = word_type_of(kind)
     if word is None:
         raise ValueError(f"{kind!r} is not an ABI type")
     read = word.read
-    return Reader(lambda data, at: read(data.word(at)), WORD_DIGITS, is_dynamic=False)
+    return TypeDecoder(lambda data, at: read(data.word(at)), WORD_DIGITS, is_dynamic=False)
 
 
-def members(data: Data, start: int, readers: Iterable[Reader]) -> Iterator[Value]:
-    """Yield the values of consecutive types, encoded from a position on.
+def members(data: Data, start: int, decoders: Iterable[TypeDecoder]) -> Iterator[Value]:
+    """Yield the values of consecutive types, whose encoding begins at a position.
 
     The values belong to parameters, or are the members of a tuple.
     """
     at = start
-    for reader in readers:
-        yield reader.read(data, start + 2 * data.number(at) if reader.is_dynamic else at)
-        at += reader.size
+    for decoder in decoders:
+        yield decoder.read(data, start + 2 * data.number(at) if decoder.is_dynamic else at)
+        at += decoder.size
 
 
-def parameters(text: str, readers: Iterable[Reader]) -> Iterator[Value]:
+def parameters(text: str, decoders: Iterable[TypeDecoder]) -> Iterator[Value]:
     """Yield the values of the parameters that are not indexed, from a log's data.
 
     Raises ValueError.
     """
-    return members(Data(text), _START, readers)
+    return members(Data(text), _START, decoders)
 
 
-def _array(item: Reader) -> Reader:
+def _array(item: TypeDecoder) -> TypeDecoder:
     def read(data: Data, at: int) -> list[Value]:
         count = data.number(at)
         data.check(at + WORD_DIGITS, count * item.size)
         return list(members(data, at + WORD_DIGITS, repeat(item, count)))
 
-    return Reader(read, WORD_DIGITS, is_dynamic=True)
+    return TypeDecoder(read, WORD_DIGITS, is_dynamic=True)
 
 
-def _fixed_array(item: Reader, count: int) -> Reader:
+def _fixed_array(item: TypeDecoder, count: int) -> TypeDecoder:
     if not count:
         raise ValueError("an array without members is not an ABI type")
     size = count * item.size
@@ -239,20 +239,20 @@ def _fixed_array(item: Reader, count: int) -> Reader:
         data.check(at, size)
         return list(members(data, at, repeat(item, count)))
 
-    return Reader(read, WORD_DIGITS if item.is_dynamic else size, item.is_dynamic)
+    return TypeDecoder(read, WORD_DIGITS if item.is_dynamic else size, item.is_dynamic)
 
 
-def _tuple(components: Sequence[Param], depth: int) -> Reader:
+def _tuple(components: Sequence[Param], depth: int) -> TypeDecoder:
     if not components:
         raise ValueError("a tuple without members is not an ABI type")
     names = unique_names(components)
-    readers = [reader_of(component, depth) for component in components]
-    is_dynamic = any(reader.is_dynamic for reader in readers)
+    decoders = [type_decoder_of(component, depth) for component in components]
+    is_dynamic = any(decoder.is_dynamic for decoder in decoders)
 
     def read(data: Data, at: int) -> dict[str, Value]:
-        return dict(zip(names, members(data, at, readers), strict=True))
+        return dict(zip(names, members(data, at, decoders), strict=True))
 
-    return Reader(read, WORD_DIGITS if is_dynamic else sum(reader.size for reader in readers), is_dynamic)
+    return TypeDecoder(read, WORD_DIGITS if is_dynamic else sum(decoder.size for decoder in decoders), is_dynamic)
 
 
 def _read_bytes(data: Data, at: int) -> str:

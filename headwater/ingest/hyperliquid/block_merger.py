@@ -96,7 +96,7 @@ ENTITY_GROUPS: Final[tuple[tuple[frozenset[Entity], tuple[Kind, ...]], ...]] = (
 def groups_for(entities: frozenset[Entity]) -> list[tuple[Kind, ...]]:
     """Return the kinds of events to read, in groups.
 
-    The kinds of a group may hold the same events.
+    The kinds of a group may hold the same events. A group that is a part of another group is left out.
     """
     groups = [kinds for group_entities, kinds in ENTITY_GROUPS if group_entities & entities]
     return [kinds for kinds in groups if not any(set(kinds) < set(other_kinds) for other_kinds in groups)]
@@ -138,7 +138,7 @@ class FolderBlocks:
         self.time_ms = 0
         self._quiet_s = quiet_s
         # In our recordings the node writes a line for each empty block. There is no long recording of misc events, so
-        # their folder counts as one with such lines only from the first such line on.
+        # such lines are expected in their folder only after the first one was read.
         self._writes_empty_blocks = spec.kind != "misc"
         self._newest_ms = newest_ms
         self._lines = Lines("", 0, [], [])
@@ -192,7 +192,8 @@ class FolderBlocks:
     def missing_before(self, number: int) -> range:
         """Return the numbers of the missing blocks before the block of this number.
 
-        The numbers begin after the last taken block.
+        The numbers begin after the last taken block. The range is empty when that block has only a time as its key,
+        because times in ms are larger than block numbers.
         """
         missing = range(self.last_taken.key + 1, number) if self.last_taken.key else range(0)
         is_exact = self.spec.form == "block" and self._writes_empty_blocks
@@ -300,7 +301,7 @@ class BlockMerger:
 
     Args:
         folders: The folders, in the order of preference.
-        coverage: The stretches of time that were taken so far, by kind of event.
+        coverage: The spans of time that were taken so far, by kind of event.
         seen: The numbers of the blocks that were taken so far, by kind of event.
         converter: Converts the events of blocks to records.
     """
@@ -363,14 +364,14 @@ class BlockMerger:
         assert folder.part is not None
         if self._coverage[kind].is_taken_from_other(rank, folder.time_ms):
             batch.skip(TAKEN_FROM_OTHER_FOLDER, count=len(folder.part.events))
-        elif self._is_awaited(folder) or (kind == "trades" and form != "block" and not folder.join_lines()):
+        elif self._must_wait(folder) or (kind == "trades" and form != "block" and not folder.join_lines()):
             return False
         else:
             self._convert(folder, folder.part, batch)
         folder.advance(batch)
         return True
 
-    def _is_awaited(self, folder: FolderBlocks) -> bool:
+    def _must_wait(self, folder: FolderBlocks) -> bool:
         """Return whether a preferred folder may still receive the folder's current block."""
         preferred = self._folders[: self._folders.index(folder)]
         return any(other.may_still_receive(folder.time_ms) for other in preferred)
@@ -387,7 +388,7 @@ class BlockMerger:
             part = _without_repeated_events(part, progress, batch)
         elif part.block_number is not None and not self._seen[kind].add(part.block_number):
             batch.skip(REPEATED_BLOCK, count=len(part.events))
-            progress.events_to_skip = progress.events_taken
+            progress.events_to_skip = progress.events_taken  # the last taken block is repeated next
             return
         else:
             is_contiguous = not self._record_gap(folder, part.block_number, batch)

@@ -20,7 +20,7 @@ class HyperliquidOptions(IngestOptions):
         node_data: The folder of a node.
         ws: The URL of the WebSocket API.
         entities: The entities to read; empty for all entities of a node, or for `trade` of the WebSocket API.
-        coins: The markets to read from the WebSocket API; empty for all perpetuals that `meta` lists.
+        coins: The coins to read from the WebSocket API; empty for all perpetuals that `meta` lists.
         from_start: Whether the first start also reads existing files.
     """
 
@@ -38,7 +38,7 @@ class HyperliquidOptions(IngestOptions):
         if self.ws is not None:
             self._check_websocket_options()
         elif self.coins:
-            raise ValueError("`coins` is for `ws` alone; a node writes all markets")
+            raise ValueError("`coins` is for `ws` alone; a node writes all coins")
         return self
 
     def _check_websocket_options(self) -> None:

@@ -59,10 +59,10 @@ class BlockProgress(msgspec.Struct, array_like=True):
 
 
 class Span(NamedTuple):
-    """A stretch of time whose blocks were taken from one folder.
+    """A span of time whose blocks were taken from one folder.
 
     Attributes:
-        rank: The index of the folder in the order of preference; -1 for a joined stretch of several folders.
+        rank: The index of the folder in the order of preference; -1 for a joined span of several folders.
         first: The time of the first block, in ms.
         last: The time of the last block, in ms.
     """
@@ -77,25 +77,25 @@ class NodePosition(msgspec.Struct, forbid_unknown_fields=True):
 
     Attributes:
         folders: The position in each folder.
-        last_blocks: How far the last taken block of each folder was taken.
-        covered: The stretches of time that were taken, in order, by kind of event.
-        spans_of_old_versions: The stretch of time of each folder, which older versions stored instead of `covered`.
+        last_blocks: The progress within the last block that was taken from each folder.
+        spans: The spans of time that were taken, in order, by kind of event.
+        spans_of_old_versions: The span of time of each folder, which older versions stored instead.
         seen: The ranges of block numbers that were taken, by kind of event.
         unmatched_fills: Fills that wait for the matching fill of the other side, to form a trade.
     """
 
     folders: dict[str, FolderPosition] = msgspec.field(default_factory=dict, name="tails")
     last_blocks: dict[str, BlockProgress] = msgspec.field(default_factory=dict, name="turns")
-    covered: dict[str, list[Span]] = {}
+    spans: dict[str, list[Span]] = msgspec.field(default_factory=dict, name="covered")
     spans_of_old_versions: dict[str, list[tuple[int, int] | None]] = msgspec.field(default_factory=dict, name="spans")
     seen: dict[str, list[tuple[int, int]]] = {}
     unmatched_fills: list[FillSide] = msgspec.field(default_factory=list, name="halves")
 
     def coverage(self, kind: str) -> "Coverage":
-        """Return the stretches of time of a kind of event."""
+        """Return the spans of time of a kind of event."""
         old_spans = enumerate(self.spans_of_old_versions.get(kind, []))
         return Coverage(
-            [*(Span(rank, *span) for rank, span in old_spans if span is not None), *self.covered.get(kind, [])]
+            [*(Span(rank, *span) for rank, span in old_spans if span is not None), *self.spans.get(kind, [])]
         )
 
 
@@ -140,10 +140,10 @@ def read_websocket_position(stored: bytes | None, name: str) -> WebSocketPositio
 
 
 class Coverage:
-    """The folders from which stretches of time were taken.
+    """The spans of time that were taken, each with the folder that its blocks came from.
 
-    Several folders may hold the same events. Stretches don't overlap, except for stretches that older versions stored.
-    When there are too many stretches, the oldest two are joined, and the time between them counts as taken.
+    Several folders may hold the same events. Spans don't overlap, except for spans that older versions stored. When
+    there are too many spans, the oldest two are joined, and the time between them counts as taken.
     """
 
     def __init__(self, spans: Iterable[Span] = ()) -> None:

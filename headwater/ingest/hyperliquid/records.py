@@ -44,7 +44,8 @@ class Trade(msgspec.Struct):
         time: Milliseconds since 1970.
         tid: The id of the trade; None in a trade from `node_trades`, which does not have the id.
         users: The buyer, then the seller.
-        trade_index: A number that increases in the order of execution within the block. Numbers may be left out.
+        trade_index: A number that increases in the order of execution: within the block in trades of a node's files,
+            and within the trades of one coin and time in trades of the WebSocket API. Numbers may be left out.
     """
 
     coin: str
@@ -262,7 +263,7 @@ def event_time_ms(event: msgspec.Raw) -> int:
     return to_ms(_TIME.decode(event).time)
 
 
-def _number(block: int | None) -> bytes:
+def _json_number(block: int | None) -> bytes:
     return b"null" if block is None else b"%d" % block
 
 
@@ -275,7 +276,7 @@ def fill_record(event: msgspec.Raw, block: int | None) -> tuple[StreamRecord, Fi
     decoded, quoted = _FILL.decode(rest), bytes(user)
     if quoted[:1] != b'"':
         raise ValueError("the user of a fill is not a string")
-    value = b'{"user":%b,%b,"block_number":%b}' % (quoted, bytes(rest).strip()[1:-1], _number(block))
+    value = b'{"user":%b,%b,"block_number":%b}' % (quoted, bytes(rest).strip()[1:-1], _json_number(block))
     name = quoted[1:-1].decode()
     ids = f"{decoded.oid}" if decoded.tid is None else f"{decoded.oid}:{decoded.tid}"
     key = f"{_CHAIN}:{name}:{decoded.coin}:{ids}:{decoded.hash}:{decoded.time}"
@@ -320,7 +321,7 @@ def order_record(event: msgspec.Raw, block: int | None) -> StreamRecord:
     An order can have several statuses in one block.
     """
     decoded = _ORDER.decode(event)
-    value = b'%b,"block_number":%b}' % (bytes(event).strip()[:-1], _number(block))
+    value = b'%b,"block_number":%b}' % (bytes(event).strip()[:-1], _json_number(block))
     key = f"{_CHAIN}:{decoded.user}:{decoded.order.oid}:{decoded.status}:{decoded.time}".encode()
     return StreamRecord("order", key, value)
 
@@ -345,7 +346,7 @@ def misc_records(event: msgspec.Raw, block: int | None, unique_id: str) -> list[
 
 
 def _misc_record(body: bytes, block: int | None, unique_id: str) -> StreamRecord:
-    value = b'%b,"block_number":%b,"unique_id":"%b"}' % (body[:-1], _number(block), unique_id.encode())
+    value = b'%b,"block_number":%b,"unique_id":"%b"}' % (body[:-1], _json_number(block), unique_id.encode())
     return StreamRecord("misc_event", f"{_CHAIN}:{unique_id}".encode(), value)
 
 

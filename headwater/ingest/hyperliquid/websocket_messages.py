@@ -52,13 +52,13 @@ class WsTrade(msgspec.Struct):
     users: tuple[str, str]
 
 
-class _Market(msgspec.Struct):
+class _Perpetual(msgspec.Struct):
     name: str
     isDelisted: bool = False  # noqa: N815
 
 
 class _Meta(msgspec.Struct):
-    universe: list[_Market]
+    universe: list[_Perpetual]
 
 
 class _Payload(msgspec.Struct):
@@ -119,12 +119,12 @@ def confirmed(data: msgspec.Raw) -> tuple[str, str]:
     return subscription.type, subscription.coin
 
 
-def markets(data: msgspec.Raw) -> list[str]:
-    """Return all traded coins from the response to META_REQUEST. Raises msgspec.DecodeError."""
+def perpetual_coins(data: msgspec.Raw) -> list[str]:
+    """Return the coins of all traded perpetuals from the response to META_REQUEST. Raises msgspec.DecodeError."""
     response = _POST.decode(data).response
     if response.type != "info":
         raise msgspec.ValidationError(f"the response to the request for meta is {response.type}")
-    return [market.name for market in _META.decode(response.payload).data.universe if not market.isDelisted]
+    return [coin.name for coin in _META.decode(response.payload).data.universe if not coin.isDelisted]
 
 
 def trade_record(trade: WsTrade, trade_index: int) -> StreamRecord:

@@ -249,7 +249,7 @@ class _Session:
             case "subscriptionResponse":
                 self._unconfirmed.discard(messages.confirmed(message.data)[1])
             case "post":
-                coins = messages.markets(message.data)
+                coins = messages.perpetual_coins(message.data)
                 self._unconfirmed.discard("meta")
                 self._response_deadline = time.monotonic() + RESPONSE_TIMEOUT_S
                 self._subscribe("trades", coins)

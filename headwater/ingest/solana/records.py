@@ -198,7 +198,7 @@ class _Transaction:
 def _writable(header: Header, key_count: int) -> list[bool]:
     """Return whether each account is writable according to the message header.
 
-    The runtime treats system accounts and called programs as read-only anyway.
+    The runtime treats system accounts and called programs as read-only, even when they are writable by the header.
     """
     signers = header.num_required_signatures
     writable_signers = signers - header.num_readonly_signed_accounts

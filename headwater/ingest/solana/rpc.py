@@ -59,7 +59,7 @@ class Rpc:
     def newest_slot(self) -> int:
         """Return the newest slot of the commitment.
 
-        Raises NodeUnavailable or IngestStopped, like all methods.
+        Raises NodeError or IngestStopped, like all methods.
         """
         return self._call(_SLOT, "getSlot", self._commitment)
 
@@ -118,4 +118,4 @@ class Rpc:
             return IngestStopped(f"The node refuses{what}: {_FATAL_REASONS[error.code]} ({message}).")
         if error.code in _UNAVAILABLE_REASONS:
             return NodeUnavailable(f"The node refuses{what}: {_UNAVAILABLE_REASONS[error.code]} ({message}).")
-        return RetriableError(f"it says {message!r} ({error.code})")
+        return RetriableError(f"the node says {message!r} ({error.code})")

@@ -24,7 +24,7 @@ def test_an_unavailable_node_is_logged_at_the_first_failure(nobody: str) -> None
     endpoint = Endpoint(nobody, 0, CancelToken(Event()), sleep=lambda _: None)
     with (
         capture_logs() as lines,
-        pytest.raises(NodeUnavailable, match=r"^The node 127\.0\.0\.1 does not answer getSlot"),
+        pytest.raises(NodeUnavailable, match=r"^The request getSlot to the node 127\.0\.0\.1 failed: the connection"),
     ):
         endpoint.call_with_retries(lambda: endpoint.post(CALL), " getSlot")
     endpoint.close()

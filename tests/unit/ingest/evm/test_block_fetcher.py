@@ -10,7 +10,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from headwater.errors import BlockIncomplete, NodeBehind, NodeMethodMissing, NodeUnavailable
+from headwater.errors import BlockIncomplete, NodeBehind, NodeCallFailed, NodeMethodMissing, NodeUnavailable
 from headwater.ingest.evm.block_fetcher import METHOD_RETRY_S, RETRY_PAUSE_S, BlockFetcher
 from headwater.ingest.evm.blocks import Block
 from headwater.ingest.evm.completeness import Method
@@ -467,7 +467,7 @@ def test_garbage_in_a_header_is_a_node_error(member: str, rubbish: str) -> None:
         found = true.answer(called, params)
         return {**found, member: rubbish} if called == "eth_getBlockByNumber" else found
 
-    with pytest.raises(NodeUnavailable, match="has an unexpected form"):
+    with pytest.raises(NodeCallFailed, match="has an unexpected form"):
         fetched(lambda request: results(request, answer))
 
 
@@ -479,9 +479,9 @@ def test_garbage_in_place_of_a_number_is_a_node_error(quantity: str) -> None:
 
     with client(lambda request: results(request, answer)) as (rpc, _, _):
         fetcher = BlockFetcher(rpc)
-        with pytest.raises(NodeUnavailable, match="has an unexpected form"):
+        with pytest.raises(NodeCallFailed, match="has an unexpected form"):
             fetcher.chain_id()
-        with pytest.raises(NodeUnavailable, match="has an unexpected form"):
+        with pytest.raises(NodeCallFailed, match="has an unexpected form"):
             fetcher.header("latest")
 
 
@@ -549,5 +549,5 @@ def test_blocks_of_two_forks_are_fetched_again() -> None:
 
 
 def test_an_answer_to_another_question_is_an_error() -> None:
-    with client(lambda request: results(request, lambda *_: 5)) as (rpc, _, _), pytest.raises(NodeUnavailable):
+    with client(lambda request: results(request, lambda *_: 5)) as (rpc, _, _), pytest.raises(NodeCallFailed):
         BlockFetcher(rpc).chain_id()

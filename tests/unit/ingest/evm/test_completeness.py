@@ -10,7 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.ingest.evm.blocks import FullBlock, HashesBlock, Log, Receipt, from_logs, from_receipts, in_order
+from headwater.ingest.evm.blocks import (
+    BlockWithHashes,
+    BlockWithTransactions,
+    Log,
+    Receipt,
+    from_logs,
+    from_receipts,
+    in_order,
+)
 from headwater.ingest.evm.bloom import bloom_of, missing_bits
 from headwater.ingest.evm.completeness import (
     BlockResponse,
@@ -35,7 +43,7 @@ def mined(seed: int, count: int = 40, **options: Any) -> list[ChainBlock]:
 
 
 def by_receipts(block: ChainBlock, receipts: list[dict[str, Any]] | None = None) -> BlockResponse:
-    header = msgspec.convert(block.header(full=False), HashesBlock)
+    header = msgspec.convert(block.header(full=False), BlockWithHashes)
     found = msgspec.convert(block.receipts() if receipts is None else receipts, list[Receipt])
     converted = from_receipts(header, found)
     assert converted is not None
@@ -46,7 +54,7 @@ def by_receipts(block: ChainBlock, receipts: list[dict[str, Any]] | None = None)
 
 
 def by_logs(block: ChainBlock, logs: list[dict[str, Any]] | None = None) -> BlockResponse:
-    full = msgspec.convert(block.header(full=True), FullBlock)
+    full = msgspec.convert(block.header(full=True), BlockWithTransactions)
     converted = from_logs(full, msgspec.convert(block.logs if logs is None else logs, list[Log]))
     assert converted is not None
     hashes = frozenset(each.hash for each in full.transactions)

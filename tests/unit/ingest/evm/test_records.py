@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from headwater.ingest.evm.abi import Abis, event_of_text
 from headwater.ingest.evm.blocks import (
     Block,
-    FullBlock,
+    BlockWithTransactions,
     Header,
     Log,
     Receipt,
@@ -247,7 +247,7 @@ def test_missing_members_are_null(quantity: Any) -> None:
 
 def test_blocks_without_receipts_have_only_the_value() -> None:
     transactions = [Transaction(TX, FROM, TO, hex(10**19))]
-    full = FullBlock(hex(61_234_567), HASH, PARENT, hex(WHEN), transactions=transactions)
+    full = BlockWithTransactions(hex(61_234_567), HASH, PARENT, hex(WHEN), transactions=transactions)
     block_read = from_logs(full, erc20(3).logs)
     assert block_read is not None
     (record,) = made_of(block_read)["log"]

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.errors import NodeCallFailed, NodeCallTooLarge, NodeMethodMissing, NodeUnavailable
+from headwater.errors import NodeCallFailed, NodeCallTooLarge, NodeError, NodeMethodMissing, NodeUnavailable
 from headwater.ingest.evm.rpc_client import CALLS_AT_ONCE, RpcClient
 from headwater.ingest.jsonrpc import RETRY_DEADLINE_S, RateLimiter
 from tests.support.node import CUT, Behave, CallError, Node, Reply, calls_of, error, results
@@ -97,7 +97,7 @@ def test_retry_after_in_seconds() -> None:
 def test_a_long_wait_is_left_to_the_loop() -> None:
     with (
         client(first([Reply(429, headers=(("Retry-After", "90"),))])) as (rpc, node, waits),
-        pytest.raises(NodeUnavailable) as caught,
+        pytest.raises(NodeError) as caught,
     ):
         rpc.call("a")
     assert (caught.value.retry_after_s, waits, len(node.requests)) == (90, [], 1)
@@ -107,7 +107,7 @@ def test_a_long_wait_is_left_to_the_loop() -> None:
 def test_retry_after_is_limited_to_an_hour(text: str) -> None:
     with (
         client(first([Reply(429, headers=(("Retry-After", text),))])) as (rpc, _, _),
-        pytest.raises(NodeUnavailable) as caught,
+        pytest.raises(NodeError) as caught,
     ):
         rpc.call("a")
     assert caught.value.retry_after_s == 3600
@@ -239,7 +239,7 @@ def test_retries_continue_while_some_calls_succeed() -> None:
         (lambda request: Reply(404), NodeUnavailable),
     ],
 )
-def test_permanent_errors_are_not_retried(reply: Behave, raised: type[NodeUnavailable]) -> None:
+def test_permanent_errors_are_not_retried(reply: Behave, raised: type[NodeError]) -> None:
     with client(reply) as (rpc, node, _), pytest.raises(raised):
         rpc.call("a")
     assert len(node.requests) == 1
@@ -255,7 +255,7 @@ def test_permanent_errors_are_not_retried(reply: Behave, raised: type[NodeUnavai
     ],
 )
 def test_no_error_names_the_key(behave: Behave) -> None:
-    with client(behave) as (rpc, _, _), pytest.raises(NodeUnavailable) as caught:
+    with client(behave) as (rpc, _, _), pytest.raises(NodeError) as caught:
         rpc.call("a")
     text = f"{caught.value!r} {caught.value.detail} {caught.value.__cause__!r}"
     assert KEY not in text

@@ -13,7 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.ingest.evm.abi import Param, event_of_fragment
-from headwater.ingest.evm.values import MAX_DEPTH, MAX_READ_BYTES, amount_text, parameters, reader_of, word_type_of
+from headwater.ingest.evm.values import (
+    MAX_DEPTH,
+    MAX_READ_BYTES,
+    amount_text,
+    parameters,
+    type_decoder_of,
+    word_type_of,
+)
 
 WORD_TYPES = st.one_of(
     st.integers(1, 32).map(lambda n: f"uint{8 * n}"),
@@ -53,7 +60,7 @@ def param(kind: str, components: list[Any] | None = None) -> Param:
 
 
 def read(kinds: list[str], data: bytes) -> list[Any]:
-    return list(parameters(f"0x{data.hex()}", [reader_of(param(kind)) for kind in kinds]))
+    return list(parameters(f"0x{data.hex()}", [type_decoder_of(param(kind)) for kind in kinds]))
 
 
 def words(*values: int) -> bytes:
@@ -110,7 +117,7 @@ def test_tuples_are_objects_and_arrays_of_them_lists() -> None:
         {"name": "town", "type": "string"}, {"name": "at", "type": "tuple", "components": [
             {"name": "x", "type": "int8"}, {"name": "", "type": "bool"}]}])  # fmt: skip
     data = encode(["(string,(int8,bool))[]"], [[("Ulm", (-1, True)), ("", (1, False))]])
-    assert list(parameters(f"0x{data.hex()}", [reader_of(place)])) == [
+    assert list(parameters(f"0x{data.hex()}", [type_decoder_of(place)])) == [
         [{"town": "Ulm", "at": {"x": "-1", "arg1": "true"}}, {"town": "", "at": {"x": "1", "arg1": "false"}}]
     ]
 
@@ -190,12 +197,12 @@ INFLATED = {
 @pytest.mark.parametrize("name", INFLATED)
 def test_data_that_expands_too_much_is_rejected_in_bounded_memory(name: str) -> None:
     kind, data = INFLATED[name]
-    readers = [reader_of(param(kind))]
+    decoders = [type_decoder_of(param(kind))]
     text = f"0x{data.hex()}"
     tracemalloc.start()
     try:
         with pytest.raises(ValueError, match=r"too many bytes|too little data"):
-            list(parameters(text, readers))
+            list(parameters(text, decoders))
         assert tracemalloc.get_traced_memory()[1] < 20 * MAX_READ_BYTES
     finally:
         tracemalloc.stop()
@@ -233,12 +240,12 @@ def test_types_are_those_of_eth_abi(kind: str) -> None:
         registry.get_decoder(kind)
     except (ValueError, ParseError):
         with pytest.raises(ValueError, match="is not an ABI type"):
-            reader_of(Param("a", kind, indexed=False))
+            type_decoder_of(Param("a", kind, indexed=False))
     else:
-        reader_of(Param("a", kind, indexed=False))
+        type_decoder_of(Param("a", kind, indexed=False))
 
 
 def test_nesting_is_bounded() -> None:
-    reader_of(param("uint8" + "[]" * MAX_DEPTH))
+    type_decoder_of(param("uint8" + "[]" * MAX_DEPTH))
     with pytest.raises(ValueError, match="nested in each other"):
-        reader_of(param("uint8" + "[]" * (MAX_DEPTH + 1)))
+        type_decoder_of(param("uint8" + "[]" * (MAX_DEPTH + 1)))

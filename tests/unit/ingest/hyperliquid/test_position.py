@@ -56,7 +56,7 @@ class TestCoverage:
         assert coverage.is_taken_from_other(0, 30)
         assert [span.rank for span in coverage.spans] == [0, 1, 0]
 
-    def test_the_oldest_stretches_are_joined(self) -> None:
+    def test_the_oldest_spans_are_joined(self) -> None:
         coverage = Coverage()
         for turn in range(3 * MAX_SPANS):
             coverage.record(turn % 2, turn * 10)
