@@ -10,9 +10,9 @@ import type { ApiKey, Quota, Readiness, SignedIn, TailRecord } from "./types.ts"
 
 const SIGN_IN = path("flow", "sign-in");
 
-/** Exchanges a one-time code for an API key. A code works once, so this is never repeated. */
+/** Exchanges a one-time code for an API key. A code works once, so this is never retried. */
 export function signIn(code: string, options: ClientOptions & CallOptions = {}): Promise<SignedIn> {
-  const call = { method: "POST", path: SIGN_IN, body: { code }, repeatable: false } as const;
+  const call = { method: "POST", path: SIGN_IN, body: { code }, retriable: false } as const;
   return new Session(options).send(call, options);
 }
 
@@ -48,7 +48,7 @@ export class Headwater {
 
   /** Revokes the API key, if it came from a one-time code. */
   async signOut(options?: CallOptions): Promise<void> {
-    await this.#session.send({ method: "DELETE", path: SIGN_IN, repeatable: false }, options);
+    await this.#session.send({ method: "DELETE", path: SIGN_IN, retriable: false }, options);
   }
 
   /** Returns the usage and the limit of each quota. */
@@ -63,20 +63,20 @@ export class Headwater {
    * Throws Unavailable when it is not ready; the problem's detail names the services.
    */
   readiness(options?: CallOptions): Promise<Readiness> {
-    return this.#session.send({ method: "GET", path: "/readyz", repeatable: false }, options);
+    return this.#session.send({ method: "GET", path: "/readyz", retriable: false }, options);
   }
 
   /**
-   * Yields the new records of up to 10 topics; each has the member `of`.
+   * Yields the new records of up to 10 streams and sinks; `of` of a record names the stream or sink.
    *
-   * A topic is `<chain>/<entity>`, `<chain>/<entity>.zerolag`, `<config id>/<sink>` or `<config id>/dlq`.
+   * `of` has `<chain>/<entity>`, `<chain>/<entity>.zerolag`, `<config id>/<sink>` or `<config id>/dlq`.
    */
-  tail(topics: string[], options: TailOptions = {}): AsyncGenerator<TailRecord, void> {
-    return tail(this.#session, path("flow", "tail"), { of: topics }, options);
+  tail(of: string[], options: TailOptions = {}): AsyncGenerator<TailRecord, void> {
+    return tail(this.#session, path("flow", "tail"), { of }, options);
   }
 
-  /** Yields what happens in a tail of up to 10 topics: records in blocks, breaks and ends too. */
-  tailEvents(topics: string[], options: CallOptions = {}): AsyncGenerator<TailEvent, void> {
-    return tailEvents(this.#session, path("flow", "tail"), { of: topics }, options);
+  /** Yields the events of a tail: opened, batches of records, skipped records, broken and ended. */
+  tailEvents(of: string[], options: CallOptions = {}): AsyncGenerator<TailEvent, void> {
+    return tailEvents(this.#session, path("flow", "tail"), { of }, options);
   }
 }

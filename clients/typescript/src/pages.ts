@@ -14,7 +14,7 @@ interface Page<T> {
 }
 
 /** Yields the items of all pages of a list whose response has a cursor. */
-export async function* pages<T>(
+export async function* cursorItems<T>(
   session: Session,
   path: string,
   query: NonNullable<Call["query"]>,
@@ -32,7 +32,7 @@ export async function* pages<T>(
 }
 
 /** Yields the items of all pages of a list whose next page is named by the header `Link`. */
-export async function* linkedPages<T>(
+export async function* linkItems<T>(
   session: Session,
   path: string,
   query: NonNullable<Call["query"]>,
@@ -41,9 +41,9 @@ export async function* linkedPages<T>(
   let cursor: string | null = null;
   do {
     const call: Call = { method: "GET", path, query: { ...query, cursor } };
-    const answer = await session.answer<T[]>(call, options);
-    yield* answer.body;
-    cursor = nextCursor(answer.headers);
+    const page = await session.request<T[]>(call, options);
+    yield* page.body;
+    cursor = nextCursor(page.headers);
   } while (cursor !== null);
 }
 

@@ -1,4 +1,4 @@
-/** Sends calls, repeats them after some failures, and turns responses into values or errors. */
+/** Sends calls, retries them after some failures, and turns responses into values or errors. */
 
 import {
   ConnectionFailed,
@@ -15,8 +15,8 @@ import { parseJson, stringifyJson } from "./json.ts";
 /** A deploy is answered within 60 s. */
 const DEFAULT_TIMEOUT_MS = 70_000;
 const DEFAULT_RETRIES = 5;
-const FIRST_PAUSE_MS = 200;
-const MAX_PAUSE_MS = 10_000;
+const FIRST_DELAY_MS = 200;
+const MAX_DELAY_MS = 10_000;
 
 /** Options of every call. */
 export interface CallOptions {
@@ -50,13 +50,14 @@ export interface Call {
   /** The JSON body; a Blob is sent as it is. */
   body?: unknown;
   headers?: Record<string, string> | undefined;
-  /** For so long a deploy that is in progress is waited for. */
-  pendingMs?: number | undefined;
-  repeatable?: boolean;
+  /** The milliseconds to wait for a deploy in progress. */
+  deployWaitMs?: number | undefined;
+  /** Whether the request may be sent again after a failure; true by default. */
+  retriable?: boolean;
 }
 
 /** The parsed body of a response, with its headers. */
-export interface Answer<T> {
+export interface ParsedResponse<T> {
   body: T;
   headers: Headers;
 }
@@ -84,12 +85,12 @@ export class Session {
 
   /** Sends a call, and returns the parsed body of the response. */
   async send<T>(call: Call, options: CallOptions = {}): Promise<T> {
-    return (await this.answer<T>(call, options)).body;
+    return (await this.request<T>(call, options)).body;
   }
 
   /** Sends a call, and returns the parsed body and the headers of the response. */
-  answer<T>(call: Call, options: CallOptions = {}): Promise<Answer<T>> {
-    return this.#repeat(call, options, async (response) => {
+  request<T>(call: Call, options: CallOptions = {}): Promise<ParsedResponse<T>> {
+    return this.#retry(call, options, async (response) => {
       const text = await response.text();
       return { body: parsed(call, text) as T, headers: response.headers };
     });
@@ -97,24 +98,25 @@ export class Session {
 
   /** Sends a call, and returns its response as soon as the headers have arrived. */
   open(call: Call, options: CallOptions = {}): Promise<Response> {
-    return this.#repeat(call, options, (response) => Promise.resolve(response));
+    return this.#retry(call, options, (response) => Promise.resolve(response));
   }
 
-  async #repeat<T>(
+  /** Sends a call, and sends it again after some failures. */
+  async #retry<T>(
     call: Call,
     options: CallOptions,
     read: (response: Response) => Promise<T>,
   ): Promise<T> {
     const idempotencyKey = crypto.randomUUID();
-    const retries = call.repeatable === false ? 0 : this.#retries;
-    const pendingUntil = Date.now() + (call.pendingMs ?? 0);
+    const retries = call.retriable === false ? 0 : this.#retries;
+    const pendingUntil = Date.now() + (call.deployWaitMs ?? 0);
     for (let attempt = 0;; attempt++) {
       try {
         return await this.#attempt(call, options, idempotencyKey, read);
       } catch (error) {
         const isPending = error instanceof DeployPending && Date.now() < pendingUntil;
-        if (!isPending && (attempt >= retries || !isRepeatable(error))) throw error;
-        await pause(pauseMs(error, attempt), options.signal);
+        if (!isPending && (attempt >= retries || !isRetriable(error))) throw error;
+        await sleep(retryDelayMs(error, attempt), options.signal);
       }
     }
   }
@@ -175,7 +177,7 @@ export class Session {
 }
 
 /** Waits. Throws the reason of the signal when it is aborted. */
-export function pause(ms: number, signal?: AbortSignal): Promise<void> {
+export function sleep(ms: number, signal?: AbortSignal): Promise<void> {
   const { promise, resolve, reject } = Promise.withResolvers<void>();
   const abort = () => reject(signal?.reason);
   if (signal?.aborted) abort();
@@ -188,18 +190,18 @@ export function pause(ms: number, signal?: AbortSignal): Promise<void> {
 }
 
 /** Whether the request may be sent again: after 429, 503 and a broken connection. */
-function isRepeatable(error: unknown): boolean {
+function isRetriable(error: unknown): boolean {
   if (error instanceof TimedOut) return false;
   return error instanceof RateLimited || error instanceof Unavailable ||
     error instanceof ConnectionFailed;
 }
 
 /** The milliseconds until the next attempt: `Retry-After`, or else a growing random time. */
-function pauseMs(error: unknown, attempt: number): number {
+function retryDelayMs(error: unknown, attempt: number): number {
   if (error instanceof RequestFailed && error.retryAfter !== undefined) {
     return error.retryAfter * 1000;
   }
-  return Math.random() * Math.min(MAX_PAUSE_MS, FIRST_PAUSE_MS * 2 ** attempt);
+  return Math.random() * Math.min(MAX_DELAY_MS, FIRST_DELAY_MS * 2 ** attempt);
 }
 
 function bodyOf({ body }: Call): BodyInit | null {

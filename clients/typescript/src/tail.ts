@@ -2,7 +2,7 @@
 
 import { ConnectionFailed, RequestFailed } from "./errors.ts";
 import { parseJson } from "./json.ts";
-import { type Call, type CallOptions, pause, type Session } from "./session.ts";
+import { type Call, type CallOptions, sleep, type Session } from "./session.ts";
 import type { Skipped, TailEnd, TailRecord } from "./types.ts";
 
 /** The server sends a comment every 10 s, so a connection that is silent for longer is broken. */
@@ -11,7 +11,7 @@ const RECONNECT_MS = 500;
 /** Reasons for the end of a tail after which a new connection would get no records. */
 const FINAL_REASONS = new Set(["deployment_ended", "topic_removed", "key_ended"]);
 
-/** What happens in a live tail. */
+/** An event of a live tail. */
 export type TailEvent =
   | { kind: "open" }
   | { kind: "records"; records: TailRecord[] }
@@ -27,7 +27,7 @@ export interface TailOptions extends CallOptions {
   onSkipped?: (skipped: Skipped) => void;
 }
 
-/** Yields the records that are appended from now on, until the topics are gone. */
+/** Yields the records that are appended from now on, until all tails have ended for good. */
 export async function* tail(
   session: Session,
   path: string,
@@ -42,7 +42,7 @@ export async function* tail(
 }
 
 /**
- * Yields what happens in a tail, until the topics are gone.
+ * Yields the events of a tail, until all tails of the connection have ended for good.
  *
  * A connection that breaks or ends is opened again; what was appended meanwhile is not shown.
  */
@@ -52,10 +52,11 @@ export async function* tailEvents(
   query: NonNullable<Call["query"]>,
   options: CallOptions,
 ): AsyncGenerator<TailEvent, void> {
-  let topics = Array.isArray(query["of"]) ? query["of"] : [undefined];
-  while (topics.length > 0) {
-    const of = topics.filter((topic) => topic !== undefined);
-    const call: Call = { method: "GET", path, query: of.length ? { ...query, of } : query };
+  // The streams and sinks of the tails that are open; none when the path names the only one.
+  let of = Array.isArray(query["of"]) ? query["of"] : [];
+  let isOpen = true;
+  while (isOpen) {
+    const call: Call = { method: "GET", path, query: { ...query, of } };
     try {
       const response = await session.open(call, options);
       yield { kind: "open" };
@@ -63,7 +64,8 @@ export async function* tailEvents(
         yield event;
         if (event.kind === "end" && FINAL_REASONS.has(event.end.reason)) {
           const ended = event.end.of;
-          topics = topics.filter((topic) => ended !== undefined && topic !== ended);
+          of = of.filter((name) => ended !== undefined && name !== ended);
+          isOpen = of.length > 0;
         }
       }
     } catch (error) {
@@ -71,7 +73,7 @@ export async function* tailEvents(
       if (error instanceof RequestFailed || !(error instanceof ConnectionFailed)) throw error;
       yield { kind: "broken", error };
     }
-    if (topics.length > 0) await pause(RECONNECT_MS, options.signal);
+    if (isOpen) await sleep(RECONNECT_MS, options.signal);
   }
 }
 
@@ -98,7 +100,7 @@ async function* readEvents(response: Response, signal?: AbortSignal): AsyncGener
 async function inTime<T>(reading: Promise<T>, signal?: AbortSignal): Promise<T> {
   const silence = new AbortController();
   const ends = signal ? AbortSignal.any([signal, silence.signal]) : silence.signal;
-  const silent = pause(SILENCE_MS, ends).then(() => {
+  const silent = sleep(SILENCE_MS, ends).then(() => {
     throw new ConnectionFailed("The connection was silent for too long.");
   });
   silent.catch(() => undefined);

@@ -18,6 +18,7 @@ export type Fault = Schemas["Fault"];
 export type FilterCount = Schemas["FilterCount"];
 export type FilterPage = Schemas["FilterPage"];
 export type FlowConfig = Schemas["FlowConfig"];
+/** A `kafka` sink of a deployment, and how to connect to its topic. */
 export type KafkaConnection = Schemas["SinkConnection"];
 export type LetterGroup = Schemas["LetterSummaryBody"];
 export type LogLine = Schemas["LogEntry"];
@@ -43,6 +44,7 @@ export type Revision = Schemas["RevisionItem"];
 export type RevisionPage = Schemas["RevisionList"];
 export type Rewound = Schemas["RewoundPipeline"];
 export type Sink = PipelineConfig["sinks"][number];
+/** A sink of a deployment: a `KafkaConnection`, or a `prices` sink, which has no topic. */
 export type SinkConnection = Deployment["sinks"][number];
 export type StartedRedrive = Schemas["RedriveAccepted"];
 export type Stats = Schemas["DeploymentStats"];
@@ -56,7 +58,7 @@ export type Trial = Schemas["TrialBody"];
 export type TrialRecord = Schemas["TrialRecordBody"];
 export type Worker = Schemas["WorkerEntry"];
 
-/** Readiness of the server. Unlike the API's other calls, this one reports failures in the body too. */
+/** Readiness of the server. With status 503 the problem document has the states of the services too. */
 export type Readiness = Schemas["Readiness"];
 
 /** The body of a request that creates or replaces a configuration. */
@@ -79,11 +81,11 @@ export interface NewSource {
 
 /** A record of a live tail. */
 export type TailRecord = StreamRecord & {
-  /** The topic, in a tail of several. */
+  /** The name of the stream or sink, in a tail of several. */
   of?: string;
   headers?: Record<string, string | null>;
 };
-/** So many records of a tail are not shown, because they are too many. */
+/** The number of records that a tail does not show, because they are too many. */
 export interface Skipped {
   of?: string;
   count: number;

@@ -1,13 +1,13 @@
-/** Sends any number of values in parts, several at once. */
+/** Sends any number of values in batches, in several requests at once. */
 
 import type { CallOptions } from "./session.ts";
 
-/** The most values that one request may have. */
-export const PART_VALUES = 250_000;
-/** How many parts are sent at once; a browser has few connections, and others need them too. */
-const PARALLEL_PARTS = 2;
-/** Values of a long body that are encoded at once. */
-const BLOCK_VALUES = 20_000;
+/** The maximum number of values in one request. */
+export const REQUEST_BATCH_VALUES = 250_000;
+/** The number of requests at once; a browser has few connections, and other calls need them too. */
+const PARALLEL_REQUESTS = 2;
+/** The number of values of a long body that are encoded at once. */
+const ENCODE_BATCH_VALUES = 20_000;
 
 /** Values in any iterable of any length. */
 export type Values = Iterable<string> | AsyncIterable<string>;
@@ -20,45 +20,45 @@ export interface Upload {
   changed: number;
   /** The version of the set after the last write. */
   version: number;
-  /** So many values from the beginning are all stored. An upload that broke off can continue there. */
+  /** The number of values from the beginning that are all stored. A failed upload can continue there. */
   complete: number;
 }
 
 /** Options of an upload. */
 export interface UploadOptions extends CallOptions {
-  /** Called after each part. */
+  /** Called after each batch. */
   onProgress?: (upload: Upload) => void;
-  /** How many parts are sent at once; the default is 2. */
+  /** The number of requests at once; the default is 2. */
   parallel?: number;
 }
 
-/** What the server has done with a part. */
+/** What the server has done with a batch. */
 export interface Written {
   changed: number;
   version: number;
 }
 
-/** Sends values in parts of 250,000, and holds only these parts in memory. */
+/** Sends values in batches of 250,000, and holds only these batches in memory. */
 export async function upload(
   values: Values,
-  send: (part: string[], options: CallOptions) => Promise<Written>,
-  { onProgress, parallel = PARALLEL_PARTS, ...options }: UploadOptions,
+  send: (batch: string[], options: CallOptions) => Promise<Written>,
+  { onProgress, parallel = PARALLEL_REQUESTS, ...options }: UploadOptions,
 ): Promise<Upload> {
   const total: Upload = { sent: 0, changed: 0, version: 0, complete: 0 };
   const ends = new Map<number, number>();
-  const source = blocks(values, PART_VALUES);
+  const source = batches(values, REQUEST_BATCH_VALUES);
   const stop = new AbortController();
   const signal = options.signal ? AbortSignal.any([options.signal, stop.signal]) : stop.signal;
   let start = 0;
 
-  const sendParts = async () => {
+  const sendBatches = async () => {
     for (let next = await source.next(); !next.done; next = await source.next()) {
-      const part = next.value;
+      const batch = next.value;
       const begin = start;
-      start += part.length;
-      const { changed, version } = await send(part, { ...options, signal });
-      ends.set(begin, begin + part.length);
-      total.sent += part.length;
+      start += batch.length;
+      const { changed, version } = await send(batch, { ...options, signal });
+      ends.set(begin, begin + batch.length);
+      total.sent += batch.length;
       total.changed += changed;
       total.version = Math.max(total.version, version);
       for (let end = ends.get(total.complete); end !== undefined; end = ends.get(end)) {
@@ -67,7 +67,7 @@ export async function upload(
       onProgress?.({ ...total });
     }
   };
-  const senders = Array.from({ length: parallel }, sendParts);
+  const senders = Array.from({ length: parallel }, sendBatches);
   try {
     await Promise.all(senders);
   } catch (error) {
@@ -80,27 +80,27 @@ export async function upload(
   return total;
 }
 
-/** Encodes `{"values": […]}` part by part; the browser keeps a large Blob outside of the page's memory. */
+/** Encodes `{"values": […]}` in batches; the browser keeps a large Blob outside of the page's memory. */
 export async function valuesBlob(values: Values): Promise<Blob> {
   const parts: Blob[] = [];
-  for await (const block of blocks(values, BLOCK_VALUES)) {
+  for await (const batch of batches(values, ENCODE_BATCH_VALUES)) {
     const separator = parts.length ? "," : '{"values":[';
-    parts.push(new Blob([separator, JSON.stringify(block).slice(1, -1)]));
+    parts.push(new Blob([separator, JSON.stringify(batch).slice(1, -1)]));
   }
   return new Blob([...(parts.length ? parts : ['{"values":[']), "]}"]);
 }
 
-async function* blocks(values: Values, size: number): AsyncGenerator<string[], void> {
+async function* batches(values: Values, size: number): AsyncGenerator<string[], void> {
   if (typeof values === "string") {
-    throw new TypeError("The values are one text. Pass a list of texts.");
+    throw new TypeError("`values` is a single string. Pass an array of strings.");
   }
-  let block: string[] = [];
+  let batch: string[] = [];
   for await (const value of values) {
-    block.push(value);
-    if (block.length === size) {
-      yield block;
-      block = [];
+    batch.push(value);
+    if (batch.length === size) {
+      yield batch;
+      batch = [];
     }
   }
-  if (block.length) yield block;
+  if (batch.length) yield batch;
 }

@@ -32,7 +32,7 @@ Deno.test("a request that got no response in time is not sent again", async () =
   assert.equal(requests, 1);
 });
 
-Deno.test("a signal ends a call during the pause before a repeat", async () => {
+Deno.test("a signal ends a call during the wait before a retry", async () => {
   const { hw } = stubbed(() => problem(503, { retryAfter: 60 }));
   const stop = new AbortController();
   const asked = hw.me({ signal: stop.signal });
@@ -40,7 +40,7 @@ Deno.test("a signal ends a call during the pause before a repeat", async () => {
   await assert.rejects(asked, /enough/);
 });
 
-Deno.test("a deploy in progress is waited for beyond the repeats", async () => {
+Deno.test("a deploy in progress is waited for beyond the retries", async () => {
   const pending = { type: "urn:headwater:problem:deploy-pending", retryAfter: 0 };
   const flow = { id: "1", name: "x", revision: 1, pipeline_config: {} };
   let left = 9;

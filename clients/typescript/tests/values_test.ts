@@ -41,7 +41,7 @@ function* numbers(count: number): Generator<string> {
   for (let number = 0; number < count; number++) yield String(number);
 }
 
-Deno.test("an upload sends parts of 250,000 values, two at once", async () => {
+Deno.test("an upload sends batches of 250,000 values, two at once", async () => {
   let [open, most] = [0, 0];
   const secondEnded = Promise.withResolvers<void>();
   const { dataset: watched } = await dataset(async (values, request) => {

@@ -1,6 +1,6 @@
 /** Datasets: named sets in which scripts look values up. */
 
-import { linkedPages, type ListOptions } from "../pages.ts";
+import { linkItems, type ListOptions } from "../pages.ts";
 import { type CallOptions, path, type Session } from "../session.ts";
 import type { DatasetInfo, EntriesPage } from "../types.ts";
 import { type Upload, upload, type UploadOptions, type Values } from "../upload.ts";
@@ -27,7 +27,7 @@ export class Dataset extends ValueSet {
     return (await this.session.send<{ exists: boolean }>(call, options)).exists;
   }
 
-  /** Returns one page of entries; `values()` yields all of them. */
+  /** Returns one page of values; `values()` yields all of them. */
   page(
     { cursor, limit, ...options }: CallOptions & { cursor?: string | null; limit?: number } = {},
   ): Promise<EntriesPage> {
@@ -76,7 +76,7 @@ export class Datasets {
   ): AsyncGenerator<Dataset, void> {
     const query = { names, limit: pageSize };
     for await (
-      const info of linkedPages<DatasetInfo>(
+      const info of linkItems<DatasetInfo>(
         this.#session,
         path("flow", "datasets"),
         query,
@@ -89,12 +89,12 @@ export class Datasets {
 
   /** Adds any number of values to the dataset with this name. Throws NotFound. */
   addEntries(name: string, values: Values, options: UploadOptions = {}): Promise<Upload> {
-    return upload(values, async (part, partOptions) => {
-      const body = { name, values: part };
+    return upload(values, async (batch, batchOptions) => {
+      const body = { name, values: batch };
       const call = { method: "POST", path: path("flow", "datasets", "entries"), body } as const;
       const { count, version } = await this.#session.send<{ count: number; version: number }>(
         call,
-        partOptions,
+        batchOptions,
       );
       return { changed: count, version };
     }, options);

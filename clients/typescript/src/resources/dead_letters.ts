@@ -1,15 +1,18 @@
 /** The dead letters of a pipeline: look at them, and send them through the pipeline again. */
 
-import { type ListOptions, pages } from "../pages.ts";
-import { type CallOptions, path, pause, type Session } from "../session.ts";
+import { type ListOptions, cursorItems } from "../pages.ts";
+import { type CallOptions, path, sleep, type Session } from "../session.ts";
 import type { DeadLetter, DeadLetterPage, LetterGroup, Redrive, StartedRedrive } from "../types.ts";
 
 const POLL_MS = 500;
 
-/** Which letters: these, or those with an error or of a transform; by default all that were not redriven. */
+/** Selects dead letters by id, or else by error and transform; by default all that were not redriven. */
 export interface LetterSelection {
+  /** The ids of letters, also of letters that were redriven already. */
   ids?: string[] | undefined;
+  /** Only letters with this class of error. */
   error?: string | undefined;
+  /** Only letters of this transform (its uid) or sink (its name). */
   transform?: string | undefined;
 }
 
@@ -28,7 +31,7 @@ export class DeadLetters {
     { error, transform, pageSize = 100, ...options }: ListOptions & Omit<LetterSelection, "ids"> =
       {},
   ): AsyncGenerator<DeadLetter, void> {
-    return pages(this.#session, this.#path(), { error, transform, limit: pageSize }, options);
+    return cursorItems(this.#session, this.#path(), { error, transform, limit: pageSize }, options);
   }
 
   /** Returns one page of dead letters; `list()` yields all of them. */
@@ -79,7 +82,7 @@ export class DeadLetters {
       const state = await this.redriveState(id, options);
       onProgress?.(state);
       if (state.state !== "running") return state;
-      await pause(POLL_MS, options.signal);
+      await sleep(POLL_MS, options.signal);
     }
   }
 

@@ -1,8 +1,8 @@
 /** One pipeline: its configuration and its deployment. */
 
 import { DeployFailed } from "../errors.ts";
-import { type ListOptions, pages } from "../pages.ts";
-import { type Call, type CallOptions, path, pause, type Session } from "../session.ts";
+import { type ListOptions, cursorItems } from "../pages.ts";
+import { type Call, type CallOptions, path, sleep, type Session } from "../session.ts";
 import { tail, type TailOptions } from "../tail.ts";
 import type {
   Deployment,
@@ -38,9 +38,11 @@ export interface DeployOptions extends CallOptions {
   waitMs?: number | undefined;
 }
 
-/** Which metrics. */
+/** Selects metrics. */
 export interface MetricsOptions extends CallOptions {
+  /** The time before now that the metrics cover; the default is `1h`. */
   timeRange?: TimeRange;
+  /** Only these types of metrics. */
   types?: string[];
 }
 
@@ -70,7 +72,7 @@ export class Flow {
     return this.config.revision;
   }
 
-  /** The typed form of the pipeline. The server can't vouch for one that is `unreadable`. */
+  /** The typed form of the pipeline. It may be wrong for a configuration that is `unreadable`. */
   get pipeline(): PipelineConfig {
     return this.config.pipeline_config as PipelineConfig;
   }
@@ -89,7 +91,7 @@ export class Flow {
   /**
    * Saves a new revision with these members changed, and the others as they are in `config`.
    *
-   * A deployed pipeline runs on unchanged until the next deploy. Throws RevisionChanged when the
+   * A deployed pipeline keeps running unchanged until the next deploy. Throws RevisionChanged when the
    * configuration was saved meanwhile.
    */
   update(changes: Partial<NewFlow>, options?: CallOptions): Promise<this> {
@@ -151,7 +153,7 @@ export class Flow {
    * Deploys the newest revision, and returns the deployment when its workers are ready.
    *
    * A paused pipeline is resumed. Throws DeployFailed with the reason when the workers do not become
-   * ready. With `untilStable` it waits for another 30 s, until the revision is not rolled back any more.
+   * ready. With `untilStable` it waits for another 30 s, until the revision can no longer be rolled back.
    */
   async deploy(
     { untilStable, ...options }: DeployOptions & { untilStable?: boolean } = {},
@@ -194,13 +196,13 @@ export class Flow {
    * Returns the deployment; null when the pipeline is not deployed or is paused.
    */
   async rollback(revision: number, options?: DeployOptions): Promise<Deployment | null> {
-    const answer = await this.#post<Deployment | FlowConfig>(["rollback"], { revision }, options);
-    if ("pipeline_config" in answer) {
-      this.config = answer;
+    const response = await this.#post<Deployment | FlowConfig>(["rollback"], { revision }, options);
+    if ("pipeline_config" in response) {
+      this.config = response;
       return null;
     }
     await this.refresh(options);
-    return answer;
+    return response;
   }
 
   /** Removes workers, topics and credentials. The configuration and the values of its filters stay. */
@@ -215,7 +217,7 @@ export class Flow {
 
   /** Yields the stored revisions, newest first. */
   revisions({ pageSize = 100, ...options }: ListOptions = {}): AsyncGenerator<Revision, void> {
-    return pages(this.#session, this.#path("revisions"), { limit: pageSize }, options);
+    return cursorItems(this.#session, this.#path("revisions"), { limit: pageSize }, options);
   }
 
   /** Returns one page of the stored revisions; `revisions()` yields all of them. */
@@ -253,7 +255,7 @@ export class Flow {
     return this.#metrics({ by: "transform" }, options);
   }
 
-  /** Returns the metrics of a time range in one figure each. */
+  /** Returns the metrics of a time range, each as one value. */
   metricsSummary(options?: MetricsOptions): Promise<MetricsSummary> {
     return this.#metrics({ aggregated: true }, options);
   }
@@ -280,7 +282,7 @@ export class Flow {
 
   async #untilStable(deployment: Deployment, options: CallOptions = {}): Promise<Deployment> {
     while (deployment.condition === "RollingOut") {
-      await pause(POLL_MS, options.signal);
+      await sleep(POLL_MS, options.signal);
       deployment = await this.deployment(options);
     }
     if (deployment.condition === "RolledBack" || deployment.condition === "Failed") {
@@ -314,7 +316,7 @@ export class Flow {
     body: unknown,
     { waitMs = DEPLOY_WAIT_MS, ...options }: DeployOptions = {},
   ): Promise<T> {
-    const call: Call = { method: "POST", path: this.#path(...segments), body, pendingMs: waitMs };
+    const call: Call = { method: "POST", path: this.#path(...segments), body, deployWaitMs: waitMs };
     return this.#session.send(call, options);
   }
 

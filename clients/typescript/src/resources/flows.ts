@@ -1,7 +1,7 @@
 /** All pipelines of the API key's owner. */
 
 import { Ambiguous, NotFound } from "../errors.ts";
-import { linkedPages, type ListOptions, pages } from "../pages.ts";
+import { linkItems, type ListOptions, cursorItems } from "../pages.ts";
 import { type CallOptions, path, type Session } from "../session.ts";
 import type {
   FlowConfig,
@@ -13,7 +13,7 @@ import type {
 } from "../types.ts";
 import { Flow } from "./flow.ts";
 
-/** Which pipelines. */
+/** Selects pipelines. */
 export interface OverviewQuery {
   /** Only pipelines whose id, name or external id contains this text. */
   q?: string | undefined;
@@ -23,13 +23,15 @@ export interface OverviewQuery {
   state?: string | undefined;
 }
 
-/** What a trial runs on, and with what it compares. */
+/** The sample records of a trial, and the revision with which it compares the results. */
 export interface TrialOptions extends CallOptions {
   /** The id of the stored configuration, whose filters' live values are used. */
   id?: string;
+  /** Sample records. */
   records?: unknown[];
   /** In place of `records`, records of the stream: `{last: 1000}`. */
   sample?: StreamSample;
+  /** The revision whose results are compared with the results of this configuration. */
   against?: "deployed" | number;
   /** `summary` leaves the results of single records out. */
   detail?: "records" | "summary";
@@ -85,7 +87,7 @@ export class Flows {
 
   /** Yields the pipelines, newest first. `overview` yields their states and rates too. */
   async *list({ pageSize = 100, ...options }: ListOptions = {}): AsyncGenerator<Flow, void> {
-    const configs = linkedPages<FlowConfig>(this.#session, FLOW, { limit: pageSize }, options);
+    const configs = linkItems<FlowConfig>(this.#session, FLOW, { limit: pageSize }, options);
     for await (const config of configs) yield this.#bind(config);
   }
 
@@ -93,10 +95,10 @@ export class Flows {
   overview(
     { q, tag, state, pageSize = 100, ...options }: ListOptions & OverviewQuery = {},
   ): AsyncGenerator<OverviewItem, void> {
-    return pages(this.#session, OVERVIEW, { q, tag, state, limit: pageSize }, options);
+    return cursorItems(this.#session, OVERVIEW, { q, tag, state, limit: pageSize }, options);
   }
 
-  /** Returns one page of the overview, with the time of its first minute. */
+  /** Returns one page of the overview, with the start of the first minute that the counts cover. */
   overviewPage(
     { q, tag, state, limit, cursor, ...options }:
       & CallOptions
@@ -116,7 +118,7 @@ export class Flows {
       method: "POST",
       path: path("flow", "validate"),
       body: { ...document, ...trial },
-      repeatable: false,
+      retriable: false,
     } as const;
     return this.#session.send(call, { signal, timeoutMs });
   }

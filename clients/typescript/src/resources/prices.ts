@@ -1,6 +1,6 @@
 /** Statistics of token prices. */
 
-import { type ListOptions, pages } from "../pages.ts";
+import { type ListOptions, cursorItems } from "../pages.ts";
 import { type CallOptions, path, type Session } from "../session.ts";
 import type {
   PricedToken,
@@ -34,11 +34,15 @@ export class Prices {
     return (await this.stats([[address, chain]], options)).items[0] ?? null;
   }
 
-  /** Yields the tokens that have prices; `q` is the beginning of an address. */
+  /**
+   * Yields the tokens that had trades lately, with their statistics, sorted by chain and address.
+   *
+   * `q` is the beginning of the addresses, or of `<chain>:<address>`.
+   */
   tokens(
     { q, pageSize = 100, ...options }: ListOptions & { q?: string } = {},
   ): AsyncGenerator<PricedToken, void> {
-    return pages(
+    return cursorItems(
       this.#session,
       path("developer", "prices", "tokens"),
       { q, limit: pageSize },
@@ -72,7 +76,7 @@ export class Prices {
     }, options);
   }
 
-  /** Returns how the figures of a token came about. */
+  /** Returns how the statistics of a token are computed. */
   explain(address: string, chain: string, options?: CallOptions): Promise<PriceExplanation> {
     const query = { token_address: address, chain };
     return this.#session.send({

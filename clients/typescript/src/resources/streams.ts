@@ -4,9 +4,9 @@ import { type CallOptions, path, type Session } from "../session.ts";
 import { tail, type TailOptions } from "../tail.ts";
 import type { Stream, StreamRecord, TailRecord } from "../types.ts";
 
-/** Which records of a topic are read. */
+/** Selects the records of a topic. */
 export interface RecordOptions extends CallOptions {
-  /** At most so many, up to 1,000; the default is 10. */
+  /** The maximum number of records, up to 1,000; the default is 10. */
   limit?: number;
   /** Reads the first records from this time on, in place of the newest ones. */
   from?: Date | string;

@@ -5,7 +5,7 @@ import type { CallOptions, Session } from "../session.ts";
 import type { Applied } from "../types.ts";
 import { type Upload, upload, type UploadOptions, type Values } from "../upload.ts";
 
-interface WriteAnswer {
+interface WriteResponse {
   version: number;
   count?: number;
   added?: number;
@@ -29,12 +29,12 @@ export class ValueSet {
     this.#pageParameter = pageParameter;
   }
 
-  /** Adds any number of values, in parts of 250,000, two at once. Duplicates are ignored. */
+  /** Adds any number of values, in batches of 250,000, two at once. Duplicates are ignored. */
   add(values: Values, options: UploadOptions = {}): Promise<Upload> {
     return this.#write("POST", values, options);
   }
 
-  /** Removes any number of values, in parts of 250,000, two at once. Unknown values are ignored. */
+  /** Removes any number of values, in batches of 250,000, two at once. Unknown values are ignored. */
   remove(values: Values, options: UploadOptions = {}): Promise<Upload> {
     return this.#write("DELETE", values, options);
   }
@@ -61,11 +61,11 @@ export class ValueSet {
   }
 
   #write(method: "POST" | "DELETE", values: Values, options: UploadOptions): Promise<Upload> {
-    return upload(values, async (part, partOptions) => {
-      const call = { method, path: this.path, body: { values: part } };
-      const { version, count, added, removed } = await this.session.send<WriteAnswer>(
+    return upload(values, async (batch, batchOptions) => {
+      const call = { method, path: this.path, body: { values: batch } };
+      const { version, count, added, removed } = await this.session.send<WriteResponse>(
         call,
-        partOptions,
+        batchOptions,
       );
       return { version, changed: count ?? added ?? removed ?? 0 };
     }, options);
