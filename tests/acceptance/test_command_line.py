@@ -116,7 +116,7 @@ class TestExample:
         shell.write("scripts/usdc.ts", script.replace("usdc:", "usd:"))
         planned = shell.run("plan")
         for text in (
-            "~ usdc-whales                          redeploys, no pause",
+            "~ usdc-whales                          redeploys without interruption",
             "  ~ transforms.enrich  scripts/usdc.ts",
             "      4 +   return { ...t, usd: Number(BigInt(t.raw_amount_str)) / 1e6 };",
             "  ~ transforms.whales  values  +0 −1 of 4 (replace)",

@@ -11,7 +11,7 @@ import msgspec
 T = TypeVar("T")
 
 Content: TypeAlias = Callable[[], Iterable[bytes] | AsyncIterable[bytes]]
-"""Returns the parts of a body that is sent as a stream; each attempt calls it once."""
+"""Returns the chunks of a body that is sent as a stream; each attempt calls it once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class Call(Generic[T]):
         body: The JSON body; None sends none.
         content: In place of `body`, a body that is sent as a stream.
         timeout: The seconds to wait for the server; None takes the client's.
-        repeatable: Whether the request may be sent again after a failure.
+        retriable: Whether the request may be sent again after a failure.
     """
 
     method: str
@@ -35,7 +35,7 @@ class Call(Generic[T]):
     content: Content | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
     timeout: float | None = None
-    repeatable: bool = True
+    retriable: bool = True
 
     @property
     def has_body(self) -> bool:

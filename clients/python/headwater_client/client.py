@@ -17,7 +17,7 @@ from headwater_client.resources.datasets import AsyncDatasets, Datasets
 from headwater_client.resources.flows import AsyncFlows, Flows
 from headwater_client.resources.prices import AsyncPrices, Prices
 from headwater_client.resources.streams import AsyncStreams, Streams
-from headwater_client.session import DEFAULT_RETRIES, DEFAULT_TIMEOUT_S, Limits, Session
+from headwater_client.session import DEFAULT_RETRIES, DEFAULT_TIMEOUT_S, RequestPolicy, Session
 from headwater_client.tail import OnOpen, OnSkipped, TailHooks, tail
 
 
@@ -49,7 +49,7 @@ class HeadwaterOperations(Resource):
         'local'
         """
         return await self._send(
-            Call("POST", path("flow", "sign-in"), NewApiKey, body={"code": code}, timeout=timeout, repeatable=False)
+            Call("POST", path("flow", "sign-in"), NewApiKey, body={"code": code}, timeout=timeout, retriable=False)
         )
 
     @operation
@@ -80,20 +80,20 @@ class HeadwaterOperations(Resource):
         >>> hw.readiness().dependencies["broker"]
         'ok'
         """
-        return await self._send(Call("GET", "/readyz", Readiness, timeout=timeout, repeatable=False))
+        return await self._send(Call("GET", "/readyz", Readiness, timeout=timeout, retriable=False))
 
     @iteration
     async def tail(
         self,
-        *topics: str,
+        *of: str,
         on_open: OnOpen | None = None,
         on_skipped: OnSkipped | None = None,
         timeout: float | None = None,
     ) -> AsyncGenerator[Record, None]:
-        """Yield the new records of up to 10 topics; each has the member `of`.
+        """Yield the new records of up to 10 streams and sinks; `Record.of` names the stream or sink.
 
         Args:
-            topics: `<chain>/<entity>`, `<chain>/<entity>.zerolag`, `<config id>/<sink>` or `<config id>/dlq`.
+            of: `<chain>/<entity>`, `<chain>/<entity>.zerolag`, `<config id>/<sink>` or `<config id>/dlq`.
             on_open: Called when a connection is open: records that are appended from then on are shown.
             on_skipped: Called with the number of records that are not shown, because they are too many.
             timeout: The seconds to wait for each connection.
@@ -103,7 +103,7 @@ class HeadwaterOperations(Resource):
         '0x9f47c0de13b5a8264e7fd09c31b6a5e80d24f7c1'
         """
         hooks = TailHooks(on_open, on_skipped)
-        async for record in tail(self._session, path("flow", "tail"), {"of": list(topics)}, hooks, timeout):
+        async for record in tail(self._session, path("flow", "tail"), {"of": list(of)}, hooks, timeout):
             yield record
 
 
@@ -140,7 +140,7 @@ class Headwater(HeadwaterOperations, Synchronous):
         """
         connection = find_connection(url, key, profile)
         io = BlockingInputOutput(http or httpx2.Client())
-        super().__init__(Session(connection, io, Limits(timeout, retries)))
+        super().__init__(Session(connection, io, RequestPolicy(timeout, retries)))
         self.flows = Flows(self._session)
         self.datasets = Datasets(self._session)
         self.streams = Streams(self._session)
@@ -182,7 +182,7 @@ class AsyncHeadwater(HeadwaterOperations, Asynchronous):
         """Find the server and the API key. The arguments have the meanings of Headwater's."""
         connection = find_connection(url, key, profile)
         io = AsyncioInputOutput(http or httpx2.AsyncClient())
-        super().__init__(Session(connection, io, Limits(timeout, retries)))
+        super().__init__(Session(connection, io, RequestPolicy(timeout, retries)))
         self.flows = AsyncFlows(self._session)
         self.datasets = AsyncDatasets(self._session)
         self.streams = AsyncStreams(self._session)

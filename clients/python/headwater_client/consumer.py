@@ -55,6 +55,7 @@ def kafka_settings(sink: "SinkConnection", group: str, start: str, settings: Map
         "sasl.mechanism": sink.sasl_mechanism,
         "sasl.username": sink.username,
         "sasl.password": sink.password,
+        # The credentials allow only groups whose names begin with the prefix of the deployment.
         "group.id": f"{sink.consumer_group.rpartition('.')[0]}.{group}",
         "auto.offset.reset": start,
         "isolation.level": "read_committed",

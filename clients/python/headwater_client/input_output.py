@@ -13,10 +13,13 @@ from headwater_client.operations import run
 
 T = TypeVar("T")
 
-Parts: TypeAlias = Iterable[bytes] | AsyncIterable[bytes]
+Chunks: TypeAlias = Iterable[bytes] | AsyncIterable[bytes]
 
 MAX_EVENT_BYTES = 64 * 1024 * 1024
-"""An event of a live tail has the records of 100 ms, at most 200 records of up to 1 MB in any second."""
+"""The maximum size of a server-sent event.
+
+An event of a live tail has at most 2 MB of records, or one larger record; base64 and JSON enlarge them.
+"""
 
 
 class InputOutput(Protocol):
@@ -25,8 +28,8 @@ class InputOutput(Protocol):
     async def send(self, request: httpx2.Request, *, stream: bool = False) -> httpx2.Response:
         """Send a request. With `stream`, the body of the response is not read."""
 
-    def body(self, parts: Parts) -> Parts:
-        """Return the parts of a request's body in the form that `send` needs."""
+    def body(self, chunks: Chunks) -> Chunks:
+        """Return the chunks of a request's body in the form that `send` needs."""
 
     async def read(self, response: httpx2.Response) -> bytes:
         """Return the body of a response, and close it."""
@@ -53,8 +56,8 @@ class BlockingInputOutput:
     async def send(self, request: httpx2.Request, *, stream: bool = False) -> httpx2.Response:
         return self._http.send(request, stream=stream)
 
-    def body(self, parts: Parts) -> Parts:
-        return parts
+    def body(self, chunks: Chunks) -> Chunks:
+        return chunks
 
     async def read(self, response: httpx2.Response) -> bytes:
         with contextlib.closing(response):
@@ -97,8 +100,8 @@ class AsyncioInputOutput:
     async def send(self, request: httpx2.Request, *, stream: bool = False) -> httpx2.Response:
         return await self._http.send(request, stream=stream)
 
-    def body(self, parts: Parts) -> Parts:
-        return parts if isinstance(parts, AsyncIterable) else _as_async(parts)
+    def body(self, chunks: Chunks) -> Chunks:
+        return chunks if isinstance(chunks, AsyncIterable) else _as_async(chunks)
 
     async def read(self, response: httpx2.Response) -> bytes:
         async with contextlib.aclosing(response):
@@ -136,6 +139,6 @@ class AsyncioInputOutput:
         await self._http.aclose()
 
 
-async def _as_async(parts: Iterable[bytes]) -> AsyncGenerator[bytes, None]:
-    for part in parts:
-        yield part
+async def _as_async(chunks: Iterable[bytes]) -> AsyncGenerator[bytes, None]:
+    for chunk in chunks:
+        yield chunk

@@ -1,4 +1,4 @@
-"""Sends calls, repeats them after some failures, and turns responses into values or errors."""
+"""Sends calls, retries them after some failures, and turns responses into values or errors."""
 
 import platform
 import uuid
@@ -49,7 +49,7 @@ class StreamBroken(ConnectionFailed):
     """A connection broke after the response had begun."""
 
 
-def is_repeatable(error: BaseException) -> bool:
+def is_retriable(error: BaseException) -> bool:
     """Return whether the request may be sent again: after 429, 503 and a broken connection."""
     if isinstance(error, TimedOut):
         return False
@@ -65,11 +65,11 @@ def _wait(state: RetryCallState) -> float:
 
 
 class _Stop:
-    """Ends the repeats: after some attempts, or while a deploy is in progress after some time."""
+    """Stops retrying after some attempts; while a deploy is in progress, only after `deploy_wait_s`."""
 
-    def __init__(self, retries: int, pending_s: float) -> None:
+    def __init__(self, retries: int, deploy_wait_s: float) -> None:
         self._attempts = stop_after_attempt(retries + 1)
-        self._pending = stop_before_delay(pending_s)
+        self._pending = stop_before_delay(deploy_wait_s)
 
     def __call__(self, state: RetryCallState) -> bool:
         error = state.outcome.exception() if state.outcome else None
@@ -79,8 +79,8 @@ class _Stop:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
-    """How long the client waits for the server.
+class RequestPolicy:
+    """How long and how often the client tries a request.
 
     Attributes:
         timeout_s: The seconds to wait for a response, unless a call has its own timeout.
@@ -92,8 +92,8 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
-    """A response with its headers."""
+class RawResponse:
+    """The body of a response, which is not decoded, with the headers."""
 
     body: bytes
     headers: Mapping[str, str]
@@ -102,24 +102,24 @@ class Page:
 class Session:
     """A connection to a server, which all objects of a client share."""
 
-    def __init__(self, connection: Connection, io: InputOutput, limits: Limits) -> None:
+    def __init__(self, connection: Connection, io: InputOutput, policy: RequestPolicy) -> None:
         self.connection = connection
         self.io = io
-        self._limits = limits
+        self._policy = policy
 
-    async def send(self, call: Call[T], pending_s: float = 0.0) -> T:
+    async def send(self, call: Call[T], deploy_wait_s: float = 0.0) -> T:
         """Send a call, and return the typed body of the response. Raises HeadwaterError.
 
         Args:
             call: What to send.
-            pending_s: The seconds during which a deploy that is in progress is waited for.
+            deploy_wait_s: How long to wait for a deploy in progress, in seconds.
         """
-        return typed((await self.send_for_page(call, pending_s)).body, call)
+        return typed((await self.send_raw(call, deploy_wait_s)).body, call)
 
-    async def send_for_page(self, call: Call[Any], pending_s: float = 0.0) -> Page:
+    async def send_raw(self, call: Call[Any], deploy_wait_s: float = 0.0) -> RawResponse:
         """Send a call, and return the body and the headers of the response."""
-        response = await self._send(call, pending_s, stream=False)
-        return Page(response.content, response.headers)
+        response = await self._send(call, deploy_wait_s, stream=False)
+        return RawResponse(response.content, response.headers)
 
     async def events(
         self, call: Call[Any], on_open: Callable[[], None] | None = None
@@ -140,12 +140,12 @@ class Session:
         finally:
             await events.aclose()
 
-    async def _send(self, call: Call[Any], pending_s: float, *, stream: bool) -> httpx2.Response:
+    async def _send(self, call: Call[Any], deploy_wait_s: float, *, stream: bool) -> httpx2.Response:
         retrying = AsyncRetrying(
             sleep=self.io.sleep,
-            retry=retry_if_exception(is_repeatable),
+            retry=retry_if_exception(is_retriable),
             wait=_wait,
-            stop=_Stop(self._limits.retries if call.repeatable else 0, pending_s),
+            stop=_Stop(self._policy.retries if call.retriable else 0, deploy_wait_s),
             reraise=True,
         )
         response: httpx2.Response = await retrying(self._attempt, call, uuid.uuid4().hex, stream)
@@ -169,7 +169,7 @@ class Session:
             content = self.io.body(call.content()) if call.content else msgspec.json.encode(call.body)
         if call.method in {"POST", "PUT", "PATCH"}:
             headers["Idempotency-Key"] = key
-        seconds = call.timeout or self._limits.timeout_s
+        seconds = call.timeout or self._policy.timeout_s
         read_s = TAIL_SILENCE_S if stream else seconds
         timeout = httpx2.Timeout(seconds, connect=min(seconds, CONNECT_TIMEOUT_S), read=read_s)
         return httpx2.Request(
@@ -187,7 +187,9 @@ def typed(body: bytes, call: Call[T]) -> T:
     try:
         return decode(body, call.result)
     except msgspec.DecodeError as error:
-        raise UnexpectedResponse(f"{call.method} {call.path} returned something else: {error}.") from error
+        raise UnexpectedResponse(
+            f"The response to {call.method} {call.path} does not have the documented form: {error}."
+        ) from error
 
 
 def _connection_error(error: httpx2.RequestError, connection: Connection) -> HeadwaterError:

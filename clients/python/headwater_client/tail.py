@@ -36,13 +36,13 @@ class TailHooks:
 async def tail(
     session: Session, path: str, query: dict[str, Any], hooks: TailHooks, timeout: float | None
 ) -> AsyncGenerator[Record, None]:
-    """Yield the records that are appended from now on, until the topics are gone.
+    """Yield the records that are appended from now on, until all tails have ended for good.
 
     A connection that breaks or ends is opened again; what was appended meanwhile is not shown.
     """
     open_tails = _OpenTails(query.get("of", []))
-    while open_tails.any:
-        of = {"of": open_tails.topics} if open_tails.topics else {}
+    while open_tails.is_open:
+        of = {"of": open_tails.names} if open_tails.names else {}
         events = session.events(Call("GET", path, bytes, {**query, **of}, timeout=timeout), hooks.on_open)
         try:
             async for event in events:
@@ -52,28 +52,28 @@ async def tail(
             pass
         finally:
             await events.aclose()
-        if open_tails.any:
+        if open_tails.is_open:
             await session.io.sleep(RECONNECT_S)
 
 
 class _OpenTails:
-    """The topics of a connection that have not ended for good.
+    """The tails of a connection that have not ended for good.
 
     Attributes:
-        topics: Their names; empty for the tail of a single topic.
-        any: Whether there are any.
+        names: The streams and sinks of the tails; empty when the path of the request names the only one.
+        is_open: Whether a tail may still get records.
     """
 
-    def __init__(self, topics: Sequence[str]) -> None:
-        self.topics = list(topics)
-        self.any = True
+    def __init__(self, names: Sequence[str]) -> None:
+        self.names = list(names)
+        self.is_open = True
 
     def end(self, end: TailEnd) -> None:
-        """Note an end. Ends after which a new connection gets records change nothing."""
+        """Remove the ended tail, unless a new connection would get its records."""
         if end.reason not in FINAL_REASONS:
             return
-        self.topics = [topic for topic in self.topics if end.of not in (None, topic)]
-        self.any = bool(self.topics)
+        self.names = [name for name in self.names if end.of not in (None, name)]
+        self.is_open = bool(self.names)
 
 
 def _records(event: httpx2.ServerSentEvent, open_tails: _OpenTails, hooks: TailHooks) -> list[Record]:

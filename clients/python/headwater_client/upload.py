@@ -1,4 +1,4 @@
-"""Sends any number of values in parts, several at once."""
+"""Sends any number of values in batches, in several requests at once."""
 
 import sys
 from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Coroutine, Iterable, Iterator
@@ -12,13 +12,13 @@ from headwater_client.input_output import InputOutput
 
 T = TypeVar("T")
 
-PART_VALUES = 250_000
-"""The most values that one request may have."""
-PARALLEL_PARTS = 5
-BLOCK_VALUES = 20_000
-"""Values of a streamed body that are encoded at once."""
+REQUEST_BATCH_VALUES = 250_000
+"""The maximum number of values in one request."""
+PARALLEL_REQUESTS = 5
+ENCODE_BATCH_VALUES = 20_000
+"""The number of values of a streamed body that are encoded at once."""
 
-Values: TypeAlias = Iterable[str] | AsyncIterable[str]
+ValuesInput: TypeAlias = Iterable[str] | AsyncIterable[str]
 """Values in any iterable; asynchronous iterables are for AsyncHeadwater."""
 
 
@@ -30,7 +30,7 @@ class Upload:
         sent: How many values the server has stored.
         changed: How many of them were new, or were removed.
         version: The version of the set after the last write.
-        complete: So many values from the beginning are all stored. An upload that broke off can continue there.
+        complete: The number of values from the beginning that are all stored. An upload that failed can continue there.
     """
 
     sent: int = 0
@@ -40,28 +40,28 @@ class Upload:
 
 
 Progress: TypeAlias = bool | Callable[[Upload], None]
-"""A function that is called after each part; True writes a line to standard error."""
-SendPart: TypeAlias = Callable[[list[str]], Awaitable[tuple[int, int]]]
-"""Sends one part. Returns how many values it has changed, and the version of the set."""
+"""A function that is called after each batch; True writes a line to standard error."""
+SendBatch: TypeAlias = Callable[[list[str]], Awaitable[tuple[int, int]]]
+"""Sends one batch. Returns how many values it has changed, and the version of the set."""
 
 
-async def upload(io: InputOutput, values: Values, send: SendPart, progress: Progress = False) -> Upload:
-    """Send values in parts of 250,000, five at once."""
+async def upload(io: InputOutput, values: ValuesInput, send: SendBatch, progress: Progress = False) -> Upload:
+    """Send values in batches of 250,000, five requests at once."""
     report = reporter(progress)
     ends: dict[int, int] = {}
     total = Upload()
 
     async def jobs() -> AsyncGenerator[Coroutine[Any, Any, tuple[int, int, int, int]], None]:
         start = 0
-        async for part in parts(values, PART_VALUES):
-            yield send_one(start, part)
-            start += len(part)
+        async for batch in batches(values, REQUEST_BATCH_VALUES):
+            yield send_one(start, batch)
+            start += len(batch)
 
-    async def send_one(start: int, part: list[str]) -> tuple[int, int, int, int]:
-        changed, version = await send(part)
-        return start, len(part), changed, version
+    async def send_one(start: int, batch: list[str]) -> tuple[int, int, int, int]:
+        changed, version = await send(batch)
+        return start, len(batch), changed, version
 
-    results = io.parallel(jobs(), PARALLEL_PARTS)
+    results = io.parallel(jobs(), PARALLEL_REQUESTS)
     try:
         async for start, count, changed, version in results:
             ends[start] = start + count
@@ -75,56 +75,56 @@ async def upload(io: InputOutput, values: Values, send: SendPart, progress: Prog
     return total
 
 
-async def parts(values: Values, size: int) -> AsyncGenerator[list[str], None]:
+async def batches(values: ValuesInput, size: int) -> AsyncGenerator[list[str], None]:
     """Yield the values in lists of at most `size`."""
-    _refuse_text(values)
+    _refuse_string(values)
     if isinstance(values, AsyncIterable):
-        part: list[str] = []
+        batch: list[str] = []
         async for value in values:
-            part.append(value)
-            if len(part) == size:
-                yield part
-                part = []
-        if part:
-            yield part
+            batch.append(value)
+            if len(batch) == size:
+                yield batch
+                batch = []
+        if batch:
+            yield batch
         return
     iterator = iter(values)
-    while block := list(islice(iterator, size)):
-        yield block
+    while batch := list(islice(iterator, size)):
+        yield batch
 
 
-def streamed_body(values: Values) -> Callable[[], Iterable[bytes] | AsyncIterable[bytes]]:
-    """Return a function that encodes `{"values": […]}` part by part."""
-    _refuse_text(values)
+def streamed_body(values: ValuesInput) -> Callable[[], Iterable[bytes] | AsyncIterable[bytes]]:
+    """Return a function that encodes `{"values": […]}` batch by batch."""
+    _refuse_string(values)
     if isinstance(values, AsyncIterable):
         return lambda: _encode_async(values)
     return lambda: _encode(values)
 
 
-def is_iterable_again(values: Values) -> bool:
-    """Return whether a second iteration yields the same values, as a repeat needs it."""
+def is_reiterable(values: ValuesInput) -> bool:
+    """Return whether a second iteration yields the same values, which a retry needs."""
     return not isinstance(values, AsyncIterable) and iter(values) is not values
 
 
 def _encode(values: Iterable[str]) -> Iterator[bytes]:
     iterator, separator = iter(values), b'{"values":['
-    while block := list(islice(iterator, BLOCK_VALUES)):
-        yield separator + msgspec.json.encode(block)[1:-1]
+    while batch := list(islice(iterator, ENCODE_BATCH_VALUES)):
+        yield separator + msgspec.json.encode(batch)[1:-1]
         separator = b","
     yield b"]}" if separator == b"," else b'{"values":[]}'
 
 
 async def _encode_async(values: AsyncIterable[str]) -> AsyncGenerator[bytes, None]:
     separator = b'{"values":['
-    async for block in parts(values, BLOCK_VALUES):
-        yield separator + msgspec.json.encode(block)[1:-1]
+    async for batch in batches(values, ENCODE_BATCH_VALUES):
+        yield separator + msgspec.json.encode(batch)[1:-1]
         separator = b","
     yield b"]}" if separator == b"," else b'{"values":[]}'
 
 
-def _refuse_text(values: Values) -> None:
+def _refuse_string(values: ValuesInput) -> None:
     if isinstance(values, str | bytes):
-        raise TypeError("The values are one text. Pass a list of texts.")
+        raise TypeError("`values` is a single string. Pass a list of strings.")
 
 
 def reporter(progress: bool | Callable[[T], None]) -> Callable[[T], None]:
@@ -139,10 +139,10 @@ def _ignore(state: Any) -> None:
 
 
 def _write_line(state: Any) -> None:
-    counts = ", ".join(f"{name} {value:,}" for name, value in _figures(state))
+    counts = ", ".join(f"{name} {value:,}" for name, value in _counts(state))
     sys.stderr.write(f"{counts}\n")
 
 
-def _figures(state: Any) -> Iterator[tuple[str, int]]:
+def _counts(state: Any) -> Iterator[tuple[str, int]]:
     names = ("sent", "changed") if isinstance(state, Upload) else ("requested", "delivered", "dropped", "failed")
     return ((name, getattr(state, name)) for name in names)

@@ -18,8 +18,8 @@ from headwater.errors import HeadwaterError
 from headwater_client.cli.exit_codes import USAGE, CommandError, exit_with
 from headwater_client.cli.main import run_application
 from headwater_client.cli.output import Output
-from headwater_client.files.cases import DesiredCase, read_cases
-from headwater_client.files.desired import DesiredPipeline, Folder
+from headwater_client.files.cases import ParsedCase, read_cases
+from headwater_client.files.desired import DesiredPipeline, ProjectFiles
 from headwater_client.files.errors import FolderError
 from headwater_client.files.folder import find_folder, read_folder
 
@@ -152,7 +152,7 @@ class _Session:
                     state[path] = status.st_mtime_ns, status.st_size
         return state
 
-    def _chosen(self, cases: Sequence[DesiredCase]) -> list[DesiredCase]:
+    def _chosen(self, cases: Sequence[ParsedCase]) -> list[ParsedCase]:
         return [each for each in cases if self.only in each.name or self.only in each.pipeline]
 
     def _print(self, lines: Iterator[str]) -> None:
@@ -168,7 +168,7 @@ class _Session:
             self.out.line(summary_line(results, seconds, without_cases))
 
 
-def _run_pipelines(files: Folder, cases: Sequence[DesiredCase]) -> Iterator[_PipelineResults]:
+def _run_pipelines(files: ProjectFiles, cases: Sequence[ParsedCase]) -> Iterator[_PipelineResults]:
     """Yield the results of each pipeline that has cases. Several pipelines run at once."""
     pipelines = {each.key: each for each in files.pipelines}
     cases_of = {
@@ -178,7 +178,7 @@ def _run_pipelines(files: Folder, cases: Sequence[DesiredCase]) -> Iterator[_Pip
         yield from pool.map(lambda key: _run_pipeline(pipelines[key], cases_of[key]), cases_of)
 
 
-def _run_pipeline(pipeline: DesiredPipeline, cases: Sequence[DesiredCase]) -> _PipelineResults:
+def _run_pipeline(pipeline: DesiredPipeline, cases: Sequence[ParsedCase]) -> _PipelineResults:
     try:
         with PipelineRunner(pipeline) as runner:
             return _PipelineResults(pipeline.key, [_run_case(runner, case) for case in cases])
@@ -186,10 +186,10 @@ def _run_pipeline(pipeline: DesiredPipeline, cases: Sequence[DesiredCase]) -> _P
         return _PipelineResults(pipeline.key, [Result(case, [str(error)], 0.0) for case in cases], str(error))
 
 
-def _run_case(runner: PipelineRunner, case: DesiredCase) -> Result:
+def _run_case(runner: PipelineRunner, case: ParsedCase) -> Result:
     done = runner.run(case)
     return Result(case, Explainer(done).failures(), done.seconds)
 
 
-def _without_cases(files: Folder, cases: Sequence[DesiredCase]) -> list[str]:
+def _without_cases(files: ProjectFiles, cases: Sequence[ParsedCase]) -> list[str]:
     return sorted({each.key for each in files.pipelines} - {each.pipeline for each in cases})

@@ -26,7 +26,7 @@ from headwater.services.pipeline_checker import PipelineChecker
 from headwater.services.trial_runs import Deadline, PipelineRun
 from headwater.transforms import TRANSFORMS
 from headwater.transforms.base import TransformContext
-from headwater_client.files.cases import DesiredCase
+from headwater_client.files.cases import ParsedCase
 from headwater_client.files.desired import DesiredPipeline
 from headwater_client.files.values import normalised
 
@@ -73,7 +73,7 @@ class CaseRun:
     """
 
     pipeline: CheckedPipeline
-    case: DesiredCase
+    case: ParsedCase
     records: Sequence[TrialRecord]
     values: Mapping[str, frozenset[str]]
     seconds: float
@@ -101,7 +101,7 @@ class PipelineRunner:
     ) -> None:
         self._stack.close()
 
-    def run(self, case: DesiredCase) -> CaseRun:
+    def run(self, case: ParsedCase) -> CaseRun:
         """Run a case.
 
         Raises FolderError when a file of values can't be read, InvalidInput when a script does not load, and

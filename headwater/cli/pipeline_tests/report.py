@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 from xml.etree import ElementTree
 
-from headwater_client.files.cases import DesiredCase
+from headwater_client.files.cases import ParsedCase
 
 LINE_CHARS: Final = 100
 _NOT_XML: Final = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -25,7 +25,7 @@ class Result:
         seconds: How long the case took.
     """
 
-    case: DesiredCase
+    case: ParsedCase
     failures: Sequence[str]
     seconds: float
 

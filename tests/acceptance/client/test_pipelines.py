@@ -54,7 +54,7 @@ def test_a_first_pipeline(installation: Installation, hw: Any, flow: Any) -> Non
 
 
 def test_filter_values(hw: Any, flow: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(upload, "PART_VALUES", 15_000)
+    monkeypatch.setattr(upload, "REQUEST_BATCH_VALUES", 15_000)
     token = flow.filters["token"]
     values = [f"0x{number:040x}" for number in range(100_000)]
     added = token.add(iter(values))

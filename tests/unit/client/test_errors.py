@@ -64,7 +64,7 @@ def test_the_faults_of_a_request(server: ScriptedServer, hw: Headwater) -> None:
     assert [(fault.pointer, fault.detail) for fault in caught.value.errors] == [("/name", "is too long")]
 
 
-def test_the_figures_of_a_quota(server: ScriptedServer, hw: Headwater) -> None:
+def test_usage_and_limit_of_a_quota(server: ScriptedServer, hw: Headwater) -> None:
     server.respond = lambda request: problem_response(403, "quota", used=1_000, allowed=1_200)
     with pytest.raises(QuotaExceeded) as caught:
         hw.datasets.create("x")

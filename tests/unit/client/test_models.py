@@ -50,7 +50,7 @@ SCHEMAS: dict[str, type[msgspec.Struct]] = {
     "KeyBody": account.ApiKey,
     "LastRewind": deployment.LastRewind,
     "LetterSummaryBody": dead_letters.LetterGroup,
-    "ListedToken": token_prices.ListedToken,
+    "ListedToken": token_prices.PricedToken,
     "LogEntry": deployment.LogLine,
     "MetricPoint": metrics.Point,
     "MetricSeries": metrics.Series,

@@ -46,7 +46,7 @@ class CountingApi:
 
 @pytest.fixture
 def api(server: ScriptedServer, monkeypatch: pytest.MonkeyPatch) -> CountingApi:
-    monkeypatch.setattr(upload, "PART_VALUES", 10)
+    monkeypatch.setattr(upload, "REQUEST_BATCH_VALUES", 10)
     api = CountingApi()
     server.respond = api
     return api
@@ -56,7 +56,7 @@ def values(count: int) -> Iterable[str]:
     return (f"0x{number:040x}" for number in range(count))
 
 
-def test_an_upload_in_parts(api: CountingApi, flow: Flow, server: ScriptedServer) -> None:
+def test_an_upload_in_batches(api: CountingApi, flow: Flow, server: ScriptedServer) -> None:
     server.respond = api
     states: list[Upload] = []
     result = flow.filters["token"].add(values(205), progress=states.append)
@@ -113,9 +113,9 @@ def test_the_generator_is_not_read_ahead(api: CountingApi, flow: Flow, server: S
 
 
 def test_a_text_is_no_list_of_values(hw: Headwater, flow: Flow) -> None:
-    with pytest.raises(TypeError, match="The values are one text"):
+    with pytest.raises(TypeError, match="`values` is a single string"):
         flow.filters["token"].add("0xabc")
-    with pytest.raises(TypeError, match="The values are one text"):
+    with pytest.raises(TypeError, match="`values` is a single string"):
         flow.filters["token"].replace("0xabc")
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from headwater_client.files.desired import Folder
+from headwater_client.files.desired import ProjectFiles
 from headwater_client.files.live import LiveFilter, LivePipeline, LiveState
 from headwater_client.files.plan import PipelinePlan, Plan, make_plan, renamed_transforms
 from headwater_client.files.values import summarise
@@ -37,8 +37,8 @@ class Server:
         """Return what a client reads."""
         return {key: self._live_pipeline(key, stored) for key, stored in self._stored.items()}
 
-    def plan(self, folder: Folder) -> Plan:
-        return make_plan(folder, self.live())
+    def plan(self, files: ProjectFiles) -> Plan:
+        return make_plan(files, self.live())
 
     def apply(self, plan: Plan, *, prune: bool = False, steps: int | None = None) -> None:
         """Make the changes of a plan; with `steps`, only this number of requests is sent."""

@@ -6,10 +6,10 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headwater_client.files.desired import DesiredPipeline, Folder
+from headwater_client.files.desired import DesiredPipeline, ProjectFiles
 from headwater_client.files.live import LivePipeline
 from headwater_client.files.plan import DiffLine, make_plan, plan_pipeline
-from headwater_client.files.text import plan_lines
+from headwater_client.files.plan_text import plan_lines
 from headwater_client.files.values import DesiredValues
 from tests.examples import examples
 from tests.unit.files.server import Server
@@ -27,8 +27,8 @@ CONFIG: dict[str, Any] = {
 USDC = DesiredPipeline("usdc", "USDC", "", (), CONFIG, script_labels={"enrich": "scripts/usdc.ts"})
 
 
-def folder(*pipelines: DesiredPipeline) -> Folder:
-    return Folder("wallets", "", pipelines)
+def project(*pipelines: DesiredPipeline) -> ProjectFiles:
+    return ProjectFiles("wallets", "", pipelines)
 
 
 def live(pipeline: DesiredPipeline = USDC, **members: Any) -> LivePipeline:
@@ -37,7 +37,7 @@ def live(pipeline: DesiredPipeline = USDC, **members: Any) -> LivePipeline:
 
 
 def lines(*pipelines: DesiredPipeline, server: dict[str, LivePipeline], prune: bool = False) -> list[str]:
-    plan = make_plan(folder(*pipelines), server)
+    plan = make_plan(project(*pipelines), server)
     return [line for _, line in plan_lines(plan, "http://localhost:8080", prune=prune)]
 
 
@@ -56,7 +56,7 @@ class TestPlan:
             "transforms": [{"uid": f"t{index}", **each} for index, each in enumerate(CONFIG["transforms"])],
             "sinks": [{"uid": "s", "type": "kafka", "name": "out", "partitions": None}],
         }
-        plan = make_plan(folder(USDC), {"usdc": live(config=stored, running_config=stored)})
+        plan = make_plan(project(USDC), {"usdc": live(config=stored, running_config=stored)})
         assert plan.is_empty(prune=True)
         assert lines(USDC, server={"usdc": live()})[-1] == "Nothing to do: all 1 pipelines are as the files say."
 
@@ -89,14 +89,14 @@ class TestPlan:
         assert lines(USDC, replace(USDC, key="new-pools"), server=server) == [
             "project wallets on http://localhost:8080",
             "",
-            "~ usdc                                 saved, runs on",
+            "~ usdc                                 saved, keeps running",
             "  ~ transforms.enrich  scripts/usdc.ts",
             "      2 - x",
             "      2 + b",
             "",
             "+ new-pools                            created and deployed",
             "",
-            "- old-feed                             not in this folder any more; --prune removes it",
+            "- old-feed                             not in this folder; --prune removes it",
             "",
             "1 to change, 1 to create, 0 to remove (1 with --prune).",
         ]
@@ -105,18 +105,18 @@ class TestPlan:
 class TestValues:
     def test_initial_values_are_written_once(self) -> None:
         server, pipeline = Server(), replace(USDC, values={"token": DesiredValues("initial", "values", ("A", "b"))})
-        server.apply(server.plan(folder(pipeline)))
+        server.apply(server.plan(project(pipeline)))
         assert server.state()["usdc"][3] == {"token": {"a", "b"}}
         server.write("usdc", "token", set())
-        assert server.plan(folder(pipeline)).is_empty(prune=True)
+        assert server.plan(project(pipeline)).is_empty(prune=True)
 
     def test_a_renamed_filter_keeps_its_values(self) -> None:
         server, pipeline = Server(), replace(USDC, values={"token": DesiredValues("initial", "values", ("a",))})
-        server.apply(server.plan(folder(pipeline)))
+        server.apply(server.plan(project(pipeline)))
         server.write("usdc", "token", {"b"})
         transforms = [{**CONFIG["transforms"][0], "name": "tokens"}, CONFIG["transforms"][1]]
         config = {**CONFIG, "transforms": transforms}
-        plan = server.plan(folder(replace(pipeline, config=config, values={"tokens": pipeline.values["token"]})))
+        plan = server.plan(project(replace(pipeline, config=config, values={"tokens": pipeline.values["token"]})))
         [change] = plan.pipelines[0].changes
         assert (change.where, change.detail) == ("transforms.tokens", "has a new name; it was token")
         assert (plan.pipelines[0].values, plan.pipelines[0].steps) == ((), ())
@@ -125,11 +125,11 @@ class TestValues:
 
     def test_replaced_values_are_those_of_the_file_after_each_apply(self) -> None:
         server, pipeline = Server(), replace(USDC, values={"token": DesiredValues("replace", "v", ("a", "b", "a"))})
-        server.apply(server.plan(folder(pipeline)))
+        server.apply(server.plan(project(pipeline)))
         server.write("usdc", "token", {"a", "c", "d"})
-        [write] = server.plan(folder(pipeline)).pipelines[0].values
+        [write] = server.plan(project(pipeline)).pipelines[0].values
         assert (write.added, write.removed) == (1, 2)
-        server.apply(server.plan(folder(pipeline)))
+        server.apply(server.plan(project(pipeline)))
         assert server.state()["usdc"][3] == {"token": {"a", "b"}}
 
 
@@ -173,13 +173,15 @@ def pipelines(draw: st.DrawFn, key: str) -> DesiredPipeline:
 
 
 folders = st.sets(st.sampled_from(["p", "q"])).flatmap(
-    lambda keys: st.tuples(*map(pipelines, sorted(keys))).map(lambda found: folder(*found))
+    lambda keys: st.tuples(*map(pipelines, sorted(keys))).map(lambda found: project(*found))
 )
 
 
 @settings(max_examples=examples(400))
 @given(st.lists(folders, min_size=1, max_size=3), st.integers(0, 8))
-def test_any_folders_are_reached_however_often_an_apply_is_interrupted(versions: list[Folder], steps: int) -> None:
+def test_any_folders_are_reached_however_often_an_apply_is_interrupted(
+    versions: list[ProjectFiles], steps: int
+) -> None:
     server = Server()
     for version in versions:
         server.apply(server.plan(version), prune=True, steps=steps)  # killed after some requests

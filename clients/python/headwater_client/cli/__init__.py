@@ -1,4 +1,4 @@
-"""The command `headwater`, on the client alone.
+"""The command `headwater` as this distribution has it, without the commands of the server.
 
 `main` runs it. The server's distribution adds its commands by an entry point of the group `headwater.commands`
 (plugins.py). Modules with commands import rich and the client when a command runs, so that `headwater --help` is fast.

@@ -68,21 +68,20 @@ class Run:
     def confirm(self, question: str, *, yes: bool) -> None:
         """Ask before something is removed.
 
-        Raises CommandError when the answer is no, or nobody can answer.
+        Raises CommandError when the answer is no, or when standard input is not a terminal.
         """
         if yes:
             return
         if not sys.stdin.isatty():
-            raise CommandError(f"{question} Nobody can answer here.", USAGE, "Add --yes.")
+            raise CommandError(
+                f"{question} Standard input is not a terminal, so you can't answer.", USAGE, "Add --yes."
+            )
         if not typer.confirm(question, err=True):
             raise CommandError("Nothing was changed.")
 
 
 def ignore_closed_pipe() -> None:
-    """Let standard output lead nowhere.
-
-    Python writes the rest of its buffer when it ends.
-    """
+    """Redirect standard output to /dev/null, because Python flushes its buffer at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -109,7 +108,7 @@ def command(app: typer.Typer, name: str | None = None, **settings: Any) -> Calla
                 raise typer.Exit from None
             except (HeadwaterError, FolderError, CommandError) as error:
                 exit_with(error, as_json=as_json)
-            except KeyError as error:
+            except KeyError as error:  # raised, with a message, for an unknown filter or sink
                 exit_with(CommandError(str(error.args[0]), NOT_FOUND), as_json=as_json)
 
         parameters = [each for each in inspect.signature(function).parameters.values() if each.name != "run"]

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from headwater_client.cli import figures
+from headwater_client.cli import formatting
 from headwater_client.cli.command import Run, command, group
 from headwater_client.cli.exit_codes import NOT_FOUND, CommandError
 from headwater_client.cli.filters import ColumnOption, ValuesArgument
@@ -41,7 +41,7 @@ def list_(run: Run) -> None:
     if run.out.as_json:
         run.out.json(infos)
     else:
-        rows = [[info.name, info.id, f"{figures.ago(info.created_at)} ago"] for info in infos]
+        rows = [[info.name, info.id, f"{formatting.ago(info.created_at)} ago"] for info in infos]
         run.out.table([Column("NAME"), Column("ID"), Column("CREATED")], rows)
 
 
@@ -107,7 +107,7 @@ def import_(
     column: ColumnOption = "",
     skip: Annotated[int, typer.Option(min=0, help="Skip this many values, which an earlier run has stored.")] = 0,
 ) -> None:
-    """Add the values of a file, in parts, with a progress bar."""
+    """Add the values of a file, in batches, with a progress bar."""
     add_values(run, _dataset(run, dataset), given_values(None, file, column), skip=skip)
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from headwater_client.cli import figures
+from headwater_client.cli import formatting
 from headwater_client.cli.command import Run, command, group
 from headwater_client.cli.exit_codes import FAILED, USAGE, CommandError
 from headwater_client.cli.flows import FlowArgument, YesOption
@@ -64,7 +64,7 @@ def list_(
     rows = [
         [
             each.id,
-            figures.ago(each.time),
+            formatting.ago(each.time),
             each.error,
             _where(names, each.transform_uid, each.line, each.column),
             each.redriven.outcome if each.redriven else "no",
@@ -93,7 +93,7 @@ def summary(run: Run, flow: FlowArgument) -> None:
             each.error,
             _where(names, each.transform_uid, each.line),
             f"{each.count:,}",
-            figures.ago(each.last),
+            formatting.ago(each.last),
             each.example or "",
         ]
         for each in groups

@@ -25,7 +25,7 @@ FAILED: Final = 1
 WOULD_CHANGE: Final = 2
 NOT_FOUND: Final = 3
 NOT_ALLOWED: Final = 4
-SERVICE_AWAY: Final = 5
+SERVICE_UNAVAILABLE: Final = 5
 USAGE: Final = 64
 INTERRUPTED: Final = 130
 
@@ -33,8 +33,12 @@ _RULES: Final[tuple[tuple[tuple[type[HeadwaterError], ...], int, str], ...]] = (
     ((NotFound,), NOT_FOUND, "`headwater flows list` shows your pipelines."),
     ((Unauthenticated,), NOT_ALLOWED, "Set HEADWATER_KEY or --key, or choose a profile with --profile."),
     ((NotAllowed,), NOT_ALLOWED, "Use another API key with --key or --profile."),
-    ((ConnectionFailed,), SERVICE_AWAY, "Start the server with `headwater up`, or name another one with --url."),
-    ((Unavailable, RateLimited), SERVICE_AWAY, "Run the command again; `headwater status` shows what is unavailable."),
+    ((ConnectionFailed,), SERVICE_UNAVAILABLE, "Start the server with `headwater up`, or name another one with --url."),
+    (
+        (Unavailable, RateLimited),
+        SERVICE_UNAVAILABLE,
+        "Run the command again; `headwater status` shows what is unavailable.",
+    ),
     ((ServerError,), FAILED, "Look at the log of the server."),
     ((UnexpectedResponse,), FAILED, "Check --url: another server may answer there."),
     ((Ambiguous,), USAGE, ""),

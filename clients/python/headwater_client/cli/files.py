@@ -9,16 +9,23 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from headwater_client.cli import figures
+from headwater_client.cli import formatting
 from headwater_client.cli.command import Run, command
-from headwater_client.cli.exit_codes import FAILED, INTERRUPTED, SERVICE_AWAY, WOULD_CHANGE, CommandError, exit_code_of
+from headwater_client.cli.exit_codes import (
+    FAILED,
+    INTERRUPTED,
+    SERVICE_UNAVAILABLE,
+    WOULD_CHANGE,
+    CommandError,
+    exit_code_of,
+)
 from headwater_client.cli.flows import YesOption
 from headwater_client.cli.output import COLORS, Column
 
 if TYPE_CHECKING:
     from headwater_client import Headwater
     from headwater_client.files.apply import Outcome
-    from headwater_client.files.desired import Folder
+    from headwater_client.files.desired import ProjectFiles
     from headwater_client.files.plan import Plan
 
 FolderArgument = Annotated[
@@ -48,12 +55,12 @@ def plan(
 ) -> None:
     """Show what `apply` would change."""
     files, hw = _open(run, folder, env)
-    made = _read_plan(hw, files)
+    project_plan = _read_plan(hw, files)
     if run.out.as_json:
-        run.out.json(_document(made, hw.url))
+        run.out.json(_document(project_plan, hw.url))
     else:
-        _print_plan(run, made, hw.url, prune=prune)
-    if exit_code and not made.is_empty(prune=prune):
+        _print_plan(run, project_plan, hw.url, prune=prune)
+    if exit_code and not project_plan.is_empty(prune=prune):
         raise typer.Exit(WOULD_CHANGE)
 
 
@@ -69,14 +76,14 @@ def apply(
     An interrupted run is completed by another one.
     """
     from headwater_client.files.apply import Applier
-    from headwater_client.files.text import summary
+    from headwater_client.files.plan_text import summary
 
     files, hw = _open(run, folder, env)
-    made = _read_plan(hw, files)
-    _confirm(run, made, hw.url, prune=prune, yes=yes)
+    project_plan = _read_plan(hw, files)
+    _confirm(run, project_plan, hw.url, prune=prune, yes=yes)
     outcomes: list[Outcome] = []
     try:
-        for outcome in Applier(hw, files, prune=prune).apply(made):
+        for outcome in Applier(hw, files, prune=prune).apply(project_plan):
             outcomes.append(outcome)
             if not run.out.as_json:
                 _print_outcome(run, outcome)
@@ -90,11 +97,13 @@ def apply(
     if run.out.as_json:
         run.out.json([_outcome_document(outcome) for outcome in outcomes])
     elif not outcomes:
-        print(summary(made, prune=prune))
+        print(summary(project_plan, prune=prune))
     if failed:
         raise CommandError(
             f"{len(failed)} of {len(outcomes)} pipelines could not be changed.",
-            SERVICE_AWAY if all(exit_code_of(each.error) == SERVICE_AWAY for each in failed if each.error) else FAILED,
+            SERVICE_UNAVAILABLE
+            if all(exit_code_of(each.error) == SERVICE_UNAVAILABLE for each in failed if each.error)
+            else FAILED,
             "Correct what is said above, and run the command again: it completes what is missing.",
         )
 
@@ -107,7 +116,8 @@ def export(
     ] = None,
     project: Annotated[str, typer.Option(help="The project; by default that of headwater.yaml.")] = "",
     adopt: Annotated[
-        bool, typer.Option("--adopt", help="Bind pipelines that belong to no project to the files, on the server.")
+        bool,
+        typer.Option("--adopt", help="Give pipelines without an external id the one of their file, on the server."),
     ] = False,
     values: Annotated[bool, typer.Option("--values/--no-values", help="Write the values of filters too.")] = True,
     force: Annotated[bool, typer.Option("--force", help="Replace files that exist.")] = False,
@@ -129,10 +139,12 @@ def export(
     if not written:
         run.out.note(f"The project {name} has no pipelines. Name pipelines with --flow.")
     if any(not each.is_bound for each in written):
-        run.out.note("Some pipelines belong to no project: `apply` would create them anew. Add --adopt to bind them.")
+        run.out.note(
+            "Some pipelines have no external id of the project: `apply` would create them anew. Add --adopt to set it."
+        )
 
 
-class File(StrEnum):
+class FileKind(StrEnum):
     """The kinds of files that have a JSON Schema."""
 
     PIPELINE = "pipeline"
@@ -142,7 +154,7 @@ class File(StrEnum):
 
 def schema(
     run: Run,  # noqa: ARG001 - all commands get it
-    file: Annotated[File, typer.Argument(help="The kind of file.")] = File.PIPELINE,
+    file: Annotated[FileKind, typer.Argument(help="The kind of file.")] = FileKind.PIPELINE,
 ) -> None:
     """Print the JSON Schema of a file, for editors."""
     import json
@@ -150,7 +162,11 @@ def schema(
     from headwater_client.files.cases import CaseFile
     from headwater_client.files.schema import FileModel, Pipeline, Project, json_schema
 
-    models: dict[File, type[FileModel]] = {File.PIPELINE: Pipeline, File.PROJECT: Project, File.CASES: CaseFile}
+    models: dict[FileKind, type[FileModel]] = {
+        FileKind.PIPELINE: Pipeline,
+        FileKind.PROJECT: Project,
+        FileKind.CASES: CaseFile,
+    }
     print(json.dumps(json_schema(models[file]), indent=2))
 
 
@@ -180,39 +196,39 @@ def new(
     run.out.note(f"Next: `headwater test {place}`, `headwater plan {place}`, then `headwater apply {place}`.")
 
 
-def _open(run: Run, folder: Path | None, env: str) -> "tuple[Folder, Headwater]":
+def _open(run: Run, folder: Path | None, env: str) -> "tuple[ProjectFiles, Headwater]":
     from headwater_client.files.folder import find_folder, read_folder
 
     files = read_folder(find_folder(folder), env)
     return files, run.connect(files.url)
 
 
-def _read_plan(hw: "Headwater", files: "Folder") -> "Plan":
+def _read_plan(hw: "Headwater", files: "ProjectFiles") -> "Plan":
     from headwater_client.files.read_live import read_plan
 
     return read_plan(hw, files)
 
 
-def _print_plan(run: Run, made: "Plan", url: str, *, prune: bool) -> None:
-    from headwater_client.files.text import plan_lines
+def _print_plan(run: Run, project_plan: "Plan", url: str, *, prune: bool) -> None:
+    from headwater_client.files.plan_text import plan_lines
 
-    for sign, line in plan_lines(made, url, prune=prune):
+    for sign, line in plan_lines(project_plan, url, prune=prune):
         run.out.line(line, COLORS[sign])
 
 
-def _confirm(run: Run, made: "Plan", url: str, *, prune: bool, yes: bool) -> None:
+def _confirm(run: Run, project_plan: "Plan", url: str, *, prune: bool, yes: bool) -> None:
     """Show the plan and ask before something is removed with its data."""
-    removed = [f"{each.key} with all of its data" for each in made.gone if prune]
-    removed += [f"{what} of {each.key}" for each in made.to_change for what in each.destroys]
+    removed = [f"{each.key} with all of its data" for each in project_plan.not_in_folder if prune]
+    removed += [f"{what} of {each.key}" for each in project_plan.to_change for what in each.destroys]
     if removed and not yes:
         if not run.out.as_json:
-            _print_plan(run, made, url, prune=prune)
+            _print_plan(run, project_plan, url, prune=prune)
         run.confirm(f"Remove {'; '.join(removed)}?", yes=False)
 
 
 def _print_outcome(run: Run, outcome: "Outcome") -> None:
     if outcome.error is None:
-        run.out.line(f"✓ {outcome.key}   {outcome.text} ({figures.duration(outcome.seconds)})", "green")
+        run.out.line(f"✓ {outcome.key}   {outcome.text} ({formatting.duration(outcome.seconds)})", "green")
     else:
         run.out.note(f"✗ {outcome.key}   {outcome.error}")
 
@@ -222,13 +238,18 @@ def _outcome_document(outcome: "Outcome") -> dict[str, Any]:
     return {"pipeline": outcome.key, "done": outcome.text, "error": error, "seconds": round(outcome.seconds, 3)}
 
 
-def _document(made: "Plan", url: str) -> dict[str, Any]:
-    return {"project": made.project, "url": url, "pipelines": list(_pipeline_documents(made.pipelines))}
+def _document(project_plan: "Plan", url: str) -> dict[str, Any]:
+    return {"project": project_plan.project, "url": url, "pipelines": list(_pipeline_documents(project_plan.pipelines))}
 
 
 def _pipeline_documents(plans: Sequence[Any]) -> Iterator[dict[str, Any]]:
     for each in plans:
-        action = "create" if each.is_create else "gone" if each.is_gone else "none" if each.is_empty else "change"
+        if each.is_create:
+            action = "create"
+        elif not each.is_in_folder:
+            action = "not_in_folder"
+        else:
+            action = "none" if each.is_empty else "change"
         yield {
             "pipeline": each.key,
             "action": action,

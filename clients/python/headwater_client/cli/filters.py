@@ -97,7 +97,7 @@ def import_(
     column: ColumnOption = "",
     skip: Annotated[int, typer.Option(min=0, help="Skip this many values, which an earlier run has stored.")] = 0,
 ) -> None:
-    """Add the values of a file, in parts, with a progress bar."""
+    """Add the values of a file, in batches, with a progress bar."""
     add_values(run, _filter(run, flow, filter_), given_values(None, file, column), skip=skip)
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from headwater_client.cli import figures
+from headwater_client.cli import formatting
 from headwater_client.cli.command import Run, command, group
 from headwater_client.cli.exit_codes import USAGE, CommandError
 from headwater_client.cli.output import Cell, Column
@@ -74,7 +74,7 @@ def _row(item: "OverviewItem") -> list[str | Cell]:
     state = "rolling" if item.condition == "RollingOut" else item.state
     text, color = STATES.get(state, (state, ""))
     source = "" if item.source is None else f"{item.source.chain}.{item.source.entity}"
-    errors = "" if item.errors is None else figures.count(sum(item.errors))
+    errors = "" if item.errors is None else formatting.short_number(sum(item.errors))
     lag = "" if item.lag is None else f"{item.lag:,}"
     return [
         Cell(text, color),
@@ -85,7 +85,7 @@ def _row(item: "OverviewItem") -> list[str | Cell]:
         figures.rate(item.messages_sent),
         figures.sparkline(item.messages_sent),
         Cell(errors, "red" if errors not in ("", "0") else ""),
-        figures.milliseconds(item.avg_data_age_ms),
+        formatting.milliseconds(item.avg_data_age_ms),
         lag,
     ]
 
@@ -219,7 +219,7 @@ def stats(run: Run, flow: FlowArgument) -> None:
             each.status,
             "yes" if each.is_ready else "no",
             str(each.restart_count),
-            figures.ago(each.start_time),
+            formatting.ago(each.start_time),
             each.reason,
         ]
         for each in health.workers
@@ -240,16 +240,16 @@ def metrics(
         run.out.json(found)
         return
     rows = [
-        ["received", f"{figures.count(found.messages_received_per_min)} /min"],
-        ["sent", f"{figures.count(found.messages_sent_per_min)} /min"],
+        ["received", f"{formatting.short_number(found.messages_received_per_min)} /min"],
+        ["sent", f"{formatting.short_number(found.messages_sent_per_min)} /min"],
         ["processor errors", f"{found.processor_error_rate:.2%}"],
         ["output errors", f"{found.output_error_rate:.2%}"],
-        ["age of the data", figures.milliseconds(found.avg_data_age_ms)],
+        ["age of the data", formatting.milliseconds(found.avg_data_age_ms)],
     ]
     for name, times in (("total latency", found.total_latency), ("processing latency", found.processing_latency)):
         if times is not None:
             values = ", ".join(
-                f"{label} {figures.milliseconds(value)}"
+                f"{label} {formatting.milliseconds(value)}"
                 for label, value in (("p50", times.p50), ("p90", times.p90), ("p99", times.p99))
                 if value is not None
             )

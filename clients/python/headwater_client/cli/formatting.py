@@ -1,4 +1,4 @@
-"""Figures as people read them."""
+"""Formats numbers and durations as people read them."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -10,10 +10,10 @@ SPARK_BARS: Final = 8
 RECENT_MINUTES: Final = 5
 
 
-def count(value: float) -> str:
+def short_number(value: float) -> str:
     """Return a number with at most three digits and a unit.
 
-    >>> [count(each) for each in (0, 12, 999, 1500, 48120, 2_500_000)]
+    >>> [short_number(each) for each in (0, 12, 999, 1500, 48120, 2_500_000)]
     ['0', '12', '999', '1.5 k', '48 k', '2.5 M']
     """
     for unit in ("", " k", " M", " G"):
@@ -34,7 +34,7 @@ def rate(per_minute: Sequence[int] | None) -> str:
         return ""
     recent = per_minute[-RECENT_MINUTES - 1 : -1] or per_minute
     per_second = sum(recent) / len(recent) / 60
-    text = f"{per_second:.1f} " if 0 < per_second < 1 else count(per_second)
+    text = f"{per_second:.1f} " if 0 < per_second < 1 else short_number(per_second)
     return f"{text}/s" if text[-1] in "kMG " else f"{text} /s"
 
 

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from headwater_client.cli import figures
+from headwater_client.cli import formatting
 from headwater_client.cli.command import Run, command, group
 from headwater_client.cli.exit_codes import NOT_FOUND
 from headwater_client.cli.output import Cell, Column
@@ -35,7 +35,7 @@ def get(
                 _percent(item.percent_change_24h),
                 f"{item.low_24h:.6g}",
                 f"{item.high_24h:.6g}",
-                figures.ago(item.timestamp),
+                formatting.ago(item.timestamp),
             ]
             for item in stats.items
         ]

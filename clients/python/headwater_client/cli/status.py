@@ -6,7 +6,7 @@ from typing import Any
 import typer
 
 from headwater_client.cli.command import Run, command
-from headwater_client.cli.exit_codes import SERVICE_AWAY
+from headwater_client.cli.exit_codes import SERVICE_UNAVAILABLE
 from headwater_client.cli.output import Column
 
 
@@ -41,4 +41,4 @@ def status(run: Run) -> None:
             rows += [[each.name.replace("_", " "), f"{each.used:,} of {each.allowed:,}"] for each in limits]
         run.out.table([Column("WHAT"), Column("STATE")], rows)
     if not ready:
-        raise typer.Exit(SERVICE_AWAY)
+        raise typer.Exit(SERVICE_UNAVAILABLE)

@@ -11,7 +11,7 @@ import typer
 
 from headwater_client.cli.command import Run
 from headwater_client.cli.exit_codes import INTERRUPTED, USAGE, CommandError
-from headwater_client.files.values import DesiredValues
+from headwater_client.files.values import DesiredValues, ReiterableValues
 
 if TYPE_CHECKING:
     from headwater_client import Dataset, Filter, Upload
@@ -21,25 +21,9 @@ FromOption = Annotated[
     Path | None, typer.Option("--file", "-f", help="A file with the values: CSV, or text; - reads standard input.")
 ]
 LINES_PER_WRITE: Final = 10_000
-BLOCK_BYTES: Final = 1 << 20
+READ_BYTES: Final = 1 << 20
 VALUES_PER_UPDATE: Final = 20_000
 VALUES_TIMEOUT_S: Final = 600.0
-
-
-class Values:
-    """Values of a file, which can be iterated over again, so that a request can be repeated."""
-
-    def __init__(self, desired: DesiredValues) -> None:
-        self._desired = desired
-
-    def __iter__(self) -> Iterator[str]:
-        return self._desired.normalised()
-
-    def lines(self) -> int:
-        """Return the number of lines of the file, which is about the number of values."""
-        assert self._desired.path is not None
-        with self._desired.path.open("rb") as file:
-            return sum(block.count(b"\n") for block in iter(lambda: file.read(BLOCK_BYTES), b""))
 
 
 def given_values(values: Sequence[str] | None, file: Path | None, column: str) -> Iterable[str]:
@@ -52,7 +36,7 @@ def given_values(values: Sequence[str] | None, file: Path | None, column: str) -
         return [text for line in sys.stdin if (text := line.strip())]
     if not file.is_file():
         raise CommandError(f"There is no file {file}.", USAGE)
-    return Values(DesiredValues("replace", str(file), path=file, column=column))
+    return ReiterableValues(DesiredValues("replace", str(file), path=file, column=column))
 
 
 def add_values(run: Run, target: "Filter | Dataset", values: Iterable[str], *, skip: int | None = None) -> None:
@@ -129,11 +113,19 @@ def _progress(run: Run, values: Iterable[str], skip: int) -> Iterator[Callable[[
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-    total = values.lines() if isinstance(values, Values) else len(values) if isinstance(values, list) else None
+    total = _line_count(values.path) if isinstance(values, ReiterableValues) and values.path else None
+    if isinstance(values, list):
+        total = len(values)
     columns = (TextColumn("{task.completed:,} values"), BarColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True)) as progress:
         task = progress.add_task("", total=None if total is None else total - skip)
         yield lambda sent: progress.update(task, completed=sent)
+
+
+def _line_count(path: Path) -> int:
+    """Return the number of lines of a file, which is about the number of values."""
+    with path.open("rb") as file:
+        return sum(data.count(b"\n") for data in iter(lambda: file.read(READ_BYTES), b""))
 
 
 def export_values(run: Run, values: Iterable[str], total: int, file: Path | None) -> None:
@@ -150,5 +142,5 @@ def export_values(run: Run, values: Iterable[str], total: int, file: Path | None
 
 def _write_lines(values: Iterable[str], file: Any) -> None:
     rest = iter(values)
-    while part := list(islice(rest, LINES_PER_WRITE)):
-        file.write("\n".join(part) + "\n")
+    while lines := list(islice(rest, LINES_PER_WRITE)):
+        file.write("\n".join(lines) + "\n")

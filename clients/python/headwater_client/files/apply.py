@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from headwater_client import Flow, Headwater, HeadwaterError
-from headwater_client.files.desired import Folder
+from headwater_client.files.desired import ProjectFiles
 from headwater_client.files.errors import FolderError
 from headwater_client.files.plan import PipelinePlan, Plan, ValuesWrite
-from headwater_client.files.values import DesiredValues
+from headwater_client.files.values import ReiterableValues
 
 PARALLEL_PIPELINES: Final = 6
 VALUES_TIMEOUT_S: Final = 600.0
@@ -39,21 +39,21 @@ class Outcome:
 class Applier:
     """Applies a plan."""
 
-    def __init__(self, hw: Headwater, folder: Folder, *, prune: bool = False) -> None:
+    def __init__(self, hw: Headwater, files: ProjectFiles, *, prune: bool = False) -> None:
         """Create an applier.
 
         Args:
             hw: The client of the server.
-            folder: The folder that was planned.
+            files: The files of the folder that was planned.
             prune: Whether pipelines that are not in the folder are deleted.
         """
         self._hw = hw
-        self._folder = folder
+        self._files = files
         self._prune = prune
 
     def apply(self, plan: Plan) -> Iterator[Outcome]:
         """Apply a plan, several pipelines at once, and yield each outcome as soon as it is known."""
-        work = [each for each in plan.pipelines if (self._prune if each.is_gone else not each.is_empty)]
+        work = [each for each in plan.pipelines if (not each.is_empty if each.is_in_folder else self._prune)]
         pool = ThreadPoolExecutor(PARALLEL_PIPELINES)
         try:
             for future in as_completed([pool.submit(self._outcome, each) for each in work]):
@@ -66,7 +66,7 @@ class Applier:
         error: HeadwaterError | FolderError | None = None
         text = ""
         try:
-            text = self._remove(plan) if plan.is_gone else self._change(plan)
+            text = self._change(plan) if plan.is_in_folder else self._remove(plan)
         except (HeadwaterError, FolderError) as raised:
             error = raised
         return Outcome(plan.key, text, error, time.monotonic() - began)
@@ -87,7 +87,7 @@ class Applier:
 
     def _save(self, plan: PipelinePlan) -> Flow:
         assert plan.desired is not None
-        body = plan.desired.body(self._folder.external_id(plan.key))
+        body = plan.desired.body(self._files.external_id(plan.key))
         if plan.live is None:
             return self._hw.flows.create_from(body)
         flow = self._hw.flows.get(plan.live.id)
@@ -104,15 +104,5 @@ class Applier:
         return "deployed" if plan.is_create else f"revision {deployment.revision} runs"
 
 
-class _Repeatable:
-    """The values of a filter, which can be iterated over again when the request is repeated."""
-
-    def __init__(self, values: DesiredValues) -> None:
-        self._values = values
-
-    def __iter__(self) -> Iterator[str]:
-        return self._values.normalised()
-
-
 def _write_values(flow: Flow, write: ValuesWrite) -> None:
-    flow.filters[write.transform].replace(_Repeatable(write.values), timeout=VALUES_TIMEOUT_S)
+    flow.filters[write.transform].replace(ReiterableValues(write.values), timeout=VALUES_TIMEOUT_S)

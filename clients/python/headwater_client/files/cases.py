@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final
 
 from msgspec import Meta
 
-from headwater_client.files.desired import Folder
+from headwater_client.files.desired import ProjectFiles
 from headwater_client.files.errors import FolderError
 from headwater_client.files.folder import CASE_ENDINGS, convert
 from headwater_client.files.schema import FileModel, Name
@@ -22,7 +22,8 @@ Sets = Annotated[dict[str, list[str]], Meta(description="Values of sets, by name
 Expected = Annotated[
     dict[Name, list[Any]],
     Meta(
-        description="The records of each sink, in order; `dlq`: the dead letters. Members that are not here are free."
+        description="The records of each sink, in order; `dlq`: the dead letters. Members that are not listed are not "
+        "compared."
     ),
 ]
 
@@ -47,7 +48,7 @@ class Case(FileModel, kw_only=True):
 
 
 class CaseFile(FileModel, kw_only=True):
-    """Cases of one pipeline. `values` and `datasets` are for all cases that do not have them."""
+    """Cases of one pipeline. `values` and `datasets` are the defaults of all cases, by filter and by dataset."""
 
     pipeline: Annotated[Name, Meta(description="The name of the pipeline's file, without its ending.")]
     values: Sets = {}
@@ -56,8 +57,8 @@ class CaseFile(FileModel, kw_only=True):
 
 
 @dataclass(frozen=True, slots=True)
-class DesiredCase:
-    """A case as its file describes it.
+class ParsedCase:
+    """A case with the records of its files, and with the defaults of its file.
 
     Attributes:
         file: The path of the file, from the folder.
@@ -78,20 +79,20 @@ class DesiredCase:
     exact: bool = False
 
 
-def read_cases(path: Path, folder: Folder) -> list[DesiredCase]:
+def read_cases(folder: Path, project: ProjectFiles) -> list[ParsedCase]:
     """Read all cases of a folder, in the order of their files.
 
     Args:
-        path: The folder.
-        folder: The pipelines that were read from it.
+        folder: The folder.
+        project: The pipelines that were read from it.
 
     Raises FolderError with one line for each file that is wrong.
     """
-    files = [file for place in (path, path / CASES_FOLDER) for file in sorted(place.glob("*")) if _has_cases(file)]
+    files = [file for place in (folder, folder / CASES_FOLDER) for file in sorted(place.glob("*")) if _has_cases(file)]
     cases, faults = [], []
     for file in files:
         try:
-            cases += _read_file(path, file, folder)
+            cases += _read_file(folder, file, project)
         except FolderError as error:
             faults.append(str(error))
     if faults:
@@ -103,12 +104,12 @@ def _has_cases(file: Path) -> bool:
     return file.name.endswith(CASE_ENDINGS) and file.is_file()
 
 
-def _read_file(path: Path, file: Path, folder: Folder) -> list[DesiredCase]:
-    name = file.relative_to(path).as_posix()
+def _read_file(folder: Path, file: Path, project: ProjectFiles) -> list[ParsedCase]:
+    name = file.relative_to(folder).as_posix()
     document = convert(load(file), CaseFile, name)
-    pipeline = next((each for each in folder.pipelines if each.key == document.pipeline), None)
+    pipeline = next((each for each in project.pipelines if each.key == document.pipeline), None)
     if pipeline is None:
-        known = ", ".join(each.key for each in folder.pipelines) or "none"
+        known = ", ".join(each.key for each in project.pipelines) or "none"
         raise FolderError(f"{name}, pipeline: there is no pipeline {document.pipeline!r}; the folder has: {known}.")
     filters = {each["name"] for each in pipeline.config["transforms"] if each["type"] == "redis_set_filter"}
     outputs = {sink["name"] for sink in pipeline.config["sinks"]} | {DEAD_LETTERS}
@@ -118,10 +119,10 @@ def _read_file(path: Path, file: Path, folder: Folder) -> list[DesiredCase]:
         values = {**document.values, **case.values}
         _require_known(where, "filter", values, filters)
         _require_known(where, "sink", case.expect, outputs)
-        records = _records(path, case.records, where)
+        records = _records(folder, case.records, where)
         datasets = {**document.datasets, **case.datasets}
         found.append(
-            DesiredCase(case.name, pipeline.key, name, records, case.expect, values, datasets, exact=case.exact)
+            ParsedCase(case.name, pipeline.key, name, records, case.expect, values, datasets, exact=case.exact)
         )
     return found
 
@@ -133,11 +134,11 @@ def _require_known(where: str, what: str, names: Mapping[str, Any], known: set[s
         )
 
 
-def _records(path: Path, records: list[Any] | RecordsFile, where: str) -> list[bytes]:
+def _records(folder: Path, records: list[Any] | RecordsFile, where: str) -> list[bytes]:
     if not isinstance(records, RecordsFile):
         return [json.dumps(record, separators=(",", ":")).encode() for record in records]
-    file = path / records.file
-    if not file.resolve().is_relative_to(path.resolve()):
+    file = folder / records.file
+    if not file.resolve().is_relative_to(folder.resolve()):
         raise FolderError(f"{where}: {records.file} is outside of the folder.")
     try:
         return [line for line in file.read_bytes().splitlines() if line.strip()]

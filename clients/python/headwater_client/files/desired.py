@@ -43,8 +43,8 @@ class DesiredPipeline:
 
 
 @dataclass(frozen=True, slots=True)
-class Folder:
-    """A folder of pipelines.
+class ProjectFiles:
+    """The files of a project, as they were read from a folder.
 
     Attributes:
         project: The project, which is the first part of every external id.

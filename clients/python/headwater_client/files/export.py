@@ -60,8 +60,8 @@ class Exporter:
     def write(self, flow: Flow, *, adopt: bool = False) -> Exported:
         """Write a pipeline.
 
-        With `adopt`, a pipeline without an external id gets that of its file, and its transforms get names; what runs
-        is not changed. Raises FolderError when a file exists already.
+        With `adopt`, a pipeline without an external id gets the external id of its file, and its transforms get names;
+        what runs is not changed. Raises FolderError when a file exists already.
         """
         if flow.config.unreadable:
             raise FolderError(
@@ -140,8 +140,9 @@ class Exporter:
         temporary = path.with_name(f"{path.name}.part")
         rest = iter(values)
         with temporary.open("w", encoding="utf-8") as file:
-            while part := sorted(islice(rest, LINES_PER_WRITE)):
-                file.write("\n".join(part) + "\n")
+            # Sorted, so that the file of a small set has no differences after a repeated export.
+            while lines := sorted(islice(rest, LINES_PER_WRITE)):
+                file.write("\n".join(lines) + "\n")
         temporary.replace(path)
 
 

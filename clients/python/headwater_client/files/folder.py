@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 from msgspec import UNSET
 
-from headwater_client.files.desired import DeployMode, DesiredPipeline, Folder
+from headwater_client.files.desired import DeployMode, DesiredPipeline, ProjectFiles
 from headwater_client.files.errors import FolderError
 from headwater_client.files.schema import (
     NAME_PATTERN,
@@ -48,7 +48,7 @@ def find_folder(path: Path | None) -> Path:
     )
 
 
-def read_folder(path: Path, environment: str = "", variables: Mapping[str, str] | None = None) -> Folder:
+def read_folder(path: Path, environment: str = "", variables: Mapping[str, str] | None = None) -> ProjectFiles:
     """Read all pipelines of a folder.
 
     Args:
@@ -74,7 +74,7 @@ def read_folder(path: Path, environment: str = "", variables: Mapping[str, str] 
     if faults:
         raise FolderError("\n".join(faults))
     address = "" if url is UNSET else str(substitute(url, variables, PROJECT_FILE))
-    return Folder(name, address, pipelines)
+    return ProjectFiles(name, address, pipelines)
 
 
 def _project(document: dict[str, Any], environment: str) -> tuple[Project, Environment]:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from headwater_client.files.desired import DesiredPipeline, Folder
+from headwater_client.files.desired import DesiredPipeline, ProjectFiles
 from headwater_client.files.live import LiveFilter, LivePipeline, canonical
 from headwater_client.files.values import DesiredValues
 
@@ -94,13 +94,13 @@ class PipelinePlan:
         return self.live is None
 
     @property
-    def is_gone(self) -> bool:
-        """Whether the folder does not have the pipeline."""
-        return self.desired is None
+    def is_in_folder(self) -> bool:
+        """Whether the folder has the pipeline."""
+        return self.desired is not None
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing to do. A pipeline that is gone is only removed by --prune."""
+        """Whether there is nothing to do. Only --prune removes a pipeline that is not in the folder."""
         return not (self.saves or self.values or self.steps)
 
     @property
@@ -132,29 +132,29 @@ class Plan:
     @property
     def to_change(self) -> list[PipelinePlan]:
         """The pipelines that the server has, and that are to be changed."""
-        return [plan for plan in self.pipelines if not plan.is_create and not plan.is_gone and not plan.is_empty]
+        return [plan for plan in self.pipelines if not plan.is_create and plan.is_in_folder and not plan.is_empty]
 
     @property
-    def gone(self) -> list[PipelinePlan]:
+    def not_in_folder(self) -> list[PipelinePlan]:
         """The pipelines that the folder does not have."""
-        return [plan for plan in self.pipelines if plan.is_gone]
+        return [plan for plan in self.pipelines if not plan.is_in_folder]
 
     def is_empty(self, *, prune: bool) -> bool:
         """Whether there is nothing to do."""
-        return not (self.to_create or self.to_change or (prune and self.gone))
+        return not (self.to_create or self.to_change or (prune and self.not_in_folder))
 
 
-def make_plan(folder: Folder, live: Mapping[str, LivePipeline]) -> Plan:
+def make_plan(files: ProjectFiles, live: Mapping[str, LivePipeline]) -> Plan:
     """Return what is to be done so that the server has what the folder describes.
 
     Args:
-        folder: The folder.
+        files: The files of the folder.
         live: The pipelines of the project, by the names of their files.
     """
-    desired = {pipeline.key: pipeline for pipeline in folder.pipelines}
+    desired = {pipeline.key: pipeline for pipeline in files.pipelines}
     plans = [plan_pipeline(pipeline, live.get(key)) for key, pipeline in desired.items()]
-    gone = [PipelinePlan(key, None, pipeline) for key, pipeline in live.items() if key not in desired]
-    return Plan(folder.project, (*plans, *gone))
+    not_in_folder = [PipelinePlan(key, None, pipeline) for key, pipeline in live.items() if key not in desired]
+    return Plan(files.project, (*plans, *not_in_folder))
 
 
 def plan_pipeline(desired: DesiredPipeline, live: LivePipeline | None) -> PipelinePlan:
@@ -317,8 +317,8 @@ def _sink_changes(before: Sequence[Mapping[str, Any]], after: Sequence[Mapping[s
 def _values_writes(desired: DesiredPipeline, live: LivePipeline | None) -> Iterator[ValuesWrite]:
     """Yield the filters whose values are to be written.
 
-    With the mode `initial`, these are the filters that were never written to. A filter of another type of the same name
-    is a new filter.
+    With the mode `initial`, these are the filters that were never written to. A filter whose name belonged to a
+    transform of another type is a new filter.
     """
     renamed = (
         {}

@@ -12,7 +12,7 @@ MAX_DIFF_LINES: Final = 60
 def plan_lines(plan: Plan, url: str, *, prune: bool = False) -> Iterator[tuple[str, str]]:
     """Yield the lines of a plan, each with its sign: `+`, `-`, `~` or empty."""
     yield "", f"project {plan.project} on {url}"
-    shown = [each for each in plan.pipelines if each.is_gone or not each.is_empty]
+    shown = [each for each in plan.pipelines if not each.is_in_folder or not each.is_empty]
     for pipeline in shown:
         yield "", ""
         yield from _pipeline_lines(pipeline, prune=prune)
@@ -22,23 +22,25 @@ def plan_lines(plan: Plan, url: str, *, prune: bool = False) -> Iterator[tuple[s
 
 def summary(plan: Plan, *, prune: bool) -> str:
     """Return the last line of a plan."""
-    unchanged = sum(not each.is_gone and each.is_empty for each in plan.pipelines)
+    unchanged = sum(each.is_in_folder and each.is_empty for each in plan.pipelines)
     if plan.is_empty(prune=True):
         return f"Nothing to do: all {unchanged} pipelines are as the files say."
-    gone = len(plan.gone)
-    removed = f"{gone} to remove" if prune else f"0 to remove ({gone} with --prune)" if gone else "0 to remove"
+    surplus = len(plan.not_in_folder)
+    removed = f"{surplus if prune else 0} to remove"
+    if surplus and not prune:
+        removed += f" ({surplus} with --prune)"
     return f"{len(plan.to_change)} to change, {len(plan.to_create)} to create, {removed}."
 
 
 def _pipeline_lines(plan: PipelinePlan, *, prune: bool) -> Iterator[tuple[str, str]]:
-    sign = "+" if plan.is_create else "-" if plan.is_gone else "~"
-    yield sign, f"{sign} {plan.key:<{WIDTH - 2}} {outcome(plan, prune=prune)}".rstrip()
+    sign = "+" if plan.is_create else "~" if plan.is_in_folder else "-"
+    yield sign, f"{sign} {plan.key:<{WIDTH - 2}} {planned_action(plan, prune=prune)}".rstrip()
     for change in plan.changes:
         yield change.sign, f"  {change.sign} {change.where}  {change.detail}".rstrip()
         yield from _diff_lines(change)
     for write in plan.values:
         yield "~", f"  ~ transforms.{write.transform}  values  {values_text(write)}"
-    if plan.live is not None and plan.live.failure and not plan.is_gone:
+    if plan.live is not None and plan.live.failure and plan.is_in_folder:
         yield "", f"    the last rollout failed: {plan.live.failure}"
     for removed in plan.destroys:
         yield "-", f"    removes {removed}"
@@ -51,10 +53,10 @@ def _diff_lines(change: Change) -> Iterator[tuple[str, str]]:
         yield "", f"        … and {len(change.lines) - MAX_DIFF_LINES} more lines"
 
 
-def outcome(plan: PipelinePlan, *, prune: bool = False) -> str:
+def planned_action(plan: PipelinePlan, *, prune: bool = False) -> str:
     """Return what happens to a pipeline, in a few words."""
-    if plan.is_gone:
-        return "not in this folder any more; " + ("is removed" if prune else "--prune removes it")
+    if not plan.is_in_folder:
+        return "not in this folder; " + ("is removed" if prune else "--prune removes it")
     steps = plan.steps
     if plan.is_create:
         return {
@@ -71,9 +73,9 @@ def outcome(plan: PipelinePlan, *, prune: bool = False) -> str:
             only_transforms = all(
                 change.where.startswith(("transforms", "name", "desc", "tags")) for change in plan.changes
             )
-            return "redeploys, no pause" if only_transforms else "redeploys"
+            return "redeploys without interruption" if only_transforms else "redeploys"
         return "deployed" if plan.live is not None and plan.live.state == "none" else "resumed"
-    return "saved, runs on" if plan.saves else ""
+    return "saved, keeps running" if plan.saves else ""
 
 
 def values_text(write: ValuesWrite) -> str:

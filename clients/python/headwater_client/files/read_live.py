@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any, Final, TypeVar
 
 from headwater_client import Flow, Headwater, NotFound
-from headwater_client.files.desired import DesiredPipeline, Folder, key_of
+from headwater_client.files.desired import DesiredPipeline, ProjectFiles, key_of
 from headwater_client.files.live import LiveFilter, LivePipeline, LiveState
 from headwater_client.files.plan import Plan, make_plan
 from headwater_client.models.deployment import Deployment
@@ -19,25 +19,25 @@ PARALLEL_READS: Final = 12
 MAX_SINGLE_READS: Final = 10
 """Above this number of pipelines, all configurations of the owner are listed."""
 MAX_COMPARED_VALUES: Final = 100_000
-"""Values of larger sets are not read only to count the differences."""
+"""Larger sets are not read, because their values are needed only for counting differences."""
 _STATES: Final[Mapping[str, LiveState]] = {"paused": "paused", "pausing": "paused", "terminating": "none"}
 
 
-def read_plan(hw: Headwater, folder: Folder) -> Plan:
+def read_plan(hw: Headwater, files: ProjectFiles) -> Plan:
     """Return what is to be done so that the server has what the folder describes.
 
     Raises HeadwaterError and FolderError.
     """
-    return make_plan(folder, read_live(hw, folder))
+    return make_plan(files, read_live(hw, files))
 
 
-def read_live(hw: Headwater, folder: Folder) -> dict[str, LivePipeline]:
-    """Return the pipelines of the folder's project, by the names of their files.
+def read_live(hw: Headwater, files: ProjectFiles) -> dict[str, LivePipeline]:
+    """Return the pipelines of the project, by the names of their files.
 
     Raises HeadwaterError.
     """
-    ids = project_ids(hw, folder.project)
-    desired = {pipeline.key: pipeline for pipeline in folder.pipelines}
+    ids = project_ids(hw, files.project)
+    desired = {pipeline.key: pipeline for pipeline in files.pipelines}
     flows = _read_flows(hw, ids)
     found = in_parallel(lambda key: _read_pipeline(flows[key], key, desired.get(key)), flows, PARALLEL_READS)
     return {pipeline.key: pipeline for pipeline in found}
@@ -124,7 +124,7 @@ def _document(config: FlowConfig) -> Mapping[str, Any] | None:
 
 
 def _filters(flow: Flow, desired: DesiredPipeline | None) -> dict[str, LiveFilter]:
-    """Return the sets that a plan needs: with values in the folder, or not in the folder."""
+    """Return the sets of filters whose values the folder states, and of filters that the folder does not have."""
     if desired is None:
         return {}
     others = {transform["name"] for transform in desired.config["transforms"]} - desired.values.keys()

@@ -137,7 +137,9 @@ class Environment(FileModel, kw_only=True):
 class Project(FileModel, kw_only=True):
     """The file headwater.yaml of a folder."""
 
-    project: Annotated[Name, Meta(description="Part of every `external_id`. Plan, apply and --prune see it alone.")]
+    project: Annotated[
+        Name, Meta(description="Part of every `external_id`. plan, apply and --prune concern only its pipelines.")
+    ]
     url: Annotated[str | UnsetType, Meta(description="The server; --url and --profile take precedence.")] = UNSET
     variables: Variables = {}
     defaults: Defaults = msgspec.field(default_factory=Defaults)
@@ -154,7 +156,7 @@ def json_schema(model: type[FileModel]) -> dict[str, Any]:
         model.__name__
     ]
     schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": title} | msgspec.json.schema(model)
-    for name in ("Pipeline", "Source"):  # `defaults` of headwater.yaml may have their required members
+    for name in ("Pipeline", "Source"):  # required members may come from `defaults` in headwater.yaml
         required = schema["$defs"].get(name, {}).get("required", [])
         required[:] = [member for member in required if member == "sinks"]
     return schema

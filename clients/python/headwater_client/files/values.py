@@ -15,7 +15,8 @@ from headwater_client.files.errors import FolderError
 
 MAX_VALUE_CHARS: Final = 1_024
 DIGEST_BITS: Final = 128
-BATCH: Final = 100_000
+HASH_BATCH_VALUES: Final = 100_000
+"""The number of values that are encoded and hashed at once."""
 _TRIMMED_RANGES: Final = (
     *(range(0x09, 0x0E), range(0x1C, 0x21), (0x85, 0xA0, 0x1680, 0x180E), range(0x2000, 0x2010), (0x2028, 0x2029)),
     *(range(0x202A, 0x2030), range(0x205F, 0x2065), range(0x2066, 0x206A), (0x3000, 0xFEFF)),
@@ -93,6 +94,21 @@ class DesiredValues:
         return _remembered(self.path, self.column, lambda: summarise(self.normalised()))
 
 
+class ReiterableValues:
+    """The normalised values of a filter, which each iteration reads again, so that a request can be retried.
+
+    Attributes:
+        path: The file with the values; None for a list.
+    """
+
+    def __init__(self, desired: DesiredValues) -> None:
+        self._desired = desired
+        self.path = desired.path
+
+    def __iter__(self) -> Iterator[str]:
+        return self._desired.normalised()
+
+
 def normalised(texts: Iterable[str]) -> Iterator[str]:
     """Yield the values that are not empty, trimmed and in lower case.
 
@@ -117,7 +133,7 @@ def summarise(values: Iterable[str]) -> Summary:
 
     hashes: set[int] = set()
     rest = iter(values)
-    while batch := [value.encode() for value in islice(rest, BATCH)]:
+    while batch := [value.encode() for value in islice(rest, HASH_BATCH_VALUES)]:
         hashes.update(map(xxh3_128_intdigest, batch))
     return Summary(len(hashes), _hex(sum(hashes)))
 

@@ -55,7 +55,7 @@ class Percentiles(Model, frozen=True, kw_only=True):
 
 
 class MetricsSummary(Model, frozen=True, kw_only=True):
-    """The metrics of a deployment over a time range in one figure each.
+    """The metrics of a deployment over a time range, each as one value.
 
     The members about types that the request leaves out have their defaults. Error rates are errors divided by received
     messages, 0 to 1.

@@ -15,7 +15,7 @@ class Record(Model, frozen=True, kw_only=True):
         timestamp: The time of the broker.
         key_base64: In place of `key`, when the key is not UTF-8.
         headers: The headers of an output or a dead letter.
-        of: In a tail of several topics, which of them has the record.
+        of: In a tail of several streams or sinks, the name of the one that has the record.
     """
 
     partition: int
@@ -37,7 +37,7 @@ class Records(Model, frozen=True, kw_only=True):
 
 
 class Skipped(Model, frozen=True, kw_only=True):
-    """So many records of a topic are not shown by a tail."""
+    """The number of records of a stream or sink that a tail does not show."""
 
     of: str
     count: int

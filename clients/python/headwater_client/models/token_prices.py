@@ -29,7 +29,14 @@ class PriceItem(Model, frozen=True, kw_only=True):
 
 
 class PriceStatus(Model, frozen=True, kw_only=True):
-    """Whether a token has a price: `ok`, `held`, `stale`, `unknown_token` or `unknown_chain`."""
+    """Whether a token has a price.
+
+    Attributes:
+        status: `ok`; `held` when the newest trades differ so much from the usual prices that they do not count yet;
+            `stale` when the last trade is older than 7 days; `unknown_token` or `unknown_chain`.
+        held_since: The time of the first trade after the last accepted one; None unless the status is `held`.
+        quote_stale: Whether the latest price comes from a price of the quote token that was too old.
+    """
 
     token_address: str
     chain: str
@@ -92,14 +99,19 @@ class PriceBand(Model, frozen=True, kw_only=True):
 
 
 class UnacceptedPrice(PricePoint, frozen=True, kw_only=True):
-    """A trade that does not count: it is `held` or `rejected`."""
+    """A trade that does not count.
+
+    Attributes:
+        status: `held` for a trade that is newer than the latest accepted one and may count later, else `rejected`.
+        reason: Why the trade does not count.
+    """
 
     status: str
     reason: str
 
 
 class PriceExplanation(Model, frozen=True, kw_only=True):
-    """How the figures of a token come about. Lists are empty for an unknown token.
+    """How the statistics of a token are computed. Lists are empty for an unknown token.
 
     Attributes:
         counted_since: The time from which on minutes count for the bands.
@@ -123,10 +135,11 @@ class PriceExplanation(Model, frozen=True, kw_only=True):
     unaccepted: list[UnacceptedPrice]
 
 
-class ListedToken(Model, frozen=True, kw_only=True):
-    """A token with its figures, which are None when it has no price.
+class PricedToken(Model, frozen=True, kw_only=True):
+    """A token with its statistics, which are None when it has no price.
 
     Attributes:
+        status: `ok`, `held` or `stale`, as in `PriceStatus`.
         held_since: None unless the status is `held`.
         timestamp: The time of the last accepted trade.
         age_s: The seconds since then.
@@ -151,6 +164,6 @@ class TokenList(Model, frozen=True, kw_only=True):
         worker_runs: Whether a prices worker runs, which stores the trades; None when it is not known.
     """
 
-    items: list[ListedToken]
+    items: list[PricedToken]
     cursor: str | None
     worker_runs: bool | None = None

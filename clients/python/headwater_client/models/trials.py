@@ -32,7 +32,7 @@ class TrialRecord(Model, frozen=True, kw_only=True):
     """The result of one sample record.
 
     Attributes:
-        outcome: `sent`, `dropped`, `error` or `unfinished`.
+        outcome: `sent` when the record gave outputs; `dropped`, `error` or `unfinished`.
         input: The record, when it was read from the stream.
     """
 
@@ -56,7 +56,12 @@ class TransformTotals(Model, frozen=True, kw_only=True):
 
 
 class ErrorGroup(Model, frozen=True, kw_only=True):
-    """Errors with the same cause."""
+    """Errors with the same cause.
+
+    Attributes:
+        count: The number of records with this error.
+        first: The first of these records: `<partition>/<offset>`, or its index in the request.
+    """
 
     error: str
     message: str
@@ -79,7 +84,15 @@ class TrialSummary(Model, frozen=True, kw_only=True):
 
 
 class TrialSample(Model, frozen=True, kw_only=True):
-    """How many records of the stream were read and processed."""
+    """How many records of the stream were read and processed.
+
+    Attributes:
+        requested: The number of records that the request asks for.
+        read: The number of records that were read from the stream.
+        done: The number of records that all transforms have processed.
+        shown: The number of records in `Trial.records`.
+        reason: Why fewer records were read or processed than requested; empty otherwise.
+    """
 
     requested: int
     read: int
@@ -97,7 +110,12 @@ class ComparedResult(Model, frozen=True, kw_only=True):
 
 
 class DifferenceExample(Model, frozen=True, kw_only=True):
-    """A record for which the two revisions have different results."""
+    """A record for which the two revisions have different results.
+
+    Attributes:
+        record: The record: `<partition>/<offset>`, or its index in the request.
+        difference: `changed`; `only_before` or `only_after` when only one of the revisions gave outputs.
+    """
 
     record: str | int
     difference: str

@@ -75,7 +75,7 @@ class Applied(Model, frozen=True, kw_only=True):
 
 
 class DatasetInfo(Model, frozen=True, kw_only=True):
-    """A dataset, without its entries."""
+    """A dataset, without its values."""
 
     id: str
     name: str
@@ -85,7 +85,7 @@ class DatasetInfo(Model, frozen=True, kw_only=True):
 
 
 class EntriesPage(Model, frozen=True, kw_only=True):
-    """One page of the entries of a dataset."""
+    """One page of the values of a dataset."""
 
     values: list[str]
     cursor: str | None
@@ -93,7 +93,7 @@ class EntriesPage(Model, frozen=True, kw_only=True):
 
 
 class EntriesWritten(Model, frozen=True, kw_only=True):
-    """How many entries a write has changed."""
+    """How many values a write has changed."""
 
     count: int
     version: int = 0

@@ -25,18 +25,18 @@ class Resource:
     def __init__(self, session: Session) -> None:
         self._session = session
 
-    async def _send(self, call: Call[T], pending_s: float = 0.0) -> T:
-        return await self._session.send(call, pending_s)
+    async def _send(self, call: Call[T], deploy_wait_s: float = 0.0) -> T:
+        return await self._session.send(call, deploy_wait_s)
 
     async def _get(self, path: str, result: type[T], timeout: float | None = None, **query: Any) -> T:
         return await self._send(Call("GET", path, result, query, timeout=timeout))
 
     async def _post(
-        self, path: str, result: type[T], body: Any = None, timeout: float | None = None, pending_s: float = 0.0
+        self, path: str, result: type[T], body: Any = None, timeout: float | None = None, deploy_wait_s: float = 0.0
     ) -> T:
-        return await self._send(Call("POST", path, result, body=body, timeout=timeout), pending_s)
+        return await self._send(Call("POST", path, result, body=body, timeout=timeout), deploy_wait_s)
 
-    async def _pages(
+    async def _items(
         self, path: str, page_type: type[PageOf[T]], query: Mapping[str, Any], timeout: float | None
     ) -> AsyncGenerator[T, None]:
         """Yield the items of all pages."""

@@ -10,7 +10,7 @@ from headwater_client.operations import Asynchronous, Synchronous, iteration, op
 from headwater_client.resources.base_resource import Resource
 from headwater_client.resources.value_set import ValueSet
 from headwater_client.session import Session, typed
-from headwater_client.upload import Progress, Upload, Values, upload
+from headwater_client.upload import Progress, Upload, ValuesInput, upload
 
 DatasetT = TypeVar("DatasetT", bound="DatasetOperations")
 
@@ -49,7 +49,7 @@ class DatasetOperations(ValueSet):
     async def page(
         self, *, cursor: str | None = None, limit: int | None = None, timeout: float | None = None
     ) -> EntriesPage:
-        """Return one page of entries; `values()` yields all of them.
+        """Return one page of values; `values()` yields all of them.
 
         >>> watched.page(limit=100).total_count
         1
@@ -113,7 +113,7 @@ class DatasetsOperations(Resource, Generic[DatasetT]):
         while True:
             query = {"names": tuple(names), "limit": page_size, "cursor": cursor}
             call = Call("GET", path("flow", "datasets"), list[DatasetInfo], query, timeout=timeout)
-            page = await self._session.send_for_page(call)
+            page = await self._session.send_raw(call)
             for info in typed(page.body, call):
                 yield self._bind(info)
             cursor = next_cursor(page.headers)
@@ -122,7 +122,7 @@ class DatasetsOperations(Resource, Generic[DatasetT]):
 
     @operation
     async def add_entries(
-        self, name: str, values: Values, *, progress: Progress = False, timeout: float | None = None
+        self, name: str, values: ValuesInput, *, progress: Progress = False, timeout: float | None = None
     ) -> Upload:
         """Add any number of values to the dataset with this name. Raises NotFound.
 
@@ -130,8 +130,8 @@ class DatasetsOperations(Resource, Generic[DatasetT]):
         1
         """
 
-        async def send(part: Values) -> tuple[int, int]:
-            body = {"name": name, "values": part}
+        async def send(batch: ValuesInput) -> tuple[int, int]:
+            body = {"name": name, "values": batch}
             written = await self._post(path("flow", "datasets", "entries"), EntriesWritten, body, timeout)
             return written.count, written.version
 

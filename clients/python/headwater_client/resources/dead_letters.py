@@ -48,7 +48,7 @@ class DeadLettersOperations(Resource):
         0/17 TypeError 3
         """
         query = {"error": error, "transform": transform, "limit": page_size}
-        async for letter in self._pages(self._path(), DeadLetterPage, query, timeout):
+        async for letter in self._items(self._path(), DeadLetterPage, query, timeout):
             yield letter
 
     @operation

@@ -9,7 +9,7 @@ from headwater_client.models.value_sets import FilterCount, FilterMembership, Fi
 from headwater_client.operations import Asynchronous, Synchronous, operation
 from headwater_client.resources.value_set import ValueSet
 from headwater_client.session import Session
-from headwater_client.upload import Values, is_iterable_again, streamed_body
+from headwater_client.upload import ValuesInput, is_reiterable, streamed_body
 
 FilterT = TypeVar("FilterT", bound="FilterOperations")
 
@@ -26,7 +26,7 @@ class FilterOperations(ValueSet):
         self.uid = transform_uid
 
     @operation
-    async def replace(self, values: Values, *, timeout: float | None = None) -> FilterCount:
+    async def replace(self, values: ValuesInput, *, timeout: float | None = None) -> FilterCount:
         """Replace all values at once with any number of values, in one streamed request.
 
         The request is sent again after a failure only when the values can be iterated over twice, like a list.
@@ -41,7 +41,7 @@ class FilterOperations(ValueSet):
                 FilterCount,
                 content=streamed_body(values),
                 timeout=timeout,
-                repeatable=is_iterable_again(values),
+                retriable=is_reiterable(values),
             )
         )
 

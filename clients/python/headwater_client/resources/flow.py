@@ -88,8 +88,8 @@ class FlowOperations(Resource):
     ) -> Self:
         """Save a new revision with these members changed, and the others as they are in `config`.
 
-        A deployed pipeline runs on unchanged until the next deploy. Raises RevisionChanged when the configuration was
-        saved meanwhile.
+        A deployed pipeline keeps running unchanged until the next deploy. Raises RevisionChanged when the configuration
+        was saved meanwhile.
 
         >>> flow.update(description="Only the transfers of one token").revision
         1
@@ -165,7 +165,7 @@ class FlowOperations(Resource):
         A paused pipeline is resumed. Raises DeployFailed with the reason when the workers do not become ready.
 
         Args:
-            until_stable: Wait for another 30 s, until it is sure that the revision is not rolled back.
+            until_stable: Wait for another 30 s, until the revision can no longer be rolled back.
             wait_s: The seconds to wait while the deploy is in progress.
             timeout: The seconds to wait for each response.
 
@@ -245,12 +245,12 @@ class FlowOperations(Resource):
         4
         """
         call = Call("POST", self._path("rollback"), dict, body={"revision": revision}, timeout=timeout)
-        answer = await self._send(call, wait_s)
-        if "pipeline_config" in answer:
-            self.config = msgspec.convert(answer, FlowConfig)
+        response = await self._send(call, wait_s)
+        if "pipeline_config" in response:
+            self.config = msgspec.convert(response, FlowConfig)
             return None
         self.config = await self._get(self._path(), FlowConfig, timeout)
-        return msgspec.convert(answer, Deployment)
+        return msgspec.convert(response, Deployment)
 
     @operation
     async def teardown(self, *, timeout: float | None = None) -> None:
@@ -280,7 +280,7 @@ class FlowOperations(Resource):
         >>> [(each.revision, each.changed) for each in flow.revisions()]
         [(2, ['name']), (1, [])]
         """
-        async for revision in self._pages(self._path("revisions"), RevisionPage, {"limit": page_size}, timeout):
+        async for revision in self._items(self._path("revisions"), RevisionPage, {"limit": page_size}, timeout):
             yield revision
 
     @operation
@@ -338,7 +338,7 @@ class FlowOperations(Resource):
     async def metrics_summary(
         self, time_range: TimeRange = "1h", *, types: Sequence[str] | None = None, timeout: float | None = None
     ) -> MetricsSummary:
-        """Return the metrics of a time range in one figure each.
+        """Return the metrics of a time range, each as one value.
 
         >>> flow.metrics_summary().total_latency.p99
         31.0

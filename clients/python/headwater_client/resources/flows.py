@@ -125,7 +125,7 @@ class FlowsOperations(Resource, Generic[FlowT]):
         cursor: str | None = None
         while True:
             call = Call("GET", FLOW, list[FlowConfig], {"limit": page_size, "cursor": cursor}, timeout=timeout)
-            page = await self._session.send_for_page(call)
+            page = await self._session.send_raw(call)
             for config in typed(page.body, call):
                 yield self._bind(config)
             cursor = next_cursor(page.headers)
@@ -155,7 +155,7 @@ class FlowsOperations(Resource, Generic[FlowT]):
         [('transfers', 'deployed', 12)]
         """
         query = {"q": q, "tag": tag, "state": state, "limit": page_size}
-        async for item in self._pages(path("flow", "overview"), OverviewPage, query, timeout):
+        async for item in self._items(path("flow", "overview"), OverviewPage, query, timeout):
             yield item
 
     @operation
@@ -178,7 +178,7 @@ class FlowsOperations(Resource, Generic[FlowT]):
                 are used.
             records: Sample records.
             sample: In place of `records`, records of the stream: `{"last": 1000}`.
-            against: The revision with whose results the response compares.
+            against: The revision whose results are compared with the results of this configuration.
             detail: `summary` leaves the results of single records out.
             timeout: The seconds to wait for the server.
 
@@ -193,7 +193,7 @@ class FlowsOperations(Resource, Generic[FlowT]):
     async def _find_by_name(self, name: str, timeout: float | None, error: NotFound) -> FlowT:
         if found := await self._get(FLOW, list[FlowConfig], timeout, external_id=name):
             return self._bind(found[0])
-        items = self._pages(path("flow", "overview"), OverviewPage, {"q": name, "limit": 200}, timeout)
+        items = self._items(path("flow", "overview"), OverviewPage, {"q": name, "limit": 200}, timeout)
         named = [(item.id, item.name) async for item in items if item.name == name]
         if len(named) > 1:
             raise Ambiguous(name, named)

@@ -4,7 +4,7 @@ from collections.abc import AsyncGenerator, Iterable, Sequence
 
 from headwater_client.call import path
 from headwater_client.models.token_prices import (
-    ListedToken,
+    PricedToken,
     PriceExplanation,
     PriceHistory,
     PriceItem,
@@ -44,8 +44,8 @@ class PricesOperations(Resource):
     @iteration
     async def tokens(
         self, query: str | None = None, *, page_size: int | None = None, timeout: float | None = None
-    ) -> AsyncGenerator[ListedToken, None]:
-        """Yield the tokens that had trades lately, with their figures, sorted by chain and address.
+    ) -> AsyncGenerator[PricedToken, None]:
+        """Yield the tokens that had trades lately, with their statistics, sorted by chain and address.
 
         Args:
             query: The beginning of the addresses, or of `<chain>:<address>`.
@@ -55,7 +55,7 @@ class PricesOperations(Resource):
         [99.0]
         """
         parameters = {"q": query, "limit": page_size}
-        async for token in self._pages(path("developer", "prices", "tokens"), TokenList, parameters, timeout):
+        async for token in self._items(path("developer", "prices", "tokens"), TokenList, parameters, timeout):
             yield token
 
     @operation
@@ -70,7 +70,7 @@ class PricesOperations(Resource):
 
     @operation
     async def explain(self, token_address: str, chain: str, *, timeout: float | None = None) -> PriceExplanation:
-        """Return how the figures of a token come about: its windows, bands and newest trades.
+        """Return how the statistics of a token are computed: its windows, bands and newest trades.
 
         >>> hw.prices.explain("0x9f47c0de13b5a8264e7fd09c31b6a5e80d24f7c1", "base").unaccepted[0].status
         'held'

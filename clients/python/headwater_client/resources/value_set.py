@@ -10,7 +10,7 @@ from headwater_client.models.value_sets import Applied
 from headwater_client.operations import iteration, operation
 from headwater_client.resources.base_resource import Resource
 from headwater_client.session import Session
-from headwater_client.upload import Progress, Upload, Values, upload
+from headwater_client.upload import Progress, Upload, ValuesInput, upload
 
 
 class Written(msgspec.Struct, frozen=True):
@@ -37,8 +37,8 @@ class ValueSet(Resource):
         self._path = path
 
     @operation
-    async def add(self, values: Values, *, progress: Progress = False, timeout: float | None = None) -> Upload:
-        """Add any number of values, in parts of 250,000, five at once.
+    async def add(self, values: ValuesInput, *, progress: Progress = False, timeout: float | None = None) -> Upload:
+        """Add any number of values, in batches of 250,000, five requests at once.
 
         Duplicates are ignored.
 
@@ -48,8 +48,8 @@ class ValueSet(Resource):
         return await self._write("POST", values, progress, timeout)
 
     @operation
-    async def remove(self, values: Values, *, progress: Progress = False, timeout: float | None = None) -> Upload:
-        """Remove any number of values, in parts of 250,000, five at once.
+    async def remove(self, values: ValuesInput, *, progress: Progress = False, timeout: float | None = None) -> Upload:
+        """Remove any number of values, in batches of 250,000, five requests at once.
 
         Unknown values are ignored.
 
@@ -86,9 +86,9 @@ class ValueSet(Resource):
         """
         return await self._get(f"{self._path}/applied", Applied, timeout, version=version, wait=wait_s)
 
-    async def _write(self, method: str, values: Values, progress: Progress, timeout: float | None) -> Upload:
-        async def send(part: list[str]) -> tuple[int, int]:
-            body: dict[str, Any] = {"values": part}
+    async def _write(self, method: str, values: ValuesInput, progress: Progress, timeout: float | None) -> Upload:
+        async def send(batch: list[str]) -> tuple[int, int]:
+            body: dict[str, Any] = {"values": batch}
             written = await self._send(Call(method, self._path, Written, body=body, timeout=timeout))
             return written.changed, written.version
 
