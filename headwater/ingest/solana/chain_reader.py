@@ -193,8 +193,8 @@ class _BlockReader:
             return None
         if parent_slot == slot:
             return (
-                f"The node's block of slot {slot} names its own slot as its parent's slot (parentSlot), so nobody can "
-                "tell whether a block is missing before it. Repair the node, or use another one."
+                f"The node's block of slot {slot} names its own slot as its parent's slot (parentSlot), so it does not "
+                "show whether a block is missing before it. Repair the node, or use another one."
             )
         if last_block_slot is not None and parent_slot < last_block_slot:
             return (
