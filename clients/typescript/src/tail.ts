@@ -2,7 +2,7 @@
 
 import { ConnectionFailed, RequestFailed } from "./errors.ts";
 import { parseJson } from "./json.ts";
-import { type Call, type CallOptions, sleep, type Session } from "./session.ts";
+import { type Call, type CallOptions, type Session, sleep } from "./session.ts";
 import type { Skipped, TailEnd, TailRecord } from "./types.ts";
 
 /** The server sends a comment every 10 s, so a connection that is silent for longer is broken. */

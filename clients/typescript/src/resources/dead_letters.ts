@@ -1,7 +1,7 @@
 /** The dead letters of a pipeline: look at them, and send them through the pipeline again. */
 
-import { type ListOptions, cursorItems } from "../pages.ts";
-import { type CallOptions, path, sleep, type Session } from "../session.ts";
+import { cursorItems, type ListOptions } from "../pages.ts";
+import { type CallOptions, path, type Session, sleep } from "../session.ts";
 import type { DeadLetter, DeadLetterPage, LetterGroup, Redrive, StartedRedrive } from "../types.ts";
 
 const POLL_MS = 500;

@@ -1,8 +1,8 @@
 /** One pipeline: its configuration and its deployment. */
 
 import { DeployFailed } from "../errors.ts";
-import { type ListOptions, cursorItems } from "../pages.ts";
-import { type Call, type CallOptions, path, sleep, type Session } from "../session.ts";
+import { cursorItems, type ListOptions } from "../pages.ts";
+import { type Call, type CallOptions, path, type Session, sleep } from "../session.ts";
 import { tail, type TailOptions } from "../tail.ts";
 import type {
   Deployment,
@@ -316,7 +316,12 @@ export class Flow {
     body: unknown,
     { waitMs = DEPLOY_WAIT_MS, ...options }: DeployOptions = {},
   ): Promise<T> {
-    const call: Call = { method: "POST", path: this.#path(...segments), body, deployWaitMs: waitMs };
+    const call: Call = {
+      method: "POST",
+      path: this.#path(...segments),
+      body,
+      deployWaitMs: waitMs,
+    };
     return this.#session.send(call, options);
   }
 

@@ -1,7 +1,7 @@
 /** All pipelines of the API key's owner. */
 
 import { Ambiguous, NotFound } from "../errors.ts";
-import { linkItems, type ListOptions, cursorItems } from "../pages.ts";
+import { cursorItems, linkItems, type ListOptions } from "../pages.ts";
 import { type CallOptions, path, type Session } from "../session.ts";
 import type {
   FlowConfig,

@@ -1,6 +1,6 @@
 /** Statistics of token prices. */
 
-import { type ListOptions, cursorItems } from "../pages.ts";
+import { cursorItems, type ListOptions } from "../pages.ts";
 import { type CallOptions, path, type Session } from "../session.ts";
 import type {
   PricedToken,
