@@ -94,7 +94,7 @@ def installation_quotas(settings: Settings) -> Iterator[QuotaStore]:
 
 
 def quota_usage_and_overrides(settings: Settings, owner: str) -> tuple[Sequence[QuotaUsage], Collection[QuotaName]]:
-    """Return the usage and limits of an owner, and the names of the quotas with a limit of this owner's own.
+    """Return the usage and limits of an owner, and the names of the overridden quotas.
 
     The remaining limits come from the settings. Raises SetupError, DatabaseUnavailable, RedisUnavailable.
     """

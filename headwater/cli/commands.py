@@ -1,4 +1,4 @@
-"""The plugin with which the command `headwater` of the client also runs the commands of the server.
+"""The plugin by which the client's `headwater` also runs the commands of the server.
 
 The module imports nothing else of the package, so that the help of all commands is printed fast.
 """

@@ -90,7 +90,9 @@ class HeadwaterOperations(Resource):
         on_skipped: OnSkipped | None = None,
         timeout: float | None = None,
     ) -> AsyncGenerator[Record, None]:
-        """Yield the new records of up to 10 streams and sinks; `Record.of` names the stream or sink.
+        """Yield the new records of up to 10 streams and sinks.
+
+        `Record.of` names the stream or sink of a record.
 
         Args:
             of: `<chain>/<entity>`, `<chain>/<entity>.zerolag`, `<config id>/<sink>` or `<config id>/dlq`.

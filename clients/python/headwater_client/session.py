@@ -65,7 +65,7 @@ def _wait(state: RetryCallState) -> float:
 
 
 class _Stop:
-    """Stops retrying after some attempts; while a deploy is in progress, only after `deploy_wait_s`."""
+    """Stops retrying after some attempts, or after `deploy_wait_s` if a deploy is in progress."""
 
     def __init__(self, retries: int, deploy_wait_s: float) -> None:
         self._attempts = stop_after_attempt(retries + 1)

@@ -107,7 +107,7 @@ class Explainer:
                 yield from self._lines_naming(number, member)
 
     def _lines_naming(self, number: int, member: str) -> Iterator[str]:
-        """Yield the lines that name a member, from the last script that the record reached and that names it."""
+        """Yield the lines that name a member, from the last script of the record that names it."""
         steps = len(self._run.records[number].steps)
         for transform in reversed(self._run.pipeline.transforms[:steps]):
             if isinstance(transform, V8Transform):

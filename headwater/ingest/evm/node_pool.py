@@ -254,9 +254,10 @@ class NodePool:
         self._chain_id, node.health.is_chain_verified = chain_id, True
 
     def _in_order(self) -> list[_Node]:
-        """Return the nodes in the order of use: healthy nodes, then nodes on another fork, then nodes in back-off.
+        """Return the nodes in the order of use.
 
-        Among equal nodes the current node comes first, then the node with the highest head.
+        Healthy nodes come first, then nodes on another fork, then nodes in back-off. Among equal nodes the current node
+        comes first, then the node with the highest head.
         """
         now = self._clock()
 
@@ -329,7 +330,7 @@ class NodePool:
                 log.error("the check of a node failed", node=node.name, reason=type(error).__name__)
 
     def _check_node(self, node: _Node, fetcher: BlockFetcher) -> None:
-        """Record a node's head, and compare its hash of the newest fetched block that the node can have."""
+        """Record a node's head, and compare its hash of the newest fetched block that it can have."""
         latest = fetcher.header(LATEST)
         if latest is None:
             return

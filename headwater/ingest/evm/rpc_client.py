@@ -293,10 +293,10 @@ class RpcClient:
     def _kind_of_call_error(
         self, http_response: HttpResponse, error: ErrorObject, method: str, *, alone: bool
     ) -> ErrorKind:
-        """Return the kind of the error of one call. `alone` says whether the request had only this call.
+        """Return the kind of the error of one call.
 
-        Raises _BatchRejected when the error is about the batch. In a request of one call, such an error means that the
-        result of the call is too large.
+        `alone` says whether the request had only this call. Raises _BatchRejected when the error is about the batch. In
+        a request of one call, such an error means that the result of the call is too large.
         """
         kind = self._kind_of(http_response, error)
         # Only eth_getLogs reads a range. For another method, "too large" means the response to the whole batch.

@@ -120,7 +120,10 @@ def confirmed(data: msgspec.Raw) -> tuple[str, str]:
 
 
 def perpetual_coins(data: msgspec.Raw) -> list[str]:
-    """Return the coins of all traded perpetuals from the response to META_REQUEST. Raises msgspec.DecodeError."""
+    """Return the coins of all traded perpetuals from the response to META_REQUEST.
+
+    Raises msgspec.DecodeError.
+    """
     response = _POST.decode(data).response
     if response.type != "info":
         raise msgspec.ValidationError(f"the response to the request for meta is {response.type}")

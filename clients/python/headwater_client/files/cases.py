@@ -48,7 +48,10 @@ class Case(FileModel, kw_only=True):
 
 
 class CaseFile(FileModel, kw_only=True):
-    """Cases of one pipeline. `values` and `datasets` are the defaults of all cases, by filter and by dataset."""
+    """Cases of one pipeline.
+
+    `values` and `datasets` are the defaults of all cases, by filter and by dataset.
+    """
 
     pipeline: Annotated[Name, Meta(description="The name of the pipeline's file, without its ending.")]
     values: Sets = {}

@@ -100,7 +100,7 @@ class PipelinePlan:
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing to do. Only --prune removes a pipeline that is not in the folder."""
+        """Whether there is nothing to do without --prune."""
         return not (self.saves or self.values or self.steps)
 
     @property

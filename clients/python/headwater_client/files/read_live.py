@@ -124,7 +124,10 @@ def _document(config: FlowConfig) -> Mapping[str, Any] | None:
 
 
 def _filters(flow: Flow, desired: DesiredPipeline | None) -> dict[str, LiveFilter]:
-    """Return the sets of filters whose values the folder states, and of filters that the folder does not have."""
+    """Return the sets that a plan compares or removes.
+
+    They are the sets of filters whose values the folder states, and of filters that the folder does not have.
+    """
     if desired is None:
         return {}
     others = {transform["name"] for transform in desired.config["transforms"]} - desired.values.keys()

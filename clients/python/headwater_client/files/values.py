@@ -95,7 +95,9 @@ class DesiredValues:
 
 
 class ReiterableValues:
-    """The normalised values of a filter, which each iteration reads again, so that a request can be retried.
+    """The normalised values of a filter.
+
+    Each iteration reads the values again, so that a request can be retried.
 
     Attributes:
         path: The file with the values; None for a list.

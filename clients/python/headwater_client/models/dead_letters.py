@@ -7,7 +7,11 @@ from headwater_client.model import Model
 
 
 class Redriven(Model, frozen=True, kw_only=True):
-    """When a letter was redriven, and the outcome: `delivered` when it gave outputs, `dropped` or `failed`."""
+    """A redrive of a letter.
+
+    Attributes:
+        outcome: `delivered` when the letter gave outputs, `dropped` or `failed`.
+    """
 
     time: datetime
     outcome: str

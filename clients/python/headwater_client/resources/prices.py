@@ -45,7 +45,9 @@ class PricesOperations(Resource):
     async def tokens(
         self, query: str | None = None, *, page_size: int | None = None, timeout: float | None = None
     ) -> AsyncGenerator[PricedToken, None]:
-        """Yield the tokens that had trades lately, with their statistics, sorted by chain and address.
+        """Yield the tokens that had trades lately, with their statistics.
+
+        They are sorted by chain and address.
 
         Args:
             query: The beginning of the addresses, or of `<chain>:<address>`.
