@@ -467,7 +467,7 @@ def test_garbage_in_a_header_is_a_node_error(member: str, rubbish: str) -> None:
         found = true.answer(called, params)
         return {**found, member: rubbish} if called == "eth_getBlockByNumber" else found
 
-    with pytest.raises(NodeCallFailed, match="has an unexpected form"):
+    with pytest.raises(BlockIncomplete, match="has an unexpected form"):
         fetched(lambda request: results(request, answer))
 
 
