@@ -50,7 +50,7 @@ export class Prices {
     );
   }
 
-  /** Returns one page of the tokens that have prices; `q` is the beginning of an address. */
+  /** Returns one page of the tokens that `tokens()` yields. */
   tokensPage(
     { q, cursor, limit, ...options }: CallOptions & {
       q?: string | undefined;
