@@ -452,7 +452,7 @@ class Controller:
 
         While the database is unavailable, the observations are kept for the next call.
         """
-        for managed in self._managed.values():
+        for managed in [each for each in self._managed.values() if each.reconciliation is not None]:
             if (observation := self._take_observation(managed)) is not None:
                 self._unstored_observations.append(observation)
         if not self._unstored_observations:

@@ -31,7 +31,7 @@ from headwater.orchestrators.kubernetes.report_reader import ReportReader
 from headwater.orchestrators.kubernetes.settings import PodSettings, PodTemplate
 from headwater.orchestrators.kubernetes.slot_history import SlotHistory
 from headwater.orchestrators.kubernetes.worker_client import WorkerClient
-from headwater.orchestrators.kubernetes.worker_view import missing_worker, observed_worker
+from headwater.orchestrators.kubernetes.worker_view import WorkerViews, missing_worker
 
 log = structlog.get_logger(__name__)
 
@@ -76,6 +76,7 @@ class KubernetesOrchestrator:
         self._updating: dict[str, int] = {}
         self._recheck_at = clock()
         self._histories: dict[SlotKey, SlotHistory] = {}
+        self._views = WorkerViews()
         self._dirty: set[str] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._wake: asyncio.Event = asyncio.Event()
@@ -209,7 +210,7 @@ class KubernetesOrchestrator:
 
     def _observed(self, pod: ObservedPod) -> ObservedWorker:
         history = self._history(pod.worker_set_id, pod.slot)
-        return observed_worker(pod, self._report(pod), history.excused_deaths.get(pod.uid, 0))
+        return self._views.view(pod, self._report(pod), history.excused_deaths.get(pod.uid, 0))
 
     def _missing(self, wanted: WorkerSet, slot: int) -> ObservedWorker:
         template, executor = self._templates[wanted.id], self._executor
@@ -288,6 +289,7 @@ class KubernetesOrchestrator:
                 present = self._cluster.pods.get(name)
                 if previous is not None and (present is None or _uid(present) != previous.uid):
                     self._reports.forget(previous)
+                    self._views.forget(previous)
                 if present is not None:
                     pod = pods[name] = observe(present)
                     self._history(worker_set_id, pod.slot).on_pod(pod, previous)

@@ -29,6 +29,30 @@ def missing_worker(name: str, spec_hash: str, reason: str, since: datetime) -> O
     )
 
 
+class WorkerViews:
+    """Describes workers. A description is made again only when the Pod or its worker's report has changed.
+
+    The controller reads the states of all workers each second.
+    """
+
+    def __init__(self) -> None:
+        self._views: dict[str, tuple[ObservedPod, WorkerReport | None, int, ObservedWorker]] = {}
+
+    def view(self, pod: ObservedPod, report: WorkerReport | None, excused_deaths: int) -> ObservedWorker:
+        """Return a worker, see `observed_worker`."""
+        view = self._views.get(pod.uid)
+        if view is not None and view[0] is pod and view[1] is report and view[2] == excused_deaths:
+            return view[3]
+        worker = observed_worker(pod, report, excused_deaths)
+        if pod.last_end is None:  # an end is described by its age too
+            self._views[pod.uid] = pod, report, excused_deaths, worker
+        return worker
+
+    def forget(self, pod: ObservedPod) -> None:
+        """Forget the worker of a Pod that does not exist any more."""
+        self._views.pop(pod.uid, None)
+
+
 def observed_worker(pod: ObservedPod, report: WorkerReport | None, excused_deaths: int) -> ObservedWorker:
     """Return a worker that has a Pod.
 

@@ -11,7 +11,7 @@ from headwater.model.worker_protocol import Heartbeat
 from headwater.model.worker_report import WorkerReport
 from headwater.orchestrators.kubernetes import labels
 from headwater.orchestrators.kubernetes.observed_pod import observe
-from headwater.orchestrators.kubernetes.worker_view import observed_worker
+from headwater.orchestrators.kubernetes.worker_view import WorkerViews, observed_worker
 
 IMPORTED_AT = datetime.now(UTC).isoformat()
 RUNNING = {"running": {"startedAt": IMPORTED_AT}}
@@ -53,12 +53,15 @@ def oom_killed(ago: timedelta = timedelta(0)) -> Any:
     return {"terminated": {"reason": "OOMKilled", "exitCode": 137, "finishedAt": finished_at}}
 
 
-def view(observed: Pod, state: str = "", reason: str = "", quiet_s: float = 0.0, uncounted: int = 0) -> ObservedWorker:
+def report(state: str, reason: str = "", quiet_s: float = 0.0) -> WorkerReport:
     heartbeat = Heartbeat(state=state, spec_hash="h", reason=reason)
-    report = WorkerReport(
+    return WorkerReport(
         version=1, heartbeat=heartbeat, quiet_s=quiet_s, may_join=True, has_ended=False, lines=[], next_line=0
     )
-    return observed_worker(observe(observed), report if state else None, uncounted)
+
+
+def view(observed: Pod, state: str = "", reason: str = "", quiet_s: float = 0.0, excused: int = 0) -> ObservedWorker:
+    return observed_worker(observe(observed), report(state, reason, quiet_s) if state else None, excused)
 
 
 def test_a_ready_worker() -> None:
@@ -93,7 +96,7 @@ def test_a_worker_that_a_signal_has_killed() -> None:
 def test_deaths_for_memory() -> None:
     dead = view(pod(oom_killed(), restarts=0))
     assert (dead.status, dead.is_oom_killed) == (ObservedWorkerStatus.OOM_KILLED, True)
-    again = view(pod(RUNNING, oom_killed(), restarts=2), "ready", uncounted=1)
+    again = view(pod(RUNNING, oom_killed(), restarts=2), "ready", excused=1)
     assert (again.status, again.is_oom_killed, again.is_ready) == (ObservedWorkerStatus.RUNNING, True, True)
     assert (again.restart_count, again.deaths) == (5, 1)
     assert not view(pod(RUNNING, oom_killed(timedelta(hours=1)), restarts=2), "ready").is_oom_killed
@@ -104,3 +107,21 @@ def test_a_crash_loop_has_the_last_words() -> None:
     assert (worker.status, worker.is_crash_looping) == (ObservedWorkerStatus.CRASH_LOOP_BACK_OFF, True)
     assert worker.reason == "ended with status 1; its last report: it fails"
     assert view(pod(RUNNING), "crashing", "scripts crash").is_crash_looping
+
+
+def test_a_description_lasts_until_the_pod_the_report_or_the_deaths_change() -> None:
+    views, running = WorkerViews(), observe(pod(RUNNING, restarts=2))
+    ready = report("ready")
+    described = views.view(running, ready, 0)
+    assert described.is_ready
+    assert views.view(running, ready, 0) is described
+    assert not views.view(running, report("crashing"), 0).is_ready
+    assert views.view(running, ready, 1).deaths == 1
+    assert not views.view(observe(pod(BACK_OFF)), ready, 0).is_ready
+    assert not views.view(running, None, 0).is_ready
+
+
+def test_a_description_that_depends_on_the_time_is_made_each_time() -> None:
+    views, killed = WorkerViews(), observe(pod(RUNNING, oom_killed(), restarts=1))
+    ready = report("ready")
+    assert views.view(killed, ready, 0) is not views.view(killed, ready, 0)
