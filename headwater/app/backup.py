@@ -88,7 +88,7 @@ def _valkey_client(endpoints: Endpoints, *, holds_lock: bool = False) -> Iterato
     """Open a client of Valkey.
 
     The embedded Valkey runs during the block. It is started unless `headwater up` runs it. Raises SetupError when
-    another backup of the same data directory is in progress, because that one may run Valkey.
+    another backup of the same data directory is in progress, because the other backup may run Valkey.
 
     Args:
         endpoints: The endpoints of the installation.

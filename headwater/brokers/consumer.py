@@ -88,9 +88,9 @@ class LibrdkafkaConsumer(LibrdkafkaClient):
     ) -> FetchedColumns:
         """Return the next records, and the partitions that reported an error or their end.
 
-        Also handles group events, so call it at least every `max.poll.interval.ms`. Waits at most `timeout_s` for the
-        first record; a rebalance or an error ends the wait. If a rebalance happens during the call, the returned
-        records were fetched before the rebalance.
+        The call also handles group events, so make it at least every `max.poll.interval.ms`. It waits at most
+        `timeout_s` for the first record; a rebalance or an error ends the wait. If a rebalance happens during the call,
+        the returned records were fetched before the rebalance.
         """
         fetched = self._fetcher.fetch(max_records, max_bytes, timeout_s, with_headers=with_headers)
         self._handle_events()

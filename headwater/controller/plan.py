@@ -14,7 +14,7 @@ Teardown: workers ended → subscriptions → ACLs → users → topics → reco
 groups when they are empty.
 
 A revision whose workers do not become ready, or die on probation, is rolled back to the stable revision. The workers of
-the stable revision keep running until the new ones are prepared to take over (see orchestrators/base.py).
+the stable revision keep running until the new workers are prepared to take over (see orchestrators/base.py).
 
 While positions are stored, no worker may run: the committed offsets may be missing, or not moved yet. So stored
 positions are committed, and their removal is recorded, before the first worker starts. An interrupted resume repeats

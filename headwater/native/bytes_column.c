@@ -36,7 +36,8 @@ int64_t copy_rows(const uint8_t *buffer, const int32_t *starts, const int32_t *s
 }
 
 // Writes the sizes of the first `capacity` lines, and returns the number of lines, or -1 when the text does not end
-// with a newline. Also tells whether any line begins with `first_byte`, and whether any line contains `byte`.
+// with a newline. `*has_first_byte` becomes 1 if any line begins with `first_byte`, and `*has_byte` if any line contains
+// `byte`; otherwise they become 0.
 int64_t split_lines(const uint8_t *text, int64_t size, int32_t *sizes, int64_t capacity, uint8_t first_byte,
                     uint8_t byte, int64_t *has_first_byte, int64_t *has_byte) {
     const __m128i newline = _mm_set1_epi8('\n'), wanted = _mm_set1_epi8((char)byte);

@@ -7,7 +7,7 @@ polling. Workers die with this process (children.py); the next start creates the
 At most MAX_STARTING workers start at once. Restarts after a death are not limited.
 
 A change starts a successor beside each worker. When all successors of a set are prepared, the workers receive SIGTERM.
-When a worker has ended, its successor receives JOIN and takes over the static group membership, so no partition is
+When a worker has ended, its successor receives JOIN and has the same static group membership, so no partition is
 reassigned. Workers that have no successor end last, and leave the consumer group.
 """
 

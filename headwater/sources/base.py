@@ -107,8 +107,8 @@ class Source(Protocol):
     def poll(self, max_records: int, timeout_s: float) -> RecordBatch:
         """Return the next records, possibly none, in order per partition.
 
-        Waits for the first record for at most `timeout_s`, and for no further record. Also handles group events, so it
-        must be called often, at least every `max.poll.interval.ms`.
+        The call waits for the first record for at most `timeout_s`, and for no further record. It also handles group
+        events, so it must be made often, at least every `max.poll.interval.ms`.
 
         Raises BrokerUnavailable when credentials are rejected (an outage is retried internally), NoValidOffset, Fenced.
         """

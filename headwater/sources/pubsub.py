@@ -275,7 +275,7 @@ class StreamingPull:
     def _record_end(self, error: Exception) -> None:
         """Record why a stream has ended.
 
-        A single end with a retriable status is not an error, because Pub/Sub closes streams now and then.
+        A single end with an expected status is not an error, because Pub/Sub closes streams now and then.
         """
         code = error.code() if isinstance(error, grpc.Call) else None
         self._consecutive_failures += 1
@@ -288,7 +288,7 @@ class StreamingPull:
     def acknowledge(self, ack_ids: Sequence[str]) -> None:
         """Queue ack ids, which are sent until Pub/Sub has accepted them.
 
-        Also lets ack ids that are still queued be sent again now. The caller holds the condition.
+        Ack ids that are still queued are sent again now, too. The caller holds the condition.
         """
         self._ack_ids_to_send += ack_ids
         if self._ack_ids_to_send:

@@ -135,7 +135,7 @@ class ClusterState:
         self._on_change(changed)
 
     async def _probe(self) -> None:
-        """Ask the API server something small, to know that it answers while nothing changes."""
+        """Send small requests, to know that the API server answers while nothing changes."""
         while True:
             await asyncio.sleep(PROBE_INTERVAL_S)
             try:
