@@ -126,7 +126,7 @@ def _get_copier() -> _Copier:
 
 @contextmanager
 def captured_output(path: Path, max_bytes: int = MAX_BYTES) -> Iterator[int]:
-    """Yield a file descriptor whose input is appended to the log file at `path`.
+    """Yield a file descriptor. What is written to it is appended to the log file at `path`.
 
     Start the child with this descriptor as its output, inside the `with` block. The log file stays open until the child
     and all other writers have closed the descriptor. Raises OSError when the file can't be created.

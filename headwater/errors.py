@@ -21,7 +21,7 @@ HeadwaterError
 │   │   ├── InvalidScript
 │   │   └── InvalidExpression
 │   └── RateLimited               429
-├── Unavailable                   503, except for the errors of a node: not possible now; send the same request again
+├── Unavailable                   503: not possible now, send the same request again; node errors never reach HTTP
 │   ├── DatabaseUnavailable
 │   ├── RedisUnavailable
 │   │   ├── RedisEvicts
@@ -42,13 +42,13 @@ HeadwaterError
 │   └── DeployPending
 ├── LeaseLost                     the controller no longer holds its lease; it stops
 ├── DeployFailed                  422: a deploy, resume or rewind has failed
-│   └── BrokerUnsuitable          a process that can't start because of it raises SetupError
+│   └── BrokerUnsuitable          at the start of a process, it is raised as SetupError instead
 ├── SetupError                    a command can't start; the CLI prints the detail and exits with status 2
 │   └── DecryptionFailed
 ├── IngestStopped                 an ingest must stop; the CLI prints the detail and exits with status 2
 └── WorkerError                   a worker can't continue; it ends, and the orchestrator starts it again
     ├── Fenced
-    ├── DeliveryFailed
+    ├── TransactionFailed
     ├── NoValidOffset
     └── SandboxFailed             503 when the API, which also runs scripts in trials, raises it
 """
@@ -69,11 +69,11 @@ class HeadwaterError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """An invalid value in a request body.
+    """A message about a value in a request body: why the value is invalid, or a warning.
 
     Attributes:
         pointer: The JSON pointer (RFC 6901) to the value.
-        detail: What is wrong with the value.
+        detail: What is wrong with the value, or what the user should know about it.
     """
 
     pointer: str
@@ -441,7 +441,7 @@ class Fenced(WorkerError):
     """
 
 
-class DeliveryFailed(WorkerError):
+class TransactionFailed(WorkerError):
     """A transaction has failed, or its outcome is unknown.
 
     Use a new producer, and read the records again from the committed offsets.

@@ -101,7 +101,7 @@ class Settings(BaseSettings):
     port: int = Field(8080, ge=1, le=65535, description="The API's port.")
     metrics_host: str = Field("127.0.0.1", description="Address that the ports with Prometheus metrics listen on.")
     metrics_port: int = Field(
-        0, ge=0, le=65535, description="Port with the Prometheus metrics of each pipeline; 0 means none."
+        0, ge=0, le=65535, description="Port with the Prometheus metrics of all pipelines; 0 means none."
     )
     prices_metrics_port: int = Field(
         0, ge=0, le=65535, description="Port with the Prometheus metrics of the prices worker; 0 means none."
@@ -303,7 +303,9 @@ class Settings(BaseSettings):
         "", description="Namespace of the workers' Pods; default: the namespace of the service account."
     )
     kubernetes_instance: str = Field(
-        "headwater", description="Name of this installation among the Pods of the namespace: the release of the chart."
+        "headwater",
+        description="Value of the label app.kubernetes.io/instance of the workers' Pods; the chart sets it to the name "
+        "of its release.",
     )
     worker_image: str = Field("", description="Image of the workers' Pods: Headwater's own image.")
     worker_image_pull_policy: Literal["Always", "IfNotPresent", "Never"] = Field(

@@ -60,7 +60,7 @@ class AppliedWatcher(SharedPoll[WatchedSet, AppliedState]):
 
 def _existing(state: AppliedState | None) -> AppliedState:
     if state is None:
-        raise rollout.not_deployed()
+        raise rollout.deployment_not_found()
     return state
 
 

@@ -14,7 +14,7 @@ from headwater.api.pagination import LINK_RESPONSES, Cursor, Limit, stream_array
 from headwater.api.schemas import FlowConfig, Message
 from headwater.model.fields import Text
 from headwater.model.flow import MAX_EXTERNAL_ID_CHARS, Flow, NewFlow
-from headwater.model.pagination import parse_cursor
+from headwater.model.pagination import parse_list_cursor
 from headwater.services.flows import FlowList
 
 PATH = "/api/v1/flow"
@@ -78,7 +78,7 @@ def list_all(
     A configuration that exists during the whole listing is on exactly one page.
     """
     if external_id is None:
-        flows = services.flows.list(api_key.owner, parse_cursor(cursor) if cursor else None, limit)
+        flows = services.flows.list(api_key.owner, parse_list_cursor(cursor) if cursor else None, limit)
     else:
         flows = FlowList(iter([services.flows.with_external_id(api_key.owner, external_id)]), None)
     return stream_array(request, (map(FlowConfig.of, part) for part in flows.parts), flows.next_position)

@@ -22,7 +22,7 @@ from headwater.api.schemas import DatasetBody, DatasetMembership, EntriesPage, E
 from headwater.api.uploads import run_upload
 from headwater.api.values_body import read_values, streamed_values_route, value_query
 from headwater.model.fields import Text
-from headwater.model.pagination import parse_cursor
+from headwater.model.pagination import parse_list_cursor
 from headwater.model.value_sets import DEFAULT_DATASET_PAGE, MAX_CURSOR, MAX_DATASET_NAME_CHARS, MAX_DATASET_PAGE
 from headwater.stores.protocols.sets import SetWriteResult
 
@@ -82,7 +82,7 @@ def list_all(
     cursor: Cursor = None,
 ) -> Response:
     """Lists the datasets, newest first."""
-    position = parse_cursor(cursor) if cursor else None
+    position = parse_list_cursor(cursor) if cursor else None
     datasets, next_position = services.datasets.list(api_key.owner, names, position, limit)
     return stream_array(request, [map(DatasetBody.of, datasets)], next_position)
 

@@ -18,14 +18,14 @@ from headwater.api.query_parameters import NULL_TO_NONE, STRICT_INTEGER
 from headwater.api.schemas import Timestamp, rfc_3339
 from headwater.errors import Fault, InvalidInput
 from headwater.model.dead_letter import (
-    CURSOR_PATTERN,
+    LETTER_CURSOR_PATTERN,
     MAX_LETTERS_PER_PAGE,
     MAX_REDRIVEN_IDS,
     DeadLetter,
     LetterId,
-    parse_cursor,
+    parse_letter_cursor,
 )
-from headwater.model.read_record import record_member
+from headwater.model.topic_record import record_member
 from headwater.model.value_sets import MAX_REPORTED_FAULTS
 from headwater.services.dead_letters import LetterFilter, LetterPage, LetterSummary
 from headwater.services.redrives import LetterQuery
@@ -40,7 +40,7 @@ DEFAULT_LETTERS = 100
 
 def _require_valid(cursor: str | None) -> str | None:
     if cursor is not None:
-        parse_cursor(cursor)
+        parse_letter_cursor(cursor)
     return cursor
 
 
@@ -100,7 +100,7 @@ async def list_letters(
     ] = DEFAULT_LETTERS,
     cursor: Annotated[
         str | None,
-        Query(description="The cursor of the previous page.", json_schema_extra={"pattern": CURSOR_PATTERN}),
+        Query(description="The cursor of the previous page.", json_schema_extra={"pattern": LETTER_CURSOR_PATTERN}),
         AfterValidator(_require_valid),
         NULL_TO_NONE,
     ] = None,

@@ -33,7 +33,7 @@ from headwater.model.deployment import (
     ObservedWorker,
     Phase,
     dead_letter_topic,
-    shown_condition,
+    effective_condition,
     sink_topic,
     suggested_reader_group,
 )
@@ -200,7 +200,7 @@ def deployment_body(deployment: Deployment, kafka: KafkaEndpoint) -> DeploymentB
     if not deployment.has_readable_passwords:
         raise StoredDataUnreadable(deployment.unreadable_reason)
     status, config = _status(deployment), deployment.effective_revision.config
-    condition = shown_condition(deployment.desired, deployment.condition)
+    condition = effective_condition(deployment.desired, deployment.condition)
     return DeploymentBody(
         message=STATUS_MESSAGES[status].format(deployment.config_id),
         status=status,

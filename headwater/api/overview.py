@@ -16,10 +16,10 @@ from headwater.api.openapi import problem_responses
 from headwater.api.pagination import require_valid_cursor
 from headwater.api.query_parameters import NULL_TO_NONE, STRICT_INTEGER
 from headwater.api.schemas import Timestamp
-from headwater.model.deployment import Condition, shown_condition
+from headwater.model.deployment import Condition, effective_condition
 from headwater.model.fields import Text
 from headwater.model.flow import MAX_NAME_CHARS
-from headwater.model.pagination import CURSOR_PATTERN, parse_cursor
+from headwater.model.pagination import LIST_CURSOR_PATTERN, parse_list_cursor
 from headwater.model.pipeline_state import ConfigurationQuery, PipelineState
 from headwater.model.recent_metrics import RecentMetrics
 from headwater.services.overview import ListedConfiguration, MetricsById
@@ -86,7 +86,7 @@ class OverviewItem(BaseModel):
             tags=list(summary.tags),
             source=None if source is None else SourceStream.model_construct(chain=source.chain, entity=source.entity),
             state=state,
-            condition=None if deployment is None else shown_condition(deployment.desired, deployment.condition),
+            condition=None if deployment is None else effective_condition(deployment.desired, deployment.condition),
             revision=summary.revision,
             updated_at=summary.updated_at,
             messages_received=None if metrics is None else metrics.received,
@@ -123,7 +123,7 @@ async def read(
         str | None,
         Query(
             description="The `cursor` of the previous page.",
-            json_schema_extra={"pattern": CURSOR_PATTERN},
+            json_schema_extra={"pattern": LIST_CURSOR_PATTERN},
         ),
         AfterValidator(require_valid_cursor),
         NULL_TO_NONE,
@@ -144,7 +144,7 @@ async def read(
     than a second.
     """
     overview = services.overview
-    after, query = parse_cursor(cursor) if cursor else None, ConfigurationQuery(q, tag, state)
+    after, query = parse_list_cursor(cursor) if cursor else None, ConfigurationQuery(q, tag, state)
     page = await to_thread.run_sync(partial(overview.page, api_key.owner, query, after, limit))
     first_minute = overview.first_minute
     reading = overview.metrics(page.deployments, first_minute)

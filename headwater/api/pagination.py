@@ -10,13 +10,13 @@ from fastapi.responses import StreamingResponse
 from pydantic import AfterValidator, BaseModel
 
 from headwater.api.query_parameters import NULL_TO_NONE, STRICT_INTEGER
-from headwater.model.pagination import CURSOR_PATTERN, MAX_LIST_LIMIT, ListPosition, parse_cursor
+from headwater.model.pagination import LIST_CURSOR_PATTERN, MAX_LIST_LIMIT, ListPosition, parse_list_cursor
 
 
 def require_valid_cursor(cursor: str | None) -> str | None:
     """Raise ValueError when a cursor has not the form of a ListPosition's cursor."""
     if cursor is not None:
-        parse_cursor(cursor)
+        parse_list_cursor(cursor)
     return cursor
 
 
@@ -31,7 +31,7 @@ Cursor = Annotated[
     str | None,
     Query(
         description="The cursor from the `Link` header of the previous page.",
-        json_schema_extra={"pattern": CURSOR_PATTERN},
+        json_schema_extra={"pattern": LIST_CURSOR_PATTERN},
     ),
     AfterValidator(require_valid_cursor),
     NULL_TO_NONE,

@@ -8,8 +8,8 @@ from pydantic import BaseModel, Field
 from headwater.api.records import RecordItem
 from headwater.api.schemas import Fault
 from headwater.model.fields import is_none
-from headwater.model.read_record import record_member
 from headwater.model.record import Failure
+from headwater.model.topic_record import record_member
 from headwater.model.trial import (
     DIFFERENCES,
     OUTCOMES,
@@ -205,7 +205,7 @@ def _sample_body(trial: Trial) -> dict[str, Any]:
         "read": len(trial.sample.records),
         "done": trial.done,
         "shown": len(trial.records or ()),
-        "reason": "; ".join(filter(None, (trial.sample.reason, trial.undone_reason))),
+        "reason": "; ".join(filter(None, (trial.sample.reason, trial.unprocessed_reason))),
     }
 
 

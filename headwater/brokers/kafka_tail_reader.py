@@ -31,7 +31,7 @@ from headwater.brokers.topic_id import described_topic_id
 from headwater.brokers.topic_partitions import is_missing, partition_numbers, request_descriptions
 from headwater.errors import BrokerUnavailable
 from headwater.model.access import KafkaAccess
-from headwater.model.read_record import Header, ReadRecord
+from headwater.model.topic_record import Header, TopicRecord
 
 log = structlog.get_logger(__name__)
 
@@ -349,9 +349,9 @@ def _has_started(starts: dict[int, int], message: Message) -> bool:
     return True
 
 
-def _record(message: Message) -> ReadRecord:
+def _record(message: Message) -> TopicRecord:
     timestamp_type, timestamp = message.timestamp()
-    return ReadRecord(
+    return TopicRecord(
         cast("int", message.partition()),
         cast("int", message.offset()),
         None if timestamp_type == TIMESTAMP_NOT_AVAILABLE else timestamp,

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Literal, Protocol
 
-from headwater.model.read_record import ReadRecord
+from headwater.model.topic_record import TopicRecord
 
 EndReason = Literal["broker_unavailable", "topic_removed"]
 """Why a cluster stops delivering the records of a topic."""
@@ -15,7 +15,7 @@ class TailListener(Protocol):
     A thread of the TailReader calls the methods, which must not block.
     """
 
-    def deliver(self, records: Sequence[ReadRecord], skipped: int) -> None:
+    def deliver(self, records: Sequence[TopicRecord], skipped: int) -> None:
         """Receive new records.
 
         Args:

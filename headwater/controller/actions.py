@@ -6,7 +6,7 @@ Each action is idempotent, so a reconciliation may be interrupted between any tw
 from dataclasses import dataclass
 from enum import StrEnum
 
-from headwater.model.deployment import Observation, Revision
+from headwater.model.deployment import DeployedRevision, Observation
 from headwater.model.worker_spec import WorkerSet
 
 
@@ -17,7 +17,7 @@ class PrepareRevision:
     The offsets are set when no worker reads the source yet.
     """
 
-    target: Revision
+    target: DeployedRevision
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class RewindPositions:
     The moved positions and the result are stored with this observed state. This action ends the reconciliation.
     """
 
-    target: Revision
+    target: DeployedRevision
     observed: Observation
 
 
@@ -73,7 +73,7 @@ class RestorePositions:
     removed. This action ends the reconciliation.
     """
 
-    target: Revision
+    target: DeployedRevision
     observed: Observation
 
 
@@ -96,7 +96,7 @@ class SyncTopics:
     With partitions, missing topics are created, and outputs get more partitions when the source has more.
     """
 
-    target: Revision
+    target: DeployedRevision
     sync: TopicSync
 
 
@@ -108,14 +108,14 @@ class ChangeTopicSettings:
     it. SyncTopics applies the same settings later, but suppresses errors; this action raises them.
     """
 
-    target: Revision
+    target: DeployedRevision
 
 
 @dataclass(frozen=True, slots=True)
 class RemovePrevious:
     """Remove the subscriptions, ACLs and topics that the revision `kept` does not use."""
 
-    kept: Revision
+    kept: DeployedRevision
 
 
 @dataclass(frozen=True, slots=True)

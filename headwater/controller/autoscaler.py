@@ -17,7 +17,7 @@ from headwater.controller.scaling import Decision, Load, decide
 from headwater.errors import BrokerUnavailable, DeployFailed
 from headwater.model.access import KafkaAccess
 from headwater.model.binding import KafkaTopic
-from headwater.model.deployment import Condition, Deployment, DesiredPhase, Phase, Revision
+from headwater.model.deployment import Condition, DeployedRevision, Deployment, DesiredPhase, Phase
 from headwater.model.parallelism import MeasuredCapacity, Scaling, WorkerBounds
 from headwater.model.worker_protocol import WorkerSnapshot
 from headwater.model.worker_spec import PubSubPull
@@ -153,14 +153,14 @@ class Autoscaler:
         )
         return self._scaling(decision, last, revision)
 
-    def _scaling(self, decision: Decision, last: Scaling | None, revision: Revision) -> Scaling:
+    def _scaling(self, decision: Decision, last: Scaling | None, revision: DeployedRevision) -> Scaling:
         """Return what to store. A measured capacity is kept until another one is measured."""
         now, capacity = self.now(), None if last is None else last.capacity
         if decision.capacity:
             capacity = MeasuredCapacity(records_per_s=decision.capacity, measured_at=now, revision=revision.number)
         return Scaling(workers=decision.workers, reason=decision.reason, changed_at=now, capacity=capacity)
 
-    def _partition_count(self, revision: Revision, now: float) -> int | None:
+    def _partition_count(self, revision: DeployedRevision, now: float) -> int | None:
         """Return the number of partitions of the source; None when it is no limit."""
         binding = self.sources.binding(revision.config.source)
         if not isinstance(binding, KafkaTopic):
@@ -183,7 +183,7 @@ def is_elastic(deployment: Deployment) -> bool:
     return is_steady and isinstance(deployment.effective_revision.config.parallelism, WorkerBounds)
 
 
-def _all_run(snapshots: Sequence[WorkerSnapshot], revision: Revision) -> bool:
+def _all_run(snapshots: Sequence[WorkerSnapshot], revision: DeployedRevision) -> bool:
     """Whether there are workers, and all of them run this revision."""
     return bool(snapshots) and all(snapshot.spec.revision == revision.number for snapshot in snapshots)
 
@@ -196,7 +196,7 @@ def _reads_pubsub(snapshot: WorkerSnapshot) -> bool:
     return isinstance(snapshot.spec.source, PubSubPull)
 
 
-def _valid_capacity(scaling: Scaling | None, revision: Revision, now: datetime) -> float | None:
+def _valid_capacity(scaling: Scaling | None, revision: DeployedRevision, now: datetime) -> float | None:
     """Return the measured capacity of a worker.
 
     Return None when it is out of date or of another revision.

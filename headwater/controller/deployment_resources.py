@@ -16,8 +16,8 @@ from headwater.controller.topic_settings import creation_settings
 from headwater.model.access import KafkaAccess
 from headwater.model.binding import Binding, KafkaTopic, PubSubSubscription, PubSubTopic, binding_name
 from headwater.model.deployment import (
+    DeployedRevision,
     Deployment,
-    Revision,
     dead_letter_topic,
     output_topics,
     reader_user,
@@ -54,7 +54,9 @@ class WorkerSettings:
     manages_users: bool = True
 
 
-def resources(deployment: Deployment, revision: Revision, binding: Binding, partitions: int) -> DeploymentResources:
+def resources(
+    deployment: Deployment, revision: DeployedRevision, binding: Binding, partitions: int
+) -> DeploymentResources:
     """Return the topics, users and ACLs of a revision.
 
     There are two users: one for the readers, which may only read the outputs, and one for the workers.
@@ -79,7 +81,7 @@ def resources(deployment: Deployment, revision: Revision, binding: Binding, part
     )
 
 
-def topic_specs(deployment: Deployment, revision: Revision, partitions: int) -> tuple[TopicSpec, ...]:
+def topic_specs(deployment: Deployment, revision: DeployedRevision, partitions: int) -> tuple[TopicSpec, ...]:
     """Return the topics that the revision writes to, with their creation settings.
 
     `partitions` is the number of partitions of the source.
@@ -183,7 +185,9 @@ def _source_access(binding: Binding, group: str) -> KafkaAccess | PubSubPull | N
     return PubSubPull(**binding.access.model_dump(), subscription=subscription, deduplicate=deduplicate)
 
 
-def worker_set(deployment: Deployment, revision: Revision, binding: Binding, settings: WorkerSettings) -> WorkerSet:
+def worker_set(
+    deployment: Deployment, revision: DeployedRevision, binding: Binding, settings: WorkerSettings
+) -> WorkerSet:
     """Return the workers of a revision.
 
     The hash covers the whole spec, so any change of it replaces the workers. When `parallelism` is a range, the spec

@@ -16,7 +16,7 @@ from headwater.brokers.base import ClusterAdmin, Subscriptions
 from headwater.errors import BrokerUnavailable, DeployFailed
 from headwater.model.access import KafkaAccess, PubSubAccess
 from headwater.model.binding import Binding, Bindings, KafkaTopic, PubSubSubscription, PubSubTopic
-from headwater.model.deployment import Deployment, Phase, Revision, worker_group
+from headwater.model.deployment import DeployedRevision, Deployment, Phase, worker_group
 from headwater.model.flow import Source
 from headwater.model.stream import STREAM_PARTITIONS
 
@@ -77,7 +77,7 @@ class Sources:
         """Return the Kafka cluster of a binding."""
         return self.own_cluster if binding.access is None else self.clusters[binding.access]
 
-    def require_usable_source(self, deployment: Deployment, target: Revision) -> None:
+    def require_usable_source(self, deployment: Deployment, target: DeployedRevision) -> None:
         """Raise DeployFailed when a revision can't use what its stream is bound to.
 
         Exactly-once delivery needs a topic of the installation's own Kafka cluster. A subscription must exist, and no
@@ -112,14 +112,14 @@ class Sources:
                     "of its messages. Tear down the other pipeline first, or bind the stream to a Pub/Sub topic."
                 )
 
-    def _reads(self, revision: Revision | None, binding: PubSubSubscription) -> bool:
+    def _reads(self, revision: DeployedRevision | None, binding: PubSubSubscription) -> bool:
         """Whether the source of a revision is bound to the subscription."""
         if revision is None:
             return False
         source = revision.config.source
         return self.bindings.find(source.chain, source.entity, zerolag=source.is_zerolag) == binding
 
-    def prepare(self, deployment: Deployment, target: Revision) -> None:
+    def prepare(self, deployment: Deployment, target: DeployedRevision) -> None:
         """Set the start position of a source, before any worker reads it.
 
         A subscription has the name that the workers' consumer group would have on Kafka.
@@ -132,7 +132,7 @@ class Sources:
             case PubSubTopic():
                 self.projects[binding.access].ensure(name, binding.topic, source.start_at)
 
-    def seek(self, deployment: Deployment, target: Revision, position: str) -> None:
+    def seek(self, deployment: Deployment, target: DeployedRevision, position: str) -> None:
         """Move the Pub/Sub subscription of a revision to "earliest", "latest" or an RFC 3339 time.
 
         Raises DeployFailed when messages from before the position are not kept, and when another deployment reads the
@@ -158,7 +158,7 @@ class Sources:
         cluster = self.own_cluster if access is None else self.clusters.get(access)
         return {} if cluster is None else cluster.lag(groups)
 
-    def remove_subscriptions(self, deployment: Deployment, kept: Revision | None = None) -> None:
+    def remove_subscriptions(self, deployment: Deployment, kept: DeployedRevision | None = None) -> None:
         """Remove the subscriptions of a deployment, except the one that the revision `kept` reads."""
         kept_name = worker_group(deployment.id, kept.source_epoch) if kept is not None else None
         for access, name in set(self._subscriptions(deployment)):

@@ -34,7 +34,7 @@ from headwater.controller.source_positions import SourcePositions
 from headwater.controller.topic_comparison import has_too_few_partitions
 from headwater.controller.topic_settings import needed_settings, without_compaction
 from headwater.errors import BrokerUnavailable, DeployFailed, RedisUnavailable
-from headwater.model.deployment import Deployment, Observation, Revision, sink_topic
+from headwater.model.deployment import DeployedRevision, Deployment, Observation, sink_topic
 from headwater.model.redrive import deployment_of, is_redrive
 from headwater.model.sink import TopicSink
 from headwater.orchestrators.base import Orchestrator
@@ -126,7 +126,7 @@ class Executor:
             case RemoveAll():
                 self._remove_all(deployment)
 
-    def _prepare(self, deployment: Deployment, target: Revision) -> None:
+    def _prepare(self, deployment: Deployment, target: DeployedRevision) -> None:
         self.sources.require_usable_source(deployment, target)
         with self.flow_locks.lock_of(deployment.config_id):
             self._require_no_fewer_partitions(deployment, target)
@@ -136,11 +136,11 @@ class Executor:
         if running is None or running.source_epoch != target.source_epoch:
             self.sources.prepare(deployment, target)
 
-    def _resources(self, deployment: Deployment, target: Revision) -> DeploymentResources:
+    def _resources(self, deployment: Deployment, target: DeployedRevision) -> DeploymentResources:
         binding = self.sources.binding(target.config.source)
         return resources(deployment, target, binding, self.sources.output_partition_count(binding))
 
-    def _require_no_fewer_partitions(self, deployment: Deployment, target: Revision) -> None:
+    def _require_no_fewer_partitions(self, deployment: Deployment, target: DeployedRevision) -> None:
         """Raise DeployFailed for a sink with fewer partitions than its topic has."""
         for sink in target.config.sinks:
             if isinstance(sink, TopicSink) and sink.partitions is not None:
@@ -151,7 +151,7 @@ class Executor:
                         f"partitions. Set partitions to {existing} or more, or give the sink another name."
                     )
 
-    def _sync_topics(self, deployment: Deployment, target: Revision, sync: TopicSync) -> None:
+    def _sync_topics(self, deployment: Deployment, target: DeployedRevision, sync: TopicSync) -> None:
         with suppress(DeployFailed, BrokerUnavailable):  # the states of the workers show these errors
             if sync is TopicSync.PARTITIONS_AND_SETTINGS:
                 needed = self._resources(deployment, target)
@@ -161,7 +161,7 @@ class Executor:
                         self.own_cluster.ensure(needed)
             self.own_cluster.configure(needed_settings(deployment, target))
 
-    def _remove_previous(self, deployment: Deployment, kept: Revision) -> None:
+    def _remove_previous(self, deployment: Deployment, kept: DeployedRevision) -> None:
         self.require_lease()
         self.sources.remove_subscriptions(deployment, kept)
         with deploy_failures_are_retriable():

@@ -40,7 +40,15 @@ from headwater.controller.actions import (
     SyncTopics,
     TopicSync,
 )
-from headwater.model.deployment import Condition, Deployment, DesiredPhase, Observation, ObservedWorker, Phase, Revision
+from headwater.model.deployment import (
+    Condition,
+    DeployedRevision,
+    Deployment,
+    DesiredPhase,
+    Observation,
+    ObservedWorker,
+    Phase,
+)
 from headwater.model.worker_spec import WorkerSet
 
 READY_WITHIN_S = 50.0
@@ -94,7 +102,7 @@ class RevisionWorkers:
         problem: Why the revision can't run; empty when it can.
     """
 
-    revision: Revision
+    revision: DeployedRevision
     worker_set: WorkerSet | None
     problem: str = ""
 
@@ -230,18 +238,18 @@ def is_rolled_back(deployment: Deployment) -> bool:
     return deployment.condition is Condition.ROLLED_BACK
 
 
-def fallback_of(deployment: Deployment) -> Revision | None:
+def fallback_of(deployment: Deployment) -> DeployedRevision | None:
     """Return the revision to roll back to."""
     stable = deployment.revision(deployment.rollback_revision)
     return None if stable is None or stable.number == deployment.desired_revision else stable
 
 
-def target_of(deployment: Deployment) -> Revision:
+def target_of(deployment: Deployment) -> DeployedRevision:
     """Return the revision whose workers should run."""
     return (fallback_of(deployment) if is_rolled_back(deployment) else None) or deployment.desired_revision_record
 
 
-def predecessor_of(deployment: Deployment) -> Revision | None:
+def predecessor_of(deployment: Deployment) -> DeployedRevision | None:
     """Return the revision that ran before the target, if it is another one."""
     running = deployment.revision(deployment.observed_revision)
     return None if running is None or running.number == target_of(deployment).number else running

@@ -22,7 +22,7 @@ from headwater.controller.plan import (
     target_of,
 )
 from headwater.errors import DeployFailed
-from headwater.model.deployment import Deployment, DesiredPhase, Observation, Revision
+from headwater.model.deployment import DeployedRevision, Deployment, DesiredPhase, Observation
 from headwater.orchestrators.base import Orchestrator
 
 log = structlog.get_logger(__name__)
@@ -138,7 +138,7 @@ class Reconciler:
         self._desired[deployment.id] = desired
         return desired
 
-    def _revision_workers(self, deployment: Deployment, revision: Revision) -> RevisionWorkers:
+    def _revision_workers(self, deployment: Deployment, revision: DeployedRevision) -> RevisionWorkers:
         if revision.config.unreadable_reason:
             return RevisionWorkers(revision, None, revision.config.unreadable_reason)
         try:

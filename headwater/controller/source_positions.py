@@ -9,7 +9,7 @@ from headwater.brokers.base import TopicOffsets
 from headwater.controller.deployment_sources import Sources
 from headwater.errors import BrokerUnavailable, DeployFailed
 from headwater.model.binding import KafkaTopic
-from headwater.model.deployment import Deployment, Revision, worker_group
+from headwater.model.deployment import DeployedRevision, Deployment, worker_group
 from headwater.model.positions import (
     GroupPositions,
     Move,
@@ -79,7 +79,7 @@ class SourcePositions:
                     "the stream is not bound any more, so its positions are left as they are", deployment=deployment.id
                 )
 
-    def rewind(self, deployment: Deployment, target: Revision) -> tuple[StoredPositions, Rewind]:
+    def rewind(self, deployment: Deployment, target: DeployedRevision) -> tuple[StoredPositions, Rewind]:
         """Return the positions after the pending rewind, and its result.
 
         The positions of the target revision's source are moved. A rewind that is not possible changes nothing, and its
@@ -133,7 +133,9 @@ class SourcePositions:
             raise self.sources.missing_topic_error(binding)
         return found
 
-    def restore(self, deployment: Deployment, target: Revision) -> tuple[StoredPositions, tuple[OffsetGap, ...]]:
+    def restore(
+        self, deployment: Deployment, target: DeployedRevision
+    ) -> tuple[StoredPositions, tuple[OffsetGap, ...]]:
         """Commit the stored positions.
 
         Return the positions to store, and the gaps in the source of the target revision. When retention has deleted
@@ -162,7 +164,7 @@ class SourcePositions:
             del unrestored[epoch]
             if moved_positions is not None:
                 moved[epoch] = moved_positions
-        gaps = deployment.unanswered_gaps
+        gaps = deployment.undelivered_gaps
         if moved:
             return StoredPositions(groups={**groups, **moved}), gaps
         restored = groups.get(target.source_epoch)

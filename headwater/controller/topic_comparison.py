@@ -16,7 +16,7 @@ from headwater.controller.plan import target_of
 from headwater.controller.topic_settings import needed_settings
 from headwater.errors import DeployFailed
 from headwater.model.binding import Binding, KafkaTopic
-from headwater.model.deployment import Deployment, DesiredPhase, Phase, Revision
+from headwater.model.deployment import DeployedRevision, Deployment, DesiredPhase, Phase
 from headwater.model.stream import STREAM_PARTITIONS
 
 PartitionCounts = Mapping[str, int | None]
@@ -34,7 +34,7 @@ class _Compared:
     """
 
     deployment: Deployment
-    target: Revision
+    target: DeployedRevision
     binding: Binding
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 
 from headwater.brokers.base import OUTPUT_TOPIC_CONFIG
-from headwater.model.deployment import Deployment, Revision, sink_topic
+from headwater.model.deployment import DeployedRevision, Deployment, sink_topic
 from headwater.model.sink import TopicSink
 
 MIN_SEGMENT_BYTES = 4 << 20
@@ -22,7 +22,7 @@ def creation_settings(sink: TopicSink) -> dict[str, str]:
     return OUTPUT_TOPIC_CONFIG | _settings(sink, (name for name in _SETTINGS if getattr(sink, name) is not None))
 
 
-def needed_settings(deployment: Deployment, target: Revision) -> dict[str, dict[str, str]]:
+def needed_settings(deployment: Deployment, target: DeployedRevision) -> dict[str, dict[str, str]]:
     """Return the settings that a revision needs on existing topics, by topic.
 
     The result contains each setting that any revision of the deployment has set. So a member that is no longer set in
@@ -50,7 +50,7 @@ def without_compaction(settings_by_topic: Mapping[str, Mapping[str, str]]) -> di
     }
 
 
-def _topic_sinks(revision: Revision) -> Sequence[TopicSink]:
+def _topic_sinks(revision: DeployedRevision) -> Sequence[TopicSink]:
     return [sink for sink in revision.config.sinks if isinstance(sink, TopicSink)]
 
 

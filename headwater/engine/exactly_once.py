@@ -15,7 +15,7 @@ from headwater.engine.dead_letter_writer import DeadLetterWriter
 from headwater.engine.delivery import Backpressure, PendingCommit, produce_batch
 from headwater.engine.in_flight_batch import InFlightBatch
 from headwater.engine.rejected_records import RejectedRecords
-from headwater.errors import BrokerUnavailable, DeliveryFailed
+from headwater.errors import BrokerUnavailable, TransactionFailed
 from headwater.model.record import Failure, SourceIds, position_ids
 from headwater.sinks.base import Sink, TransactionalProducer
 from headwater.sources.base import Positions
@@ -176,7 +176,7 @@ class ExactlyOnce:
         self._running = None
         try:
             took_s = commit.future.result()
-        except DeliveryFailed as error:
+        except TransactionFailed as error:
             self._sizer.reduce(commit.records)
             self._rejected.add(self._producer.take_failures())
             self._reread_reasons.append(error.detail)
@@ -210,7 +210,7 @@ class ExactlyOnce:
 
     def close(self) -> None:
         if self._running is not None:
-            with suppress(DeliveryFailed):
+            with suppress(TransactionFailed):
                 self._running.future.result()
         self._executor.shutdown()
         with self._watching():

@@ -14,7 +14,7 @@ from typing import Final
 import structlog
 
 from headwater.backoff import Backoff
-from headwater.errors import DeliveryFailed, NodeError, Unavailable
+from headwater.errors import NodeError, TransactionFailed, Unavailable
 from headwater.ingest.base import ChainReader, Step
 from headwater.ingest.writer import StepResult, StreamWriter
 
@@ -105,7 +105,7 @@ def _run_until_stopped(
         try:
             _run_once(reader, open_writer, stop, metrics, backoff)
             return
-        except (Unavailable, DeliveryFailed) as error:
+        except (Unavailable, TransactionFailed) as error:
             if stop.is_set():  # `stop` makes waits raise, which is no failure of the node
                 return
             metrics.errors += 1

@@ -57,7 +57,7 @@ class StreamWriter:
     def write(self, step: Step) -> StepResult:
         """Write a step in one transaction.
 
-        Raises DeliveryFailed when the outcome is unknown. A new writer then reads the stored position, which shows
+        Raises TransactionFailed when the outcome is unknown. A new writer then reads the stored position, which shows
         whether the transaction was committed.
         """
         result = StepResult(Counter(), [])

@@ -149,7 +149,7 @@ class _KafkaEntry(KafkaAccess):
 
     @model_validator(mode="after")
     def _is_consistent(self) -> Self:
-        require_consistent(self, self.model_fields_set - {"topic", "bootstrap_servers"})
+        require_consistent(self, explicit_fields=self.model_fields_set - {"topic", "bootstrap_servers"})
         return self
 
     def binding(self) -> KafkaTopic:

@@ -18,7 +18,10 @@ TIMESTAMP_HEADER = "headwater-timestamp"
 REDRIVEN_HEADER = "headwater-redriven"
 """The id of the redrive that made a record."""
 STUB_HEADER = "headwater-stub"
-"""Marks a letter whose value is a stub: why the topic could not take the source record."""
+"""Marks a letter whose value is a stub.
+
+A stub replaces a source record that the topic could not take, and says why.
+"""
 
 TOO_LARGE_REASON = "record too large for the dead-letter topic"
 REJECTED_REASON = "record rejected by Kafka for the dead-letter topic"
@@ -29,7 +32,7 @@ MAX_HEADER_BYTES = 1024
 MAX_LETTERS_PER_PAGE = 1_000
 MAX_REDRIVEN_IDS = 10_000
 """How many letters a request to redrive may name."""
-CURSOR_PATTERN = r"^[0-9]{1,7}-[0-9]{1,19}(_[0-9]{1,7}-[0-9]{1,19})*$"
+LETTER_CURSOR_PATTERN = r"^[0-9]{1,7}-[0-9]{1,19}(_[0-9]{1,7}-[0-9]{1,19})*$"
 ID_PATTERN = r"^[0-9]{1,7}/[0-9]{1,19}$"
 
 RedriveOutcome = Literal["delivered", "dropped", "failed"]
@@ -178,14 +181,14 @@ def parse_letter_total_name(name: str) -> LetterKind | None:
     return LetterKind(*json.loads(text)) if text.startswith("[") else OTHER_LETTERS
 
 
-def encode_cursor(positions: Mapping[int, int]) -> str:
+def encode_letter_cursor(positions: Mapping[int, int]) -> str:
     """Return the cursor of a page that continues before these offsets, by partition."""
     return "_".join(f"{partition}-{offset}" for partition, offset in sorted(positions.items()))
 
 
-def parse_cursor(cursor: str) -> dict[int, int]:
+def parse_letter_cursor(cursor: str) -> dict[int, int]:
     """Return the offsets, by partition, before which the page continues. Raises ValueError."""
-    if not re.fullmatch(CURSOR_PATTERN, cursor):
+    if not re.fullmatch(LETTER_CURSOR_PATTERN, cursor):
         raise ValueError("must be the cursor of the previous page")
     pairs = (part.split("-") for part in cursor.split("_"))
     return {int(partition): int(offset) for partition, offset in pairs}

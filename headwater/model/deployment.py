@@ -45,8 +45,8 @@ class Condition(StrEnum):
     FAILED = "Failed"
 
 
-def shown_condition(desired: DesiredPhase, condition: Condition) -> Condition:
-    """Return the condition that responses show.
+def effective_condition(desired: DesiredPhase, condition: Condition) -> Condition:
+    """Return the condition that responses describe.
 
     A pause ends a rollout that is in progress: as long as the pipeline is paused, nothing changes.
     """
@@ -73,7 +73,9 @@ class ObservedWorker(BaseModel):
     Attributes:
         spec_hash: The hash of the spec that the worker should run. While a previous process of the worker ends, that
             process still runs the previous spec.
-        deaths: How often the worker has ended unexpectedly with this spec.
+        restart_count: How often the worker has ended unexpectedly, with any spec.
+        deaths: How often the worker has ended unexpectedly with the spec `spec_hash`, through a fault that is not known
+            from an earlier spec.
         waits: Whether the worker waits for an unavailable store or broker.
         set_versions: The versions of sets in the worker's last heartbeat, see Heartbeat; None without a heartbeat.
         not_ready_since: Since when the controller has seen that the worker is not ready; None while it is ready.
@@ -112,8 +114,8 @@ class LogLine(BaseModel):
 
 
 @dataclass(frozen=True, slots=True)
-class Revision:
-    """A revision of a deployment.
+class DeployedRevision:
+    """A revision that a deploy has requested, with the part of its state that the deployment needs.
 
     Attributes:
         number: The number of the configuration's revision.
@@ -180,7 +182,7 @@ class Deployment:
     observed_credentials_version: int = 1
     condition: Condition = Condition.ROLLING_OUT
     reason: str = ""
-    previous_revisions: tuple[Revision, ...] = ()
+    previous_revisions: tuple[DeployedRevision, ...] = ()
     workers: tuple[ObservedWorker, ...] = ()
     positions: StoredPositions = field(default_factory=StoredPositions)
     rewind: Rewind | None = None
@@ -194,8 +196,8 @@ class Deployment:
         return self.observed_generation >= self.generation
 
     @property
-    def unanswered_gaps(self) -> tuple[OffsetGap, ...]:
-        """The gaps of a resume that has not ended, so that no client has got them."""
+    def undelivered_gaps(self) -> tuple[OffsetGap, ...]:
+        """The gaps that no response has contained yet: those of a resume in progress."""
         return () if self.phase is Phase.RUNNING else self.gaps
 
     @property
@@ -207,20 +209,20 @@ class Deployment:
         return bool(self.reader_password and self.worker_password)
 
     @property
-    def desired_revision_record(self) -> Revision:
+    def desired_revision_record(self) -> DeployedRevision:
         """The desired revision, with its pipeline and its source epoch."""
-        return Revision(self.desired_revision, self.config, self.source_epoch)
+        return DeployedRevision(self.desired_revision, self.config, self.source_epoch)
 
     @property
-    def revisions(self) -> tuple[Revision, ...]:
+    def revisions(self) -> tuple[DeployedRevision, ...]:
         """All revisions that may own resources on the broker, the desired revision first."""
         return (self.desired_revision_record, *self.previous_revisions)
 
-    def revision(self, number: int | None) -> Revision | None:
+    def revision(self, number: int | None) -> DeployedRevision | None:
         """Return the revision with this number; None when it is not in `revisions`."""
         return next((revision for revision in self.revisions if revision.number == number), None)
 
-    def worker_count(self, revision: Revision) -> int:
+    def worker_count(self, revision: DeployedRevision) -> int:
         """Return how many workers a revision has.
 
         With bounds, it is the number that the controller has chosen last, within the bounds of the revision. It is
@@ -232,7 +234,7 @@ class Deployment:
         return parallelism.min if self.scaling is None else parallelism.clamp(self.scaling.workers)
 
     @property
-    def effective_revision(self) -> Revision:
+    def effective_revision(self) -> DeployedRevision:
         """The revision that responses describe.
 
         It is the observed revision, or the desired one when there is no observed revision.
@@ -269,10 +271,10 @@ class DeploymentProgress:
 class ReportedWorkers:
     """The workers of an active deployment, without its configuration.
 
-    The controller has reported them last.
+    They are the workers as the controller has reported them most recently.
 
     Attributes:
-        is_deployed: Whether the teardown of the deployment was not requested. Until it ends, its workers may still run.
+        is_deployed: False once a teardown was requested. The workers may run until the teardown ends.
     """
 
     config_id: str
@@ -312,7 +314,7 @@ class DeploymentVersion(NamedTuple):
 class Observation:
     """The observed state that the controller stores after it has reconciled a deployment.
 
-    With the condition STABLE, `observed_revision` becomes the stable revision.
+    With the condition STABLE, `observed_revision` becomes the `rollback_revision` of the deployment.
 
     Attributes:
         previous_removed: Whether the resources of all revisions but `observed_revision` have been removed.

@@ -63,7 +63,10 @@ class PipelineConfig(BaseModel):
 
     @property
     def unreadable_reason(self) -> str:
-        """Why this version can't read the stored pipeline, and what to do; empty when it can."""
+        """Why this version can't read the stored pipeline, and what to do; empty when it can.
+
+        It is empty here. UnreadablePipelineConfig overrides it.
+        """
         return ""
 
     @property

@@ -19,8 +19,8 @@ class Candidate:
     Attributes:
         holder: A random id that the process generates at each start. It is never written to a file.
         lock: The name of a file lock that the process holds; empty when the process holds none. Only one live process
-            can hold a lock. When the stored lease has the lock of this candidate, its holder has lost the lock, so
-            the holder has ended and the lease is free.
+            can hold a lock, so every other process that has held this lock has ended. A stored lease with the same lock
+            is therefore free.
         current_failure: What currently fails in the process, as `loop: error`; empty when everything works.
     """
 
@@ -55,7 +55,7 @@ def claim_lease(stored: Lease | None, candidate: Candidate, now: datetime, ttl: 
     """
     lease = stored or Lease(None, 0, now)
     if not _is_available(lease, candidate, now):
-        # A lease that lasts longer than the ttl was written before the clock was set back.
+        # A lease that lasts longer than the ttl was written before the clock was set back. Its end is brought forward.
         return replace(lease, expires_at=min(lease.expires_at, now + ttl))
     fencing_token = lease.fencing_token + (lease.holder != candidate.holder)
     return Lease(candidate.holder, fencing_token, now + ttl, candidate.lock, candidate.current_failure)

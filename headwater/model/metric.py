@@ -14,6 +14,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
+# The public API fixes the names of the metric types: a message is a record, a processor a transform, an output a sink.
 MetricType = Literal[
     "messages_received",  # records read from the source
     "messages_sent",  # records acknowledged by a sink, once per sink

@@ -10,7 +10,7 @@ REVISION_HEADER = "headwater-cfg"
 MAX_OUTPUTS_PER_RECORD = 1000
 MAX_OUTPUT_BYTES = 1_000_000
 """The maximum size of the value of an output."""
-MAX_OUTPUTS_BYTES = 8_000_000
+MAX_TOTAL_OUTPUT_BYTES = 8_000_000
 """The maximum size of all outputs of one record together."""
 MAX_RECORD_BYTES = 1_040_000
 """The maximum size of a record: of its key, value and headers. Topics allow 1,048,588 bytes, which include Kafka's

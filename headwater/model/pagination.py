@@ -9,7 +9,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 MAX_LIST_LIMIT = 1_000
-CURSOR_PATTERN = r"^[0-9]{1,17}-[0-9a-z]{1,64}$"
+LIST_CURSOR_PATTERN = r"^[0-9]{1,17}-[0-9a-z]{1,64}$"
 PART_BYTES = 1 << 20
 """The approximate size of the parts in which a list is read, so that a long list does not need much memory."""
 
@@ -40,12 +40,12 @@ class ListPosition:
         return f"{(self.created_at - _EPOCH) // timedelta(microseconds=1)}-{self.id}"
 
 
-def parse_cursor(cursor: str) -> ListPosition:
+def parse_list_cursor(cursor: str) -> ListPosition:
     """Return the position that a cursor encodes.
 
     Raises ValueError when the text is not a cursor.
     """
-    if not re.fullmatch(CURSOR_PATTERN, cursor):
+    if not re.fullmatch(LIST_CURSOR_PATTERN, cursor):
         raise ValueError("must be a cursor of the previous page")
     microseconds, _, object_id = cursor.partition("-")
     return ListPosition(_EPOCH + timedelta(microseconds=int(microseconds)), object_id)

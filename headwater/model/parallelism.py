@@ -52,7 +52,7 @@ Parallelism = Annotated[
 
 
 class MeasuredCapacity(BaseModel):
-    """The load that workers could just not process, when their number was last raised.
+    """The load that was slightly too high for the workers when their number was last raised.
 
     Attributes:
         records_per_s: The records per second of each worker.

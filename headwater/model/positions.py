@@ -38,8 +38,8 @@ class GroupPositions(BaseModel):
         topic_id: The id of the topic; empty when the cluster has no topic ids.
         offsets: By partition: the offset of the next record to read.
         gaps: The offsets before `offsets` that retention has removed since the pause.
-        rewound: The partitions that were rewound. Their positions are committed as they are, and the metrics count
-            their records again. In the database, the name is `recounted`.
+        rewound: The partitions that were rewound. Their positions are committed even where the committed offset is
+            later, and the metrics count their records again. In the database, the name is `recounted`.
         is_restore_deferred: True when a resume could not commit these positions to Kafka and started the workers
             anyway, because their revision reads another source. The positions are committed when a revision reads this
             source again. In the database, the name is `is_kept`.
@@ -73,7 +73,10 @@ class StoredPositions(BaseModel):
         return bool(self.groups)
 
     def must_be_restored(self, epoch: int) -> bool:
-        """Whether positions must be restored before workers read the source with this epoch."""
+        """Whether positions must be restored before workers read the source with this epoch.
+
+        This is so when this epoch has stored positions, or when stored positions of any epoch are not deferred.
+        """
         return epoch in self.groups or not all(group.is_restore_deferred for group in self.groups.values())
 
 

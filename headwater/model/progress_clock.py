@@ -14,7 +14,8 @@ No operation during which a worker reports no progress takes longer than half of
 class ProgressClock:
     """Measures for how long a worker has made no progress.
 
-    Heartbeats in the state "ready" show progress by a new counter, heartbeats in other states by their arrival.
+    A heartbeat in the state "ready" shows progress when its value of `progress` has changed. A heartbeat in another
+    state always shows progress.
 
     Attributes:
         last_progress_at: When the worker last made progress.

@@ -103,8 +103,8 @@ class Reservation:
         target: The set.
         values: The number of values.
         until: When the reservation expires, in seconds since the epoch.
-        written: Whether the values are in the set already. The values of a set count as usage only after the database
-            has the set's owner, so the reservation is kept until then.
+        written: Whether the values are in the set already. The reservation is kept until the database has stored who
+            owns the set. Only then do the values of the set count as usage.
     """
 
     id: str

@@ -15,9 +15,9 @@ class RecentMetrics:
     The oldest minute comes first.
 
     Attributes:
-        received: The number of received messages.
-        sent: The number of sent messages.
-        errors: The number of errors of processors and outputs.
+        received: The number of records that were read from the source.
+        sent: The number of records that sinks have acknowledged, counted once for each sink.
+        errors: The number of records that a transform or a sink could not process.
         data_age_ms: The mean age of the data over all minutes; None when nothing was measured.
     """
 

@@ -62,9 +62,9 @@ class RecordBatch:
             It is not a position: later outputs have a hash. It is 0 for a record that is not split.
         may_have_bigint_marks: Whether a script wrote the values for another script. Integers of many digits then carry
             a mark (see sandbox/bigint_marks.py), and each value is JSON in one line.
-        end_positions: By partition, the position to commit after this batch, where it is greater than the position
-            after the last record: control records (markers of transactions), or letters that a redrive does not
-            select, follow that record. Only a batch that the source has just returned has entries.
+        end_positions: By partition, the position to commit after this batch, if it is not directly after the last
+            record. That is so when control records (markers of transactions), or letters that a redrive does not
+            select, follow the record. Only a batch that the source has just returned has entries.
     """
 
     topic: str

@@ -53,7 +53,7 @@ class RedriveSelection(BaseModel):
         return headers.has_kind(self.error, self.transform_uid)
 
     def selects(self, letter: LetterId, headers: LetterHeaders) -> bool:
-        """Return whether a letter is selected, which may be redriven already."""
+        """Return whether a letter is selected. Whether it was redriven already is not checked."""
         within = self.ranges.get(letter.partition)
         if within is None or not within.start <= letter.offset < within.end:
             return False
@@ -98,7 +98,7 @@ class Redrive:
         deployment_id: The deployment whose letters are sent.
         number: Counts the redrives of the deployment, from 1. They run one after the other in this order.
         created_at: When the redrive was requested.
-        selection: The letters; none after the end.
+        selection: The selected letters. The selection is empty after the redrive has ended.
         requested: How many letters were selected at the time of the request.
         counts: The outcomes, which are stored when the redrive ends.
         ended_at: When the redrive ended; None while it is running.

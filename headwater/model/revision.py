@@ -15,7 +15,7 @@ PIPELINE = "pipeline_config"
 
 @dataclass(frozen=True, slots=True)
 class RevisionSummary:
-    """A stored revision, without its content.
+    """A stored revision of a configuration, without its content.
 
     Attributes:
         revision: The number of the revision.

@@ -118,8 +118,8 @@ def _source_epoch(current: Deployment, flow: Flow, history: Sequence[RolloutHist
 def _continues_last_requested(current: Deployment, flow: Flow) -> bool:
     """Whether the newest revision continues at the offsets of the last requested revision.
 
-    It does not when its `start_at` has changed, and not after a failed rollout from "latest", unless it is the same
-    revision: the offset that was the latest then is out of date.
+    Returns False when `start_at` has changed. Returns False too when another revision has failed to roll out from
+    "latest", because the offset that was the latest then is out of date.
     """
     start_at = flow.pipeline_config.source.start_at
     if start_at != current.config.source.start_at:
@@ -130,23 +130,25 @@ def _continues_last_requested(current: Deployment, flow: Flow) -> bool:
 def pause(current: Deployment) -> Deployment:
     """Return the deployment after a request to pause: its desired phase is PAUSED.
 
-    Only the first request raises the generation. The condition of the rollout stays, and so do gaps that no client has
-    got. Raises StoredDataUnreadable.
+    Only the first request raises the generation. The condition of the rollout stays, and so do the gaps that no
+    response has contained yet. Raises StoredDataUnreadable.
     """
     _require_readable(current)
     if current.desired is DesiredPhase.PAUSED:
         return current
     generation = current.generation + 1
-    return replace(current, desired=DesiredPhase.PAUSED, generation=generation, gaps=current.unanswered_gaps)
+    return replace(current, desired=DesiredPhase.PAUSED, generation=generation, gaps=current.undelivered_gaps)
 
 
 def rewind(current: Deployment, to: RewindTarget, now: datetime) -> Deployment:
     """Return the deployment after a request to rewind.
 
-    A request that repeats the last one changes nothing while that one is in progress, and then until a client has got
-    the result, but no longer than REWIND_REPEATABLE_FOR: the client repeats after a 503, and a second move would lose
-    records or process them again. The desired phase stays. The condition of the last rollout stays too, because a
-    rewind is not a rollout, except that a failed deployment is rolled out again. Raises StoredDataUnreadable.
+    A client repeats its request after a 503, and a second rewind would lose records or process them again. Therefore a
+    request that repeats the last one changes nothing while the last one is in progress. After that, it changes nothing
+    until a client has got the result, but for at most REWIND_REPEATABLE_FOR.
+
+    The desired phase stays. The condition of the last rollout stays too, because a rewind is not a rollout. Only a
+    failed deployment is rolled out again. Raises StoredDataUnreadable.
     """
     _require_readable(current)
     if current.rewind is not None and _repeats_rewind(current, current.rewind, to, now):
@@ -157,7 +159,7 @@ def rewind(current: Deployment, to: RewindTarget, now: datetime) -> Deployment:
         current,
         generation=generation,
         rewind=Rewind(generation=generation, to=to, requested_at=now),
-        gaps=gaps_after_rewind(current.unanswered_gaps, to),
+        gaps=gaps_after_rewind(current.undelivered_gaps, to),
         condition=Condition.ROLLING_OUT if has_failed else current.condition,
         reason="" if has_failed else current.reason,
     )
@@ -281,10 +283,10 @@ def _has_become_stable(current: Deployment, observation: Observation) -> bool:
 
 
 def not_deployed_conflict() -> Conflict:
-    """Return the error of a request that needs a deployment, for a configuration without one."""
+    """Return the error (409) of a request that changes a deployment, such as a pause, when there is none."""
     return Conflict("This configuration is in the state draft: it is not deployed. Deploy it with POST …/deploy.")
 
 
-def not_deployed() -> NotFound:
-    """Return the error of a configuration without a deployment."""
+def deployment_not_found() -> NotFound:
+    """Return the error (404) of a request that reads or removes a deployment, when there is none."""
     return NotFound("This configuration is not deployed. Deploy it with POST …/deploy.")

@@ -45,7 +45,8 @@ class Entity:
         event_time_field: The field with the record's event time, if there is one.
         price_recipes: The names of the price recipes that read this entity.
         lowercase_fields: The fields that are stored in lower case, such as addresses and hashes.
-        fallback_keys: The keys of records that lack a field of `key`. A record has the first one whose fields it has.
+        fallback_keys: The keys for records that lack a field of `key`. The key of such a record is the first of them
+            whose fields are all in the record.
     """
 
     name: str

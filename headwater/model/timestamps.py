@@ -29,7 +29,7 @@ def parse_rfc_3339(text: str) -> datetime:
 def ceil_epoch_ms(time: datetime) -> int:
     """Return a time in milliseconds since the epoch.
 
-    The time is rounded up, so that no earlier record has it.
+    The time is rounded up, so that a search from this time finds no record from before it.
     """
     return -((datetime(1970, 1, 1, tzinfo=UTC) - time) // timedelta(milliseconds=1))
 

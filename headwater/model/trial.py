@@ -11,10 +11,10 @@ from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, model_v
 
 from headwater.errors import Fault
 from headwater.model.flow import NewFlow
-from headwater.model.read_record import Position, ReadRecord
 from headwater.model.record import Failure
 from headwater.model.request_model import RequestModel
 from headwater.model.timestamps import parse_rfc_3339
+from headwater.model.topic_record import RecordPosition, TopicRecord
 
 MAX_SAMPLES = 100
 """The maximum number of records in a request."""
@@ -32,7 +32,7 @@ Outcome = Literal["sent", "dropped", "error", "unfinished"]
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 
 
-def parse_position(text: str) -> Position:
+def parse_position(text: str) -> RecordPosition:
     """Return the position that `<partition>/<offset>` names. Raises ValueError."""
     match = _POSITION.fullmatch(text)
     if match is None:
@@ -45,19 +45,19 @@ def _require_position(text: str) -> str:
     return text
 
 
-def _require_against(sent: object) -> object:
-    """Refuse any other value with one sentence.
+def _require_against(value: object) -> object:
+    """Return the value of `against`. Raises ValueError when it is not "deployed", a revision or null.
 
     Without this function, pydantic reports a fault for each member of the union.
     """
-    is_revision = isinstance(sent, int) and not isinstance(sent, bool) and 1 <= sent <= MAX_REVISION
-    if sent is not None and sent != "deployed" and not is_revision:
+    is_revision = isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= MAX_REVISION
+    if value is not None and value != "deployed" and not is_revision:
         raise ValueError('must be "deployed" or the number of a revision')
-    return sent
+    return value
 
 
-def _to_time(sent: object) -> object:
-    return parse_rfc_3339(sent) if isinstance(sent, str) else sent
+def _to_time(value: object) -> object:
+    return parse_rfc_3339(value) if isinstance(value, str) else value
 
 
 PositionText = Annotated[
@@ -158,7 +158,7 @@ class Sample:
     """
 
     topic: str
-    records: Sequence[ReadRecord]
+    records: Sequence[TopicRecord]
     requested: int | None = None
     reason: str = ""
 
@@ -306,7 +306,7 @@ class Trial:
         sample: The records of the trial.
         records: The results of the first records; None when they were not wanted.
         done: The number of records that were processed.
-        undone_reason: Why some records were not processed; empty when all were.
+        unprocessed_reason: Why some records were not processed; empty when all were.
         summary: The results of all records that were processed; None when the trial has no records.
         comparison: The comparison with another revision; None when there is none.
     """
@@ -315,6 +315,6 @@ class Trial:
     sample: Sample
     records: list[TrialRecord] | None = field(default_factory=list)
     done: int = 0
-    undone_reason: str = ""
+    unprocessed_reason: str = ""
     summary: TrialSummary | None = None
     comparison: Comparison | None = None

@@ -60,7 +60,7 @@ class WorkerSpec(BaseModel):
         entity: The entity of the stream.
         source: How to reach the source; None means that the source is in the cluster of `kafka`.
         event_time_field: The field of the stream's records that contains the event time, if there is one.
-        slots: The greatest number of workers of the deployment, each of which has a slot.
+        slots: The greatest number of slots that the deployment may have. `WorkerSet.slots` is their number now.
         jit: Whether V8 runs scripts with its JIT compiler.
         redrive: The redrive for which the worker reads the dead-letter topic; None for the workers of a pipeline. Their
             specs omit the field, so that an upgrade from a version without redrives does not change their hashes.
@@ -97,7 +97,7 @@ class WorkerSet:
 
     Attributes:
         id: The id of the deployment, or the id that `redrive_worker_set_id` returns.
-        slots: The number of workers. The slots have the numbers 0 to `slots` - 1.
+        slots: The number of workers now. The slots have the numbers 0 to `slots` - 1.
         spec: The spec of each worker.
         spec_hash: The hash of the spec, which changes with every change of the spec.
     """

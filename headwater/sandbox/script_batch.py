@@ -17,7 +17,7 @@ from typing import NamedTuple, cast
 import msgspec
 import numpy as np
 
-from headwater.model.outputs import MAX_OUTPUT_BYTES, MAX_OUTPUTS_BYTES
+from headwater.model.outputs import MAX_OUTPUT_BYTES, MAX_TOTAL_OUTPUT_BYTES
 from headwater.model.record import RecordBatch, RowIndexes, find_runs
 from headwater.native import BytesColumn
 from headwater.sandbox.bigint_marks import remove_marks
@@ -403,8 +403,8 @@ def _size_error(line: bytes, *, marked: bool) -> str | None:
     sizes = [len(remove_marks(output) if marked else output) for output in line.split(OUTPUT_SEPARATOR)]
     if max(sizes) > MAX_OUTPUT_BYTES:
         return f"the returned record is larger than {MAX_OUTPUT_BYTES:,} bytes"
-    if sum(sizes) > MAX_OUTPUTS_BYTES:
-        return f"the returned records are larger than {MAX_OUTPUTS_BYTES:,} bytes together"
+    if sum(sizes) > MAX_TOTAL_OUTPUT_BYTES:
+        return f"the returned records are larger than {MAX_TOTAL_OUTPUT_BYTES:,} bytes together"
     return None
 
 

@@ -120,7 +120,7 @@ class AppliedVersions:
         """
         watched = WatchedSet(owner, self._filters.set_id(owner, config_id, uid), config_id)
         if not any(report.is_deployed for report in self._deployments.reported_workers([config_id], [])):
-            raise rollout.not_deployed()
+            raise rollout.deployment_not_found()
         return watched
 
     def dataset_set(self, owner: str, dataset_id: str) -> WatchedSet:

@@ -17,8 +17,8 @@ from headwater.model.dead_letter import (
     LetterHeaders,
     LetterId,
     LetterKind,
-    encode_cursor,
-    parse_cursor,
+    encode_letter_cursor,
+    parse_letter_cursor,
     parse_letter_total_name,
 )
 from headwater.model.deployment import Deployment, dead_letter_topic
@@ -129,11 +129,11 @@ class DeadLetters:
         topic = dead_letter_topic(deployment.config_id)
         history = self._timed_history()
         ranges = history.ranges(topic)
-        ends = {number: each.end for number, each in ranges.items()} if cursor is None else parse_cursor(cursor)
+        ends = {number: each.end for number, each in ranges.items()} if cursor is None else parse_letter_cursor(cursor)
         records = NewestFirst(history, topic, ends, ranges)
         found = _select(records, selected, limit)
         has_more = records.peek() is not None
-        next_cursor = encode_cursor(records.positions()) if has_more else None
+        next_cursor = encode_letter_cursor(records.positions()) if has_more else None
         outcomes = self._outcomes.outcomes(deployment.id, [letter_id(record) for record in found])
         return LetterPage([_letter(record, outcomes.get(letter_id(record))) for record in found], next_cursor)
 

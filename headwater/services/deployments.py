@@ -232,7 +232,7 @@ class Deployments:
         """
         deployment = self.find(owner, config_id)
         if deployment is None:
-            raise rollout.not_deployed()
+            raise rollout.deployment_not_found()
         return deployment
 
     def get_deployed(self, owner: str, config_id: str) -> Deployment:
@@ -242,7 +242,7 @@ class Deployments:
         """
         deployment = self.get(owner, config_id)
         if deployment.desired is DesiredPhase.ABSENT:
-            raise rollout.not_deployed()
+            raise rollout.deployment_not_found()
         return deployment
 
     def logs(self, owner: str, config_id: str, limit: int) -> Sequence[LogLine]:

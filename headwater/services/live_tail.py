@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple
 
 from headwater.brokers import tail_reader
-from headwater.model.read_record import ReadRecord
+from headwater.model.topic_record import TopicRecord
 from headwater.services.viewable_topics import ViewableTopic
 
 MAX_RECORDS_PER_S: Final = 200
@@ -40,7 +40,7 @@ class TailNews(NamedTuple):
         end: Why the tail has ended; None while it is open. Nothing follows an end.
     """
 
-    records: list[ReadRecord]
+    records: list[TopicRecord]
     skipped: int
     end: EndReason | None
 
@@ -60,7 +60,7 @@ class Tail:
         self.topic = topic
         self._clock = clock
         self._lock = threading.Lock()
-        self._pending: list[ReadRecord] = []
+        self._pending: list[TopicRecord] = []
         self._pending_bytes = 0
         self._skipped = 0
         self._end: EndReason | None = None
@@ -72,7 +72,7 @@ class Tail:
         """When the last record arrived, or when the tail was opened, in seconds of the clock."""
         return self._last_record_at
 
-    def deliver(self, records: Sequence[ReadRecord], skipped: int) -> None:
+    def deliver(self, records: Sequence[TopicRecord], skipped: int) -> None:
         """See tails.TailListener."""
         now = self._clock()
         with self._lock:
@@ -83,7 +83,7 @@ class Tail:
             self._pending += shown
             self._skipped += len(records) - len(shown) + skipped
 
-    def _fitting(self, records: Sequence[ReadRecord]) -> list[ReadRecord]:
+    def _fitting(self, records: Sequence[TopicRecord]) -> list[TopicRecord]:
         """Return the records that fit into the buffer, and add their size."""
         fitting = []
         for record in records:

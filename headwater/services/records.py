@@ -6,7 +6,7 @@ from itertools import islice
 
 from headwater.brokers.topic_history import LogRecord, TopicHistory
 from headwater.model.access import KafkaAccess
-from headwater.model.read_record import ReadRecord
+from headwater.model.topic_record import TopicRecord
 from headwater.services.newest_first import NewestFirst, first_chunk_size
 from headwater.services.oldest_first import records_since
 from headwater.services.timed_history import TimedHistory
@@ -61,7 +61,7 @@ def _items(records: Iterable[LogRecord], topic: ViewableTopic) -> list[bytes]:
     items: list[bytes] = []
     size = 0
     for record in records:
-        read = read_record(record)
+        read = to_topic_record(record)
         item = read.json_with_headers if topic.shows_headers else read.json
         size += len(item) + 1
         if items and size > MAX_BYTES:
@@ -70,8 +70,8 @@ def _items(records: Iterable[LogRecord], topic: ViewableTopic) -> list[bytes]:
     return items
 
 
-def read_record(record: LogRecord) -> ReadRecord:
+def to_topic_record(record: LogRecord) -> TopicRecord:
     """Return a record of a topic in the form in which it is shown."""
     timestamp_ms = None if record.timestamp < 0 else record.timestamp
     headers = tuple(record.headers.items())
-    return ReadRecord(record.partition, record.offset, timestamp_ms, record.key, record.value, headers)
+    return TopicRecord(record.partition, record.offset, timestamp_ms, record.key, record.value, headers)

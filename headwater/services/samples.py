@@ -9,13 +9,13 @@ from headwater.errors import Fault, InvalidInput
 from headwater.model.access import KafkaAccess
 from headwater.model.binding import Bindings, KafkaTopic
 from headwater.model.flow import Source
-from headwater.model.read_record import Position, ReadRecord
 from headwater.model.stream import stream_name
+from headwater.model.topic_record import RecordPosition, TopicRecord
 from headwater.model.trial import MAX_STREAM_SAMPLE_BYTES, Sample, StreamSample, parse_position
 from headwater.model.value_sets import MAX_REPORTED_FAULTS
 from headwater.services.newest_first import NewestFirst, first_chunk_size, max_chunk_bytes
 from headwater.services.oldest_first import records_since
-from headwater.services.records import read_record
+from headwater.services.records import to_topic_record
 from headwater.services.timed_history import TimedHistory
 
 TIMEOUT_S = 10.0
@@ -93,7 +93,7 @@ def _require_partitions(positions: Sequence[str], logs: Mapping[int, OffsetRange
 
 def _read_range(
     history: TopicHistory, topic: str, wanted: StreamSample, ranges: Mapping[int, OffsetRange]
-) -> tuple[list[ReadRecord], bool]:
+) -> tuple[list[TopicRecord], bool]:
     """Return the newest records, or the first ones from a time on, oldest first.
 
     Also returns whether there are fewer than wanted because they are too large.
@@ -102,18 +102,18 @@ def _read_range(
     if wanted.since is None:
         ends = {number: offsets.end for number, offsets in ranges.items()}
         newest = NewestFirst(history, topic, ends, ranges, first_chunk)
-        records, is_cut = _take(map(read_record, islice(newest, wanted.requested)))
+        records, is_cut = _take(map(to_topic_record, islice(newest, wanted.requested)))
         return records[::-1], is_cut
     oldest = records_since(history, topic, ranges, wanted.since, first_chunk)
-    return _take(map(read_record, islice(oldest, wanted.requested)))
+    return _take(map(to_topic_record, islice(oldest, wanted.requested)))
 
 
-def _take(records: Iterable[ReadRecord]) -> tuple[list[ReadRecord], bool]:
+def _take(records: Iterable[TopicRecord]) -> tuple[list[TopicRecord], bool]:
     """Return as many of the first records as MAX_STREAM_SAMPLE_BYTES allows.
 
     Also returns whether further records are left out.
     """
-    taken: list[ReadRecord] = []
+    taken: list[TopicRecord] = []
     size = 0
     for record in records:
         size += record.size
@@ -124,8 +124,8 @@ def _take(records: Iterable[ReadRecord]) -> tuple[list[ReadRecord], bool]:
 
 
 def _read_positions(
-    history: TimedHistory, topic: str, positions: Sequence[Position], logs: Mapping[int, OffsetRange]
-) -> list[ReadRecord]:
+    history: TimedHistory, topic: str, positions: Sequence[RecordPosition], logs: Mapping[int, OffsetRange]
+) -> list[TopicRecord]:
     """Return the records at some positions, in the order of the positions.
 
     A position without a record is left out, and so are records that are too large together, or too far apart to be
@@ -133,7 +133,7 @@ def _read_positions(
     """
     wanted = {position for position in positions if _is_in_log(position, logs)}
     unread = _ranges_of(wanted)
-    found: dict[Position, ReadRecord] = {}
+    found: dict[RecordPosition, TopicRecord] = {}
     size = 0
     while unread and size <= MAX_STREAM_SAMPLE_BYTES and not history.is_over():
         current = {number: ranges.popleft() for number, ranges in unread.items()}
@@ -142,18 +142,18 @@ def _read_positions(
                 unread[number].appendleft(OffsetRange(current[number].start, chunk.start))
             for record in chunk.records:
                 if (record.partition, record.offset) in wanted:
-                    found[record.partition, record.offset] = read_record(record)
+                    found[record.partition, record.offset] = to_topic_record(record)
                     size += found[record.partition, record.offset].size
         unread = {number: ranges for number, ranges in unread.items() if ranges}
     return _take(found[position] for position in positions if position in found)[0]
 
 
-def _is_in_log(position: Position, logs: Mapping[int, OffsetRange]) -> bool:
+def _is_in_log(position: RecordPosition, logs: Mapping[int, OffsetRange]) -> bool:
     log = logs.get(position[0])
     return log is not None and log.start <= position[1] < log.end
 
 
-def _ranges_of(positions: Collection[Position]) -> dict[int, deque[OffsetRange]]:
+def _ranges_of(positions: Collection[RecordPosition]) -> dict[int, deque[OffsetRange]]:
     """Return for each partition the ranges of offsets that contain the positions, in order."""
     ranges: dict[int, deque[OffsetRange]] = {}
     for number, offset in sorted(positions):
@@ -166,7 +166,7 @@ def _ranges_of(positions: Collection[Position]) -> dict[int, deque[OffsetRange]]
     return ranges
 
 
-def _shortage_reason(wanted: StreamSample, records: Sequence[ReadRecord], *, is_cut: bool) -> str:
+def _shortage_reason(wanted: StreamSample, records: Sequence[TopicRecord], *, is_cut: bool) -> str:
     """Return why there are fewer records than requested; empty when there are as many."""
     if len(records) >= wanted.requested:
         return ""
@@ -177,7 +177,7 @@ def _shortage_reason(wanted: StreamSample, records: Sequence[ReadRecord], *, is_
     return "the stream has no more records from this time on, or they are behind too many older ones"
 
 
-def _missing_reason(positions: Sequence[Position], records: Sequence[ReadRecord]) -> str:
+def _missing_reason(positions: Sequence[RecordPosition], records: Sequence[TopicRecord]) -> str:
     """Return which records were not read, and why; empty when all were."""
     found = {record.position for record in records}
     missing = ["{}/{}".format(*position) for position in positions if position not in found]

@@ -13,8 +13,8 @@ from headwater.engine.pipeline import build_transforms
 from headwater.errors import Conflict, Fault, InvalidInput, NotFound, StoredDataUnreadable
 from headwater.model.deployment import DesiredPhase
 from headwater.model.flow import Flow, PipelineConfig
-from headwater.model.read_record import ReadRecord
 from headwater.model.record import RecordBatch
+from headwater.model.topic_record import TopicRecord
 from headwater.model.transforms import Transform as TransformConfig
 from headwater.model.trial import NewTrial, Sample, Trial, TrialTransformTotals
 from headwater.model.value_sets import SetId, filter_set_id
@@ -176,9 +176,9 @@ class Trials:
             return checker.check_new(sent.pipeline_config)
         return checker.check_replacement(sent.pipeline_config, stored.pipeline_config)
 
-    def _sent_records(self, values: Sequence[bytes]) -> list[ReadRecord]:
+    def _sent_records(self, values: Sequence[bytes]) -> list[TopicRecord]:
         time_ms = int(self._now().timestamp() * 1000)
-        return [ReadRecord(0, offset, time_ms, None, value) for offset, value in enumerate(values)]
+        return [TopicRecord(0, offset, time_ms, None, value) for offset, value in enumerate(values)]
 
     @contextmanager
     def _open_run(
@@ -256,12 +256,12 @@ class _TrialRun:
             self._trial,
             records=None if self._trial.records is None else self._shown.records,
             done=self._done,
-            undone_reason="; ".join(filter(None, (self._stop_reason, self._too_large_reason))),
+            unprocessed_reason="; ".join(filter(None, (self._stop_reason, self._too_large_reason))),
             summary=self._summary.result(),
             comparison=self._comparison.result() if self._before else None,
         )
 
-    def _run_chunk(self, start: int, chunk: Sequence[ReadRecord]) -> bool:
+    def _run_chunk(self, start: int, chunk: Sequence[TopicRecord]) -> bool:
         """Process some records. Returns False when they must be processed in smaller chunks."""
         batch = _batch_of(self._trial.sample.topic, chunk)
         after = self._after.run(batch, self._max_trace_bytes)
@@ -294,7 +294,7 @@ class _TrialRun:
             return None
         return self._shown.remaining_bytes
 
-    def _add(self, start: int, chunk: Sequence[ReadRecord], after: ChunkResult, before: ChunkResult | None) -> None:
+    def _add(self, start: int, chunk: Sequence[TopicRecord], after: ChunkResult, before: ChunkResult | None) -> None:
         self._summary.add(start, after.records, after.totals)
         if self._trial.records is not None:
             for record, result in zip(chunk, after.records, strict=True):
@@ -366,7 +366,7 @@ def _new_filters(config_id: str, checked: CheckedPipeline, stored: Flow | None) 
     }
 
 
-def _batch_of(topic: str, records: Sequence[ReadRecord]) -> RecordBatch:
+def _batch_of(topic: str, records: Sequence[TopicRecord]) -> RecordBatch:
     return RecordBatch.of(
         topic,
         values=[record.value for record in records],

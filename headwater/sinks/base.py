@@ -108,7 +108,7 @@ class TransactionalProducer(OutputWriter, Protocol):
             positions: The positions of the source.
             group_metadata: `Source.group_metadata`.
 
-        Raises DeliveryFailed when it is unknown whether the transaction was committed. Then use a new producer: its
+        Raises TransactionFailed when it is unknown whether the transaction was committed. Then use a new producer: its
         `init_transactions` completes or aborts the transaction. `take_failures` returns the records that were not
         stored.
         """

@@ -17,7 +17,7 @@ from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_fixed
 from headwater.brokers.client_errors import ClientErrors, broker_unavailable_error
 from headwater.brokers.client_settings import producer_settings
 from headwater.brokers.producer import NO_CODEC_OVERRIDES, ConsumerGroupMetadata, LibrdkafkaProducer, require_topics
-from headwater.errors import DeliveryFailed
+from headwater.errors import TransactionFailed
 from headwater.model.access import KafkaAccess
 from headwater.model.record import NO_HEADERS, Headers
 from headwater.native.librdkafka import PartitionOffset
@@ -129,22 +129,22 @@ class TransactionalKafkaProducer:
                 )
             _retry(self._client.commit_transaction, deadline)
         except KafkaException as error:
-            raise DeliveryFailed(f"A transaction has failed: {error.args[0].str()}.") from error
+            raise TransactionFailed(f"A transaction has failed: {error.args[0].str()}.") from error
         self._is_open = False
 
     def _require_no_failures(self) -> None:
-        """Raise DeliveryFailed if a record was not stored.
+        """Raise TransactionFailed if a record was not stored.
 
         librdkafka would commit the transaction without this record.
         """
         self._failures = self.take_failures()
         if self._failures:
-            raise DeliveryFailed(f"A transaction was not committed. {self._failures[0].reason}")
+            raise TransactionFailed(f"A transaction was not committed. {self._failures[0].reason}")
 
     def _enqueue(self, outputs: OutputBatch, deadline: float) -> None:
         """Move all records into the client's queue.
 
-        Raises DeliveryFailed when the queue has no space for some of the records until the deadline.
+        Raises TransactionFailed when the queue has no space for some of the records until the deadline.
         """
         if not len(outputs):
             return
@@ -153,7 +153,7 @@ class TransactionalKafkaProducer:
         self._sent.add(first_record_id, outputs)
         while not outgoing.enqueue():
             if time.monotonic() > deadline:
-                raise DeliveryFailed(
+                raise TransactionFailed(
                     f"A transaction was not written within {COMMIT_TIMEOUT_S:g} s: Kafka accepts records too slowly."
                 )
             self._client.poll(QUEUE_FULL_WAIT_S)

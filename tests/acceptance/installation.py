@@ -200,7 +200,7 @@ class Installation:
         assert producer.flush(60) == 0
 
 
-class ReadRecord(NamedTuple):
+class TopicRecord(NamedTuple):
     """A record that a consumer has read."""
 
     topic: str
@@ -245,16 +245,16 @@ class Reader:
         self._consumer = Consumer(client_config(sink))
         partitions = self._consumer.list_topics(self._topic, timeout=20).topics[self._topic].partitions
         self._consumer.assign([TopicPartition(self._topic, number, 0) for number in partitions])
-        self.records: list[ReadRecord] = []
+        self.records: list[TopicRecord] = []
         self.sources: set[str] = set()
 
-    def poll(self, timeout_s: float = 0.1) -> list[ReadRecord]:
+    def poll(self, timeout_s: float = 0.1) -> list[TopicRecord]:
         new = [_read(message) for message in self._consumer.consume(1000, timeout_s)]
         self.records += new
         self.sources.update(record.headers["headwater-src"] for record in new)
         return new
 
-    def read(self, count: int, within_s: float = 60.0) -> list[ReadRecord]:
+    def read(self, count: int, within_s: float = 60.0) -> list[TopicRecord]:
         """Read until there are at least `count` distinct records. Return them without repeats."""
         deadline = time.monotonic() + within_s
         while len(self.sources) < count:
@@ -266,7 +266,7 @@ class Reader:
         self._consumer.close()
 
 
-def _read(message: Message) -> ReadRecord:
+def _read(message: Message) -> TopicRecord:
     error: KafkaError | None = message.error()
     assert error is None, error
     topic, partition, offset, value = message.topic(), message.partition(), message.offset(), message.value()
@@ -275,12 +275,12 @@ def _read(message: Message) -> ReadRecord:
     assert offset is not None
     pairs = cast("list[tuple[str, bytes]]", message.headers() or [])
     headers = {name: raw.decode() for name, raw in pairs}
-    return ReadRecord(topic, partition, offset, message.key(), value or b"", headers)
+    return TopicRecord(topic, partition, offset, message.key(), value or b"", headers)
 
 
-def without_repeats(records: Iterable[ReadRecord]) -> list[ReadRecord]:
+def without_repeats(records: Iterable[TopicRecord]) -> list[TopicRecord]:
     """Return the first record with each `headwater-src`, in order."""
-    first: dict[str, ReadRecord] = {}
+    first: dict[str, TopicRecord] = {}
     for record in records:
         first.setdefault(record.headers["headwater-src"], record)
     return list(first.values())

@@ -5,7 +5,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from tests.acceptance.installation import Installation, ReadRecord, deployed, pipeline, reading
+from tests.acceptance.installation import Installation, TopicRecord, deployed, pipeline, reading
 
 TOKEN, OTHER, ALWAYS = "0x" + "a" * 40, "0x" + "b" * 40, "0x" + "c" * 40
 
@@ -22,7 +22,7 @@ def transfer(number: int, token: str = TOKEN, sender: str = OTHER) -> dict[str, 
     }
 
 
-def numbers(records: list[ReadRecord]) -> list[int]:
+def numbers(records: list[TopicRecord]) -> list[int]:
     return [record.json()["n"] for record in records]
 
 

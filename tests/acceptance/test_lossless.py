@@ -16,7 +16,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from tests.acceptance.installation import Installation, ReadRecord, deploy, deployed, kill, pipeline, reading
+from tests.acceptance.installation import Installation, TopicRecord, deploy, deployed, kill, pipeline, reading
 from tests.support.processes import alive, suspended
 from tests.support.waiting import until
 
@@ -36,7 +36,7 @@ def write(path: Path, records: Iterator[dict[str, Any]]) -> Path:
     return path
 
 
-def assert_lossless(records: Sequence[ReadRecord], expected: range) -> None:
+def assert_lossless(records: Sequence[TopicRecord], expected: range) -> None:
     """Assert that records without repeats have every number once, with correct results.
 
     Each partition must be in order.

@@ -20,7 +20,7 @@ from tests.acceptance.conftest import running
 from tests.acceptance.installation import (
     Deployed,
     Installation,
-    ReadRecord,
+    TopicRecord,
     deploy,
     deployed,
     in_background,
@@ -138,7 +138,7 @@ def killed(bench: Bench, own: Installation, http: httpx2.Client) -> Iterator[Dep
         yield deployment
 
 
-def numbers(records: list[ReadRecord]) -> list[int]:
+def numbers(records: list[TopicRecord]) -> list[int]:
     return [record.json()["n"] for record in records]
 
 
@@ -149,7 +149,7 @@ def counts(http: httpx2.Client, deployment: Deployed) -> tuple[float, ...]:
     return tuple(sum(point["value"] for point in series["points"]) for series in answer.json()["metrics"])
 
 
-def check_order(records: list[ReadRecord]) -> None:
+def check_order(records: list[TopicRecord]) -> None:
     """Assert that the first occurrences of each ordering key are in order on one partition."""
     for start in range(ORDERING_KEYS):
         of_key = [record for record in records if record.json()["n"] % ORDERING_KEYS == start]

@@ -12,7 +12,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from tests.acceptance.installation import Installation, ReadRecord, deployed, pipeline, reading
+from tests.acceptance.installation import Installation, TopicRecord, deployed, pipeline, reading
 from tests.acceptance.recorded import Log, log_files, read_logs
 
 FOLDER = os.environ.get("HEADWATER_TEST_DATA", "")
@@ -63,7 +63,7 @@ def busiest_half(logs: list[Log]) -> list[str]:
     return chosen
 
 
-def assert_order_kept(records: list[ReadRecord], position: dict[str, int]) -> None:
+def assert_order_kept(records: list[TopicRecord], position: dict[str, int]) -> None:
     """Assert that the records of each partition are in the order of the file."""
     last: dict[int, int] = {}
     for record in records:

@@ -7,7 +7,7 @@ import httpx2
 import pytest
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
-from tests.acceptance.installation import Deployed, Installation, ReadRecord, deployed, pipeline, reading
+from tests.acceptance.installation import Deployed, Installation, TopicRecord, deployed, pipeline, reading
 from tests.support.waiting import until
 
 FLOW = "/api/v1/flow"
@@ -44,7 +44,7 @@ def deploy(client: httpx2.Client, deployment: Deployed) -> dict[str, Any]:
     return found
 
 
-def on_partition(records: Iterable[ReadRecord], count: int) -> bool:
+def on_partition(records: Iterable[TopicRecord], count: int) -> bool:
     """Return whether each record is on the right partition, and in order.
 
     The source partition determines the partition.

@@ -27,7 +27,7 @@ import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions, Producer
 from confluent_kafka.admin import AdminClient
 
-from tests.acceptance.installation import Installation, ReadRecord, deployed, pipeline, reading
+from tests.acceptance.installation import Installation, TopicRecord, deployed, pipeline, reading
 from tests.support import node_packages
 from tests.support.waiting import until
 
@@ -73,7 +73,7 @@ class Output:
     """
 
     snippets: dict[str, str]
-    records: list[ReadRecord]
+    records: list[TopicRecord]
     folder: Path
     group: str
 
@@ -165,7 +165,7 @@ def committed_offsets(installation: Installation, group: str) -> dict[int, int]:
     return {each.partition: each.offset for each in committed.topic_partitions if each.offset >= 0}
 
 
-def repeat(installation: Installation, records: list[ReadRecord]) -> None:
+def repeat(installation: Installation, records: list[TopicRecord]) -> None:
     """Write records again with their headers, as after a failure."""
     producer = Producer({**installation.admin_config(), "log_level": 0})
     for record in records:

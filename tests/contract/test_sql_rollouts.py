@@ -5,7 +5,7 @@ Rollouts are the requested revisions of a deployment.
 
 import pytest
 
-from headwater.model.deployment import Condition, Deployment, Phase, Revision
+from headwater.model.deployment import Condition, DeployedRevision, Deployment, Phase
 from headwater.model.flow import PipelineConfig
 from tests.support.deployments import SOLANA, deploy, observed, running, save
 from tests.support.sql import SqlStores, a_config, a_flow, seen
@@ -49,7 +49,7 @@ class TestRollback:
             after = self.ready(stores)
         assert (after.observed_revision, after.rollback_revision) == (3, 1)
         assert [revision.number for revision in after.revisions] == [3, 2, 1]
-        assert after.revision(1) == Revision(1, a_config(), 1)
+        assert after.revision(1) == DeployedRevision(1, a_config(), 1)
 
     def test_goes_back_to_the_previous_revision_if_none_is_stable(self, stores: SqlStores) -> None:
         deploy(stores)

@@ -14,7 +14,7 @@ from confluent_kafka import TopicPartition
 from headwater.brokers.client_errors import ClientErrors
 from headwater.brokers.client_settings import producer_settings
 from headwater.brokers.producer import ConsumerGroupMetadata, LibrdkafkaProducer
-from headwater.errors import BrokerUnavailable, DeliveryFailed, NoValidOffset
+from headwater.errors import BrokerUnavailable, NoValidOffset, TransactionFailed
 from headwater.model.outputs import OUTPUT_ID_HEADER
 from headwater.model.record import RecordBatch
 from headwater.native import BytesColumn
@@ -253,7 +253,7 @@ class TestFailures:
         source, producer = member(bench), begun(bench)
         write(producer, bench.topic, b"a")
         write(producer, bench.rejecting_topic, random.randbytes(8000))
-        with pytest.raises(DeliveryFailed, match=r"transaction|topic"):
+        with pytest.raises(TransactionFailed, match=r"transaction|topic"):
             producer.commit({0: 1}, source.group_metadata)
         producer.close()
         successor = begun(bench)
@@ -267,7 +267,7 @@ class TestFailures:
         source, producer = member(kafka_bench), begun(kafka_bench)
         write(producer, kafka_bench.topic, b"a")
         write(producer, kafka_bench.topic, b"b", partition=9)
-        with pytest.raises(DeliveryFailed, match="transaction"):
+        with pytest.raises(TransactionFailed, match="transaction"):
             producer.commit({0: 2}, source.group_metadata)
         assert ["artition" in failure.reason for failure in producer.take_failures()] == [True]
         producer.close()
@@ -280,7 +280,7 @@ class TestFailures:
         old.commit({0: 1}, source.group_metadata)
         new = begun(bench)
         write(old, bench.topic, b"b")
-        with pytest.raises(DeliveryFailed):
+        with pytest.raises(TransactionFailed):
             old.commit({0: 2}, source.group_metadata)
         write(new, bench.topic, b"B")
         new.commit({0: 2}, source.group_metadata)
@@ -291,7 +291,7 @@ class TestFailures:
         old, producer = member(bench), begun(bench)
         member(bench)
         write(producer, bench.topic, b"a")
-        with pytest.raises(DeliveryFailed):
+        with pytest.raises(TransactionFailed):
             producer.commit({0: 1}, old.group_metadata)
         producer.close()
         begun(bench)

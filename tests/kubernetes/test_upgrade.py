@@ -9,7 +9,7 @@ import httpx2
 import pytest
 
 from tests.acceptance.conformance.test_memory import check_that_kills_are_reported
-from tests.acceptance.installation import ReadRecord, deployed, in_background, pipeline, reading
+from tests.acceptance.installation import TopicRecord, deployed, in_background, pipeline, reading
 from tests.kubernetes.cluster.image_builds import HEADWATER
 from tests.kubernetes.release import Release
 from tests.support.waiting import until
@@ -64,7 +64,7 @@ class Pauses:
         self._last: dict[int, float] = {}
         self.longest: dict[int, float] = defaultdict(float)
 
-    def on_outputs(self, records: list[ReadRecord]) -> None:
+    def on_outputs(self, records: list[TopicRecord]) -> None:
         """Take note of outputs that have just arrived."""
         now = time.monotonic()
         for partition in {record.partition for record in records}:

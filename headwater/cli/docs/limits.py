@@ -189,7 +189,7 @@ def _groups() -> Iterator[tuple[str, list[tuple[str, str]]]]:
             ),
             ("outputs of one record", f"0 to {outputs.MAX_OUTPUTS_PER_RECORD:,}"),
             ("bytes of one output", f"{outputs.MAX_OUTPUT_BYTES:,}"),
-            ("bytes of all outputs of one record", f"{outputs.MAX_OUTPUTS_BYTES:,}"),
+            ("bytes of all outputs of one record", f"{outputs.MAX_TOTAL_OUTPUT_BYTES:,}"),
             (
                 "bytes of the message in a dead letter's header; a longer one is shortened",
                 f"{results.MAX_ERROR_MESSAGE_BYTES:,}",

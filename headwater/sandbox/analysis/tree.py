@@ -13,7 +13,7 @@ _LANGUAGE: Final = Language(tree_sitter_javascript.language())
 _READ_BYTES: Final = 1 << 16
 
 
-class Position(NamedTuple):
+class SourceLocation(NamedTuple):
     """A place in a script.
 
     Lines and columns count from 1; columns count UTF-16 code units, as in V8's messages.
@@ -51,12 +51,12 @@ class Script:
         """Return the text of a node."""
         return self.source[node.start_byte : node.end_byte].decode(errors="replace")
 
-    def position(self, node: Node) -> Position:
+    def position(self, node: Node) -> SourceLocation:
         """Return the line and column at which a node begins."""
         row, column_bytes = node.start_point
         line_start = node.start_byte - column_bytes
         before = self.source[line_start : node.start_byte].decode(errors="replace")
-        return Position(row + 1, len(before.encode("utf-16-le", errors="surrogatepass")) // 2 + 1)
+        return SourceLocation(row + 1, len(before.encode("utf-16-le", errors="surrogatepass")) // 2 + 1)
 
 
 def parse(text: str) -> Script:

@@ -13,6 +13,7 @@ from headwater.errors import DecryptionFailed
 from headwater.model import rollout
 from headwater.model.deployment import (
     Condition,
+    DeployedRevision,
     Deployment,
     DeploymentProgress,
     DeploymentVersion,
@@ -20,7 +21,6 @@ from headwater.model.deployment import (
     ObservedWorker,
     Phase,
     ReportedWorkers,
-    Revision,
     dead_letter_topic,
     output_topics,
 )
@@ -315,12 +315,12 @@ def _read_scaling(stored: str | None) -> Scaling | None:
         return None
 
 
-def _previous_revisions(connection: Connection, *where: ColumnElement[bool]) -> dict[str, list[Revision]]:
+def _previous_revisions(connection: Connection, *where: ColumnElement[bool]) -> dict[str, list[DeployedRevision]]:
     """Return the previous revisions that may have resources, by deployment, newest first."""
-    revisions: dict[str, list[Revision]] = {}
+    revisions: dict[str, list[DeployedRevision]] = {}
     for row in connection.execute(_SELECT_PREVIOUS_REVISIONS.where(ACTIVE, *where)):
         config = read_pipeline_config(row.config)
-        revisions.setdefault(row.id, []).append(Revision(row.revision, config, row.source_epoch))
+        revisions.setdefault(row.id, []).append(DeployedRevision(row.revision, config, row.source_epoch))
     return revisions
 
 

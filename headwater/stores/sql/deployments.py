@@ -52,7 +52,7 @@ class SqlDeployments:
 
     def request_redeploy(self, owner: str, config_id: str) -> Deployment:
         with self._deploying(owner, config_id) as (connection, flow):
-            current = self._lock_deployed(connection, config_id, missing=rollout.not_deployed)
+            current = self._lock_deployed(connection, config_id, missing=rollout.deployment_not_found)
             if current.desired is DesiredPhase.PAUSED:
                 return current
             return self._roll_out(connection, current, flow, change_of=audit_changes.deployed)
@@ -160,7 +160,7 @@ class SqlDeployments:
     def request_credential_rotation(self, owner: str, config_id: str, reader_password: str) -> Deployment:
         with self._connections.writing() as connection:
             self._flow_mapper.get(connection, owner, config_id, lock=True)
-            current = self._lock_deployed(connection, config_id, missing=rollout.not_deployed)
+            current = self._lock_deployed(connection, config_id, missing=rollout.deployment_not_found)
             changed = rollout.rotate_reader_password(current, reader_password)
             self._mapper.write_passwords(connection, changed)
             record(connection, audit_changes.rotated(changed))

@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from tests.acceptance.conformance.owner import FILTER, FLOW, Owner, filter_path, json
-from tests.acceptance.installation import Deployed, Installation, ReadRecord, deploy, deployed, pipeline, reading
+from tests.acceptance.installation import Deployed, Installation, TopicRecord, deploy, deployed, pipeline, reading
 
 STREAM = ("base", "erc721_token_transfer")
 
@@ -35,7 +35,7 @@ def feed(installation: Installation, *numbers: int) -> None:
     installation.feed(*STREAM, [{"n": n, "transaction_hash": "0x1", "log_index": 0} for n in numbers])
 
 
-def results(records: list[ReadRecord]) -> list[tuple[int, str]]:
+def results(records: list[TopicRecord]) -> list[tuple[int, str]]:
     return [(record.json()["n"], record.json()["mark"]) for record in records]
 
 

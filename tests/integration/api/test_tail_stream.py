@@ -17,7 +17,7 @@ from anyio.from_thread import start_blocking_portal
 
 from headwater.api.app import create_api
 from headwater.app.http_server import ApiServer, server_config
-from headwater.model.read_record import ReadRecord
+from headwater.model.topic_record import TopicRecord
 from headwater.settings import Settings
 from tests.support.waiting import until
 from tests.unit.api.installation import FLOW, Installation
@@ -60,7 +60,7 @@ class Server:
         return connection
 
     def append(self, first: int, count: int, value: bytes = b"{}") -> None:
-        self.kafka.append(LOGS, *(ReadRecord(0, offset, None, None, value) for offset in range(first, first + count)))
+        self.kafka.append(LOGS, *(TopicRecord(0, offset, None, None, value) for offset in range(first, first + count)))
 
 
 @pytest.fixture

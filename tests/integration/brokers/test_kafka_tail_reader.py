@@ -13,7 +13,7 @@ from headwater.brokers.client_settings import producer_settings
 from headwater.brokers.kafka_tail_reader import KafkaTailReader
 from headwater.brokers.tail_reader import EndReason
 from headwater.errors import BrokerUnavailable, TopicMissing
-from headwater.model.read_record import ReadRecord
+from headwater.model.topic_record import TopicRecord
 from tests.support.kafka import WAIT_S, KafkaServer, OwnKafka
 from tests.support.waiting import until
 
@@ -22,11 +22,11 @@ class Listener:
     """Collects what it gets."""
 
     def __init__(self) -> None:
-        self.records: list[ReadRecord] = []
+        self.records: list[TopicRecord] = []
         self.skipped = 0
         self.ended: EndReason | None = None
 
-    def deliver(self, records: Sequence[ReadRecord], skipped: int) -> None:
+    def deliver(self, records: Sequence[TopicRecord], skipped: int) -> None:
         self.records += records
         self.skipped += skipped
 

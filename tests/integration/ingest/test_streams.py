@@ -9,7 +9,7 @@ from headwater.app.ingest_target import IngestTarget
 from headwater.brokers.base import INGEST_TOPIC_CONFIG
 from headwater.brokers.client_errors import ClientErrors
 from headwater.brokers.client_settings import producer_settings
-from headwater.errors import DeliveryFailed
+from headwater.errors import TransactionFailed
 from headwater.ingest.base import Step, StreamRecord
 from headwater.ingest.writer import POSITIONS_TOPIC, StreamTopic, transactional_id
 from tests.support.kafka import KafkaServer
@@ -66,6 +66,6 @@ def test_an_open_transaction_of_a_killed_ingest_is_ignored(kafka: KafkaServer, s
 def test_a_successor_fences_the_first_ingest(kafka: KafkaServer, streams: IngestTarget) -> None:
     with streams.open() as (first, _), streams.open() as (second, _):
         second.write(block(1))
-        with pytest.raises(DeliveryFailed):
+        with pytest.raises(TransactionFailed):
             first.write(block(1))
     assert values(kafka, streams, 8) == [b"1"] * 8

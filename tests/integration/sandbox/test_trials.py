@@ -156,7 +156,7 @@ def test_a_hostile_record_costs_only_itself(database: Database, bomb: str) -> No
 def test_only_endless_loops_end_at_the_time_limit(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trials_module, "LONG_TIME_LIMIT_S", 4.0)
     trial = run(database, body("function process() { for (;;); }", sample={"last": 300}, detail="summary"), 300)
-    assert "4 s" in trial.undone_reason
+    assert "4 s" in trial.unprocessed_reason
     assert trial.done < 300
 
 

@@ -7,7 +7,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol, cast
 
-from headwater.errors import BrokerUnavailable, DeliveryFailed
+from headwater.errors import BrokerUnavailable, TransactionFailed
 from headwater.model.record import Headers
 from headwater.sinks.base import ProducerFailure
 from headwater.sinks.outputs import OutputBatch, size_error, values_bytes
@@ -144,11 +144,11 @@ class MemoryTransactionalProducer:
     def commit(self, positions: Mapping[int, int], group_metadata: Callable[[], object]) -> None:
         rows, self._pending = [row for outputs in self._pending for row in _produced(outputs)], []
         if self._epoch != self._topics.epochs[self._id]:
-            raise DeliveryFailed("Another producer took over the transactional id.")
+            raise TransactionFailed("Another producer took over the transactional id.")
         if any(row.topic not in self._topics.records for row in rows):
-            raise DeliveryFailed("A topic does not exist.")
+            raise TransactionFailed("A topic does not exist.")
         if positions and not cast("MemoryGroupMember", group_metadata()).store(positions):
-            raise DeliveryFailed("The positions belong to another worker now.")
+            raise TransactionFailed("The positions belong to another worker now.")
         for row in rows:
             self._topics.records[row.topic].append(row)
 

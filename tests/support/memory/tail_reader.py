@@ -4,7 +4,7 @@ import threading
 
 from headwater.brokers.tail_reader import EndReason, TailListener
 from headwater.errors import BrokerUnavailable, TopicMissing
-from headwater.model.read_record import ReadRecord
+from headwater.model.topic_record import TopicRecord
 
 
 class MemoryTailReader:
@@ -25,7 +25,7 @@ class MemoryTailReader:
         """Create a topic."""
         self._topics.add(topic)
 
-    def append(self, topic: str, *records: ReadRecord, skipped: int = 0) -> None:
+    def append(self, topic: str, *records: TopicRecord, skipped: int = 0) -> None:
         """Deliver records to the listeners of a topic."""
         for listener, each in list(self.listeners.items()):
             if each == topic:

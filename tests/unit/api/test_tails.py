@@ -8,7 +8,7 @@ import anyio
 import httpx2
 import pytest
 
-from headwater.model.read_record import ReadRecord
+from headwater.model.topic_record import TopicRecord
 from tests.support.waiting import until
 from tests.unit.api.installation import FLOW, Installation, User
 
@@ -21,8 +21,8 @@ class Event(NamedTuple):
     data: Any
 
 
-def record(offset: int, value: bytes = b"{}", **members: Any) -> ReadRecord:
-    return ReadRecord(0, offset, None, None, value, **members)
+def record(offset: int, value: bytes = b"{}", **members: Any) -> TopicRecord:
+    return TopicRecord(0, offset, None, None, value, **members)
 
 
 def parse(response: httpx2.Response) -> list[Event]:

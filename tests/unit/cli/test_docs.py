@@ -14,7 +14,7 @@ from headwater.cli.application import app
 from headwater.cli.docs import REFERENCE, configuration
 from headwater.cli.docs.pages import PAGES
 from headwater.errors import InvalidExpression
-from headwater.model.outputs import MAX_OUTPUT_BYTES, MAX_OUTPUTS_BYTES, MAX_OUTPUTS_PER_RECORD
+from headwater.model.outputs import MAX_OUTPUT_BYTES, MAX_OUTPUTS_PER_RECORD, MAX_TOTAL_OUTPUT_BYTES
 from headwater.model.transforms.redis_set_filter import MAX_EXPRESSION_CHARS
 from headwater.model.value_sets import MAX_VALUE_CHARS
 from headwater.sandbox.deno_command import HEAP_MB
@@ -127,7 +127,7 @@ class TestWritten:
             f"{HEAP_MB} MB",
             f"| {MAX_OUTPUTS_PER_RECORD:,} |",
             f"{MAX_OUTPUT_BYTES:,}",
-            f"{MAX_OUTPUTS_BYTES:,}",
+            f"{MAX_TOTAL_OUTPUT_BYTES:,}",
         )
         for limit in limits:
             assert limit in text

@@ -45,12 +45,12 @@ from headwater.model.access import KafkaAccess
 from headwater.model.binding import KafkaTopic
 from headwater.model.deployment import (
     Condition,
+    DeployedRevision,
     Deployment,
     DesiredPhase,
     ObservedWorker,
     ObservedWorkerStatus,
     Phase,
-    Revision,
 )
 from headwater.model.positions import GroupPositions, Rewind, StoredPositions
 from headwater.model.rollout import apply_observation
@@ -93,11 +93,11 @@ def rewinding(of: Deployment) -> Deployment:
     return replace(of, generation=generation, rewind=Rewind(generation=generation, to="earliest", requested_at=T0))
 
 
-def workers_of(of: Deployment, revision: Revision) -> WorkerSet:
+def workers_of(of: Deployment, revision: DeployedRevision) -> WorkerSet:
     return worker_set(of, revision, KafkaTopic(TOPIC), SETTINGS)
 
 
-def candidate(of: Deployment, revision: Revision | None) -> RevisionWorkers | None:
+def candidate(of: Deployment, revision: DeployedRevision | None) -> RevisionWorkers | None:
     return None if revision is None else RevisionWorkers(revision, workers_of(of, revision))
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from headwater.brokers.base import OUTPUT_TOPIC_CONFIG
 from headwater.controller.topic_settings import creation_settings, needed_settings, without_compaction
-from headwater.model.deployment import Deployment, Revision
+from headwater.model.deployment import DeployedRevision, Deployment
 from headwater.model.sink import KafkaSink
 from tests.unit.controller.world import FLOW, deployment
 
@@ -21,7 +21,7 @@ def sink(**members: Any) -> KafkaSink:
 def revisions(*sinks: KafkaSink) -> Deployment:
     """Return a deployment whose revisions, oldest first, have these sinks."""
     configs = [deployment().config.model_copy(update={"sinks": [each]}) for each in sinks]
-    older = [Revision(number, config, 1) for number, config in enumerate(configs[:-1], 1)]
+    older = [DeployedRevision(number, config, 1) for number, config in enumerate(configs[:-1], 1)]
     return replace(
         deployment(), config=configs[-1], desired_revision=len(configs), previous_revisions=tuple(reversed(older))
     )

@@ -5,7 +5,7 @@ from concurrent.futures import Executor, Future
 from dataclasses import dataclass, field
 from typing import Any
 
-from headwater.errors import BrokerUnavailable, DeliveryFailed, RedisUnavailable
+from headwater.errors import BrokerUnavailable, RedisUnavailable, TransactionFailed
 from headwater.model.metric import MetricsDelta
 from headwater.model.record import SourceRecord
 from headwater.sinks.base import ProducerFailure
@@ -168,11 +168,11 @@ class FaultyTransactionalProducer(MemoryTransactionalProducer):
         self._faults.clock.sleep(self._faults.transaction_s)
         if self._faults.rejections:
             self._faults.rejections -= 1
-            raise DeliveryFailed("Kafka rejected a transaction.")
+            raise TransactionFailed("Kafka rejected a transaction.")
         super().commit(positions, group_metadata)
         if self._faults.lost_responses:
             self._faults.lost_responses -= 1
-            raise DeliveryFailed("Kafka did not answer.")
+            raise TransactionFailed("Kafka did not answer.")
 
     def die(self, survivors: dict[int, int]) -> None:
         """Kill the process: its open transaction is never committed."""

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import pytest
 
 from headwater.backoff import Backoff
-from headwater.errors import DeliveryFailed, NodeUnavailable
+from headwater.errors import NodeUnavailable, TransactionFailed
 from headwater.ingest.base import Step, StreamRecord
 from headwater.ingest.runner import IngestMetrics, run
 from headwater.ingest.writer import POSITIONS_TOPIC, StreamTopic, StreamWriter, transactional_id
@@ -105,7 +105,7 @@ def test_the_loop_continues_after_the_position() -> None:
     assert kafka.values == all_of(5)
 
 
-@pytest.mark.parametrize("error", [NodeUnavailable("The node is away."), DeliveryFailed("Kafka did not take it.")])
+@pytest.mark.parametrize("error", [NodeUnavailable("The node is away."), TransactionFailed("Kafka did not take it.")])
 def test_failures_are_waited_out(error: Exception) -> None:
     kafka, metrics = Kafka(), IngestMetrics()
     reader = Blocks(4, {0: (0, error), 1: (2, error)})
@@ -119,7 +119,7 @@ def test_a_successor_fences_the_first_ingest() -> None:
     kafka = Kafka()
     with kafka.open() as (first, _), kafka.open() as (second, _):
         second.write(block(0))
-        with pytest.raises(DeliveryFailed):
+        with pytest.raises(TransactionFailed):
             first.write(block(0))
     assert kafka.values == all_of(1)
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 import pytest
 from pydantic import ValidationError
 
-from headwater.model.deployment import Revision
+from headwater.model.deployment import DeployedRevision
 from headwater.model.parallelism import Scaling, WorkerBounds
 from tests.support.sql import a_config, a_deployment
 
@@ -16,7 +16,7 @@ BOUNDS = {"min": 2, "max": 8}
 def workers(parallelism: object, chosen: int | None) -> int:
     scaling = None if chosen is None else Scaling(workers=chosen, reason="Load.", changed_at=datetime.now(UTC))
     deployment = replace(a_deployment(), scaling=scaling)
-    return deployment.worker_count(Revision(1, a_config(parallelism=parallelism), 1))
+    return deployment.worker_count(DeployedRevision(1, a_config(parallelism=parallelism), 1))
 
 
 @pytest.mark.parametrize(

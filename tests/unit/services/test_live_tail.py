@@ -1,6 +1,6 @@
 """The records of one topic on their way to a client."""
 
-from headwater.model.read_record import ReadRecord
+from headwater.model.topic_record import TopicRecord
 from headwater.services.live_tail import MAX_PENDING_BYTES, MAX_RECORDS_PER_S, Tail
 from headwater.services.viewable_topics import ViewableTopic
 
@@ -13,8 +13,8 @@ class Clock:
         return self.now
 
 
-def records(first: int, count: int, size: int = 10) -> list[ReadRecord]:
-    return [ReadRecord(0, offset, 0, None, b"1" * size) for offset in range(first, first + count)]
+def records(first: int, count: int, size: int = 10) -> list[TopicRecord]:
+    return [TopicRecord(0, offset, 0, None, b"1" * size) for offset in range(first, first + count)]
 
 
 def new_tail(clock: Clock) -> Tail:

@@ -10,7 +10,7 @@ import pytest
 from headwater.errors import BrokerUnavailable, DatabaseUnavailable, NotFound, RateLimited
 from headwater.model.deployment import DeploymentProgress, DesiredPhase, Phase
 from headwater.model.key import ApiKey
-from headwater.model.read_record import ReadRecord
+from headwater.model.topic_record import TopicRecord
 from headwater.services.live_tail import END_DETAILS
 from headwater.services.tail_connections import OpenTails, TailLimits, Tails
 from headwater.services.viewable_topics import OwningDeployment, ViewableTopic
@@ -19,7 +19,7 @@ from tests.support.memory.tail_slots import MemoryTailSlots
 
 STREAM = ViewableTopic("base/log", None, "stream.base.log")
 OUTPUT = ViewableTopic("c1/out", None, "flow.c1.out", OwningDeployment("c1", "d1"))
-RECORD = ReadRecord(0, 0, 0, None, b"{}")
+RECORD = TopicRecord(0, 0, 0, None, b"{}")
 PROGRESS = DeploymentProgress("d1", "c1", DesiredPhase.RUNNING, 1, 1, Phase.RUNNING, 1, 1, 1, 1, "")
 
 

@@ -125,14 +125,14 @@ class TestTimeLimit:
 
     def test_many_records_have_a_longer_limit_and_the_trial_says_how_many_were_done(self) -> None:
         trial = run([FILTER, FILTER], [], clock=every(2), stream=stream_of(300), sample={"last": 300})
-        assert f"{LONG_TIME_LIMIT_S:.0f} s" in trial.undone_reason
+        assert f"{LONG_TIME_LIMIT_S:.0f} s" in trial.unprocessed_reason
         assert trial.summary is not None
         assert 0 < trial.done < 300
         assert trial.summary.outcomes == {"sent": trial.done}
 
     def test_all_records_are_done_in_time(self) -> None:
         trial = run([FILTER], [], stream=stream_of(3000), sample={"last": 2500})
-        assert (trial.done, trial.undone_reason) == (2500, "")
+        assert (trial.done, trial.unprocessed_reason) == (2500, "")
 
 
 class TestSizeLimit:
@@ -155,7 +155,8 @@ class TestSizeLimit:
         assert trial.comparison is not None
         assert (trial.done, trial.comparison.counts.total()) == (0, 0)
         assert (
-            trial.undone_reason == f"{count} records are not done: the outputs of each are larger than 16 MB together"
+            trial.unprocessed_reason
+            == f"{count} records are not done: the outputs of each are larger than 16 MB together"
         )
 
     def test_a_large_response_shows_the_first_records_only(self) -> None:

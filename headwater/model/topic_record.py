@@ -11,12 +11,12 @@ from typing import Any
 import msgspec
 
 Header = tuple[str, bytes | None]
-Position = tuple[int, int]
+RecordPosition = tuple[int, int]
 """The partition and the offset of a record."""
 
 
 @dataclass(frozen=True)
-class ReadRecord:
+class TopicRecord:
     """A committed record of a topic.
 
     The JSON form is computed once, since the record may be shown to several users.
@@ -34,7 +34,7 @@ class ReadRecord:
     headers: tuple[Header, ...] = ()
 
     @property
-    def position(self) -> Position:
+    def position(self) -> RecordPosition:
         """The partition and the offset."""
         return self.partition, self.offset
 
