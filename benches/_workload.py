@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
-from headwater.model.transforms import Transform
+from headwater.model.transforms import TransformConfig
 from headwater.model.transforms.redis_set_filter import RedisSetFilterTransform
 from headwater.model.transforms.v8 import V8Transform
 
@@ -32,7 +32,7 @@ function process(record) {{
 }}"""
 
 FILTER = RedisSetFilterTransform(uid="filter", type="redis_set_filter", filter_expr="root = this.to_address")
-TRANSFORMS: dict[str, list[Transform]] = {
+TRANSFORMS: dict[str, list[TransformConfig]] = {
     "copy": [],
     "script": [V8Transform(uid="script", type="v8", script=SCRIPT)],
     "filter": [FILTER],

@@ -37,7 +37,7 @@ from headwater.services.sign_in import SignIns
 from headwater.services.tail_connections import Tails
 from headwater.services.trials import Trials
 from headwater.services.viewable_topics import ViewableTopics
-from headwater.tracing.spans import NoTraces, Traces
+from headwater.tracing.spans import NoSpanExporter, SpanExporter
 
 ReadinessProbe = Callable[[], object]
 """Checks one dependency: returns when the dependency answers, and raises a HeadwaterError when it does not.
@@ -59,7 +59,7 @@ class Services:
         invalid_keys_per_minute: How many invalid keys one client address may send; 0 means no limit.
         cors_origins: Origins whose web pages may call the API; `*` means all.
         metrics_dir: The directory in which the API processes of one port share their metrics; None for one process.
-        traces: Exports the spans of requests that deploy.
+        span_exporter: Exports the spans of requests that deploy.
     """
 
     keys: Keys
@@ -92,7 +92,7 @@ class Services:
     invalid_keys_per_minute: int = 0
     cors_origins: Sequence[str] = ()
     metrics_dir: Path | None = None
-    traces: Traces = field(default_factory=NoTraces)
+    span_exporter: SpanExporter = field(default_factory=NoSpanExporter)
 
 
 # The functions are `async def`: FastAPI runs a plain function as a job of the thread pool, where it may have to wait.
@@ -107,7 +107,7 @@ async def _api_key(request: Request) -> ApiKey:
 
 
 async def _watcher(request: Request) -> DeploymentWatcher:
-    deploy_spans.begin(request, request.app.state.services.traces)
+    deploy_spans.begin(request, request.app.state.services.span_exporter)
     return cast("DeploymentWatcher", request.app.state.watcher)
 
 

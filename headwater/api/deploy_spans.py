@@ -10,14 +10,14 @@ from fastapi import Request
 
 from headwater.errors import HeadwaterError
 from headwater.model.deployment import Deployment
-from headwater.tracing.spans import Span, Traces, deploy_context, new_context, parse_traceparent
+from headwater.tracing.spans import Span, SpanExporter, deploy_context, new_context, parse_traceparent
 
 
 @dataclass(frozen=True, slots=True)
 class _TracedRequest:
     """A request that may start a deploy."""
 
-    traces: Traces
+    span_exporter: SpanExporter
     name: str
     traceparent: str
     start_ns: int
@@ -26,11 +26,11 @@ class _TracedRequest:
 _REQUEST: ContextVar[_TracedRequest | None] = ContextVar("traced request", default=None)
 
 
-def begin(request: Request, traces: Traces) -> None:
+def begin(request: Request, span_exporter: SpanExporter) -> None:
     """Remember a request, so that `recorded` can make its spans."""
-    if traces.is_enabled:
+    if span_exporter.is_enabled:
         name = f"{request.method} {request.scope['route'].path}"
-        _REQUEST.set(_TracedRequest(traces, name, request.headers.get("traceparent", ""), time.time_ns()))
+        _REQUEST.set(_TracedRequest(span_exporter, name, request.headers.get("traceparent", ""), time.time_ns()))
 
 
 @contextmanager
@@ -75,4 +75,4 @@ def _record(request: _TracedRequest, started: Deployment, error: str | None) -> 
                 links=() if other is None else (other,),
                 error=error,
             )
-            request.traces.record(span)
+            request.span_exporter.export(span)

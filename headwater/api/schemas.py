@@ -16,7 +16,7 @@ from headwater.model.flow import Flow, PipelineConfig
 from headwater.model.positions import Move, Rewind
 from headwater.model.sink import TopicFields
 from headwater.model.stored_config import UnreadablePipelineConfig
-from headwater.model.transforms import TRANSFORM_MODELS, Transform
+from headwater.model.transforms import TRANSFORM_MODELS, TransformConfig
 from headwater.model.value_sets import Dataset
 from headwater.stores.protocols.sets import SetWriteResult, ValuePage
 
@@ -118,7 +118,7 @@ class FlowConfig(BaseModel):
         )
 
 
-def _saved_model(model: type[Transform]) -> type[BaseModel]:
+def _saved_model(model: type[TransformConfig]) -> type[BaseModel]:
     """Return the model of a transform that was just saved.
 
     It is the model of the stored transform with `warnings`.
@@ -136,10 +136,10 @@ SAVED_TRANSFORM: Any = Annotated[Union[tuple(SAVED_MODELS.values())], Field(disc
 """The response model of a transform that was just saved: the union of SAVED_MODELS."""
 
 
-def saved_transform(transform: Transform, warnings: Sequence[errors.Fault]) -> Transform:
+def saved_transform(transform: TransformConfig, warnings: Sequence[errors.Fault]) -> TransformConfig:
     """Return the response body for a transform that was just saved."""
     members = transform.without_internal_fields().model_dump()
-    saved: Transform = SAVED_MODELS[transform.type](**members, warnings=fault_list(warnings))
+    saved: TransformConfig = SAVED_MODELS[transform.type](**members, warnings=fault_list(warnings))
     return saved
 
 

@@ -27,7 +27,7 @@ from headwater.errors import (
 )
 from headwater.model.deployment import Deployment, DesiredPhase
 from headwater.model.flow import Flow
-from headwater.model.transforms import NewTransform, NewTransforms, Transform
+from headwater.model.transforms import NewTransform, NewTransforms, TransformConfig
 
 SCOPES = required_scopes("flow:write", when_deployed="flow:deploy", with_prices_sink=True)
 
@@ -52,7 +52,7 @@ async def change(
     compile_limiter: CompileLimiterDep,
     watcher: WatcherDep,
     if_match: IfMatchDep,
-) -> Transform:
+) -> TransformConfig:
     """Replaces one transform with the transform in the body.
     The transform keeps its `uid` and its type, a filter keeps its values, and an omitted `name` keeps the stored name.
 
@@ -84,7 +84,7 @@ async def replace(
     compile_limiter: CompileLimiterDep,
     watcher: WatcherDep,
     if_match: IfMatchDep,
-) -> list[Transform]:
+) -> list[TransformConfig]:
     """Adds, removes, updates and reorders transforms in one request.
     A transform without a `uid` is new, unless a stored transform has the same `name`.
 

@@ -19,8 +19,8 @@ from headwater.app.endpoints import Endpoints
 from headwater.app.http_server import ApiServer, allow_open_files, origins_of, server_config
 from headwater.app.memory import limit_malloc_arenas, tune_server_memory
 from headwater.app.redacted_names import names_to_redact
+from headwater.app.span_exporter import connect_span_exporter
 from headwater.app.stream_bindings import load_bindings
-from headwater.app.traces import connect_traces
 from headwater.brokers.base import ClusterAdmin
 from headwater.brokers.cluster_admin import KafkaClusterAdmin
 from headwater.brokers.kafka_tail_reader import KafkaTailReader
@@ -239,7 +239,7 @@ def _services(endpoints: Endpoints, database: Database, client: Client) -> Servi
         invalid_keys_per_minute=settings.http_failed_keys,
         cors_origins=origins_of(settings.cors_origins),
         metrics_dir=_metrics_dir(),
-        traces=connect_traces(settings, "headwater-api"),
+        span_exporter=connect_span_exporter(settings, "headwater-api"),
     )
 
 

@@ -15,10 +15,10 @@ from headwater.app.environments import worker_environment
 from headwater.app.memory import limit_malloc_arenas
 from headwater.app.metrics_server import serve_metrics
 from headwater.app.source_clients import connect_sources
+from headwater.app.span_exporter import connect_span_exporter
 from headwater.app.stop_signals import stop_on_signals
 from headwater.app.stream_bindings import load_bindings
 from headwater.app.topics import create_topics, stream_topics
-from headwater.app.traces import connect_traces
 from headwater.brokers.cluster_admin import KafkaClusterAdmin
 from headwater.controller.autoscaler import Autoscaler
 from headwater.controller.controller import Controller
@@ -62,7 +62,7 @@ def run(settings: Settings) -> None:
     require_platform()
     if settings.orchestrator == "process":
         check_machine(jit=settings.v8_jit)
-    traces = connect_traces(settings, "headwater-controller")
+    span_exporter = connect_span_exporter(settings, "headwater-controller")
     endpoints = Endpoints.from_settings(settings)
     data_directory = endpoints.data_directory
     endpoints.require_embedded_data()
@@ -101,7 +101,7 @@ def run(settings: Settings) -> None:
                 redrive_outcomes=outcomes,
                 flow_locks=flow_locks,
                 require_lease=leadership.require_lease,
-                traces=RolloutTraces(traces),
+                traces=RolloutTraces(span_exporter),
             ),
             settings=worker_settings,
             sources=sources,

@@ -11,7 +11,7 @@ from headwater.app.api_client import ApiClient
 from headwater.app.token_lists import read_tokens
 from headwater.errors import SetupError
 from headwater.model.listed_token import ListedToken
-from headwater.recipes.addresses import as_on_chain
+from headwater.recipes.addresses import as_in_records
 from headwater.recipes.known_addresses import FACTORIES, QUOTES, STABLECOINS
 from headwater.recipes.pools import Pool, PoolSelection, pools_from_logs, read_pools, select_pools
 from headwater.recipes.tokens import read_markets
@@ -117,13 +117,13 @@ def _listed(chain: str, addresses: Sequence[str], tokens: Mapping[str, ListedTok
 
     Raises SetupError for an address that is in no imported Token List.
     """
-    on_chain = [as_on_chain(address) for address in addresses]
-    if missing := [address for address in on_chain if address not in tokens]:
+    as_recorded = [as_in_records(address) for address in addresses]
+    if missing := [address for address in as_recorded if address not in tokens]:
         raise SetupError(
             f"{missing[0]} is in no imported Token List of {chain}. Import a Token List that contains it; "
             "tokens are named by address, not by symbol."
         )
-    return on_chain
+    return as_recorded
 
 
 def _usd_tokens(pools: Sequence[Pool], tokens: Mapping[str, ListedToken], stable: set[str]) -> dict[str, str]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from headwater.model.deployment import Condition, Deployment, DesiredPhase, Observation, ObservedWorker, Phase
 from headwater.model.worker_spec import WorkerSet
-from headwater.tracing.spans import NoTraces, Span, SpanContext, Traces, deploy_context, new_context
+from headwater.tracing.spans import NoSpanExporter, Span, SpanContext, SpanExporter, deploy_context, new_context
 
 NS_PER_S = 1_000_000_000
 
@@ -19,11 +19,11 @@ class _Rollout:
     A new leader begins with none of them, so its first span begins when it has taken over.
 
     Attributes:
-        root: The first span of the trace, which is recorded at the end.
+        root: The root span of the trace, which is exported at the end.
         ready: The names and start times of the workers that have been ready.
         old_until_ns: When the workers were last seen to be all of the previous revision; None when they never were.
         ready_ns: When the workers of the revision were ready; None until then.
-        has_ended: Whether the first span was recorded.
+        has_ended: Whether the root span was exported.
     """
 
     deployment: Deployment
@@ -44,8 +44,8 @@ class RolloutTraces:
         now_ns: Returns nanoseconds since 1970.
     """
 
-    def __init__(self, traces: Traces | None = None, now_ns: Callable[[], int] = time.time_ns) -> None:
-        self._traces = traces or NoTraces()
+    def __init__(self, span_exporter: SpanExporter | None = None, now_ns: Callable[[], int] = time.time_ns) -> None:
+        self._span_exporter = span_exporter or NoSpanExporter()
         self._now_ns = now_ns
         self._rollouts: dict[str, _Rollout] = {}
 
@@ -57,7 +57,7 @@ class RolloutTraces:
         successors: Sequence[ObservedWorker],
     ) -> None:
         """Record the starts of workers and the hand-over that these observations complete."""
-        if not self._traces.is_enabled:
+        if not self._span_exporter.is_enabled:
             return
         rollout = self._update(deployment)
         if rollout is None or target is None:
@@ -135,7 +135,7 @@ class RolloutTraces:
         rollout.has_ended = True
         deployment = rollout.deployment
         failed = outcome in (Condition.FAILED, Condition.ROLLED_BACK)
-        self._traces.record(
+        self._span_exporter.export(
             Span(
                 name="deploy",
                 context=rollout.root,
@@ -162,7 +162,7 @@ class RolloutTraces:
         attributes: dict[str, str | int] | None = None,
         error: str | None = None,
     ) -> None:
-        self._traces.record(
+        self._span_exporter.export(
             Span(
                 name=name,
                 context=new_context(rollout.root.trace_id),

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from headwater.model.transforms import Transform as TransformConfig
+from headwater.model.transforms import TransformConfig
 from headwater.transforms.base import Transform, TransformContext
 from headwater.transforms.transform_type import TransformType
 

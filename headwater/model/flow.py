@@ -14,7 +14,7 @@ from headwater.model.request_model import RequestModel
 from headwater.model.sink import MAX_SINKS, NewSink, Sink
 from headwater.model.stream import CATALOG
 from headwater.model.timestamps import parse_rfc_3339
-from headwater.model.transforms import MAX_TRANSFORMS, SET_TYPES, NewTransform, Transform
+from headwater.model.transforms import MAX_TRANSFORMS, SET_TYPES, NewTransform, TransformConfig
 from headwater.model.transforms.base import TransformIdentity
 
 MAX_NAME_CHARS = 200
@@ -56,7 +56,7 @@ class PipelineConfig(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     source: Source
-    transforms: list[Transform] = Field(default_factory=list, max_length=MAX_TRANSFORMS)
+    transforms: list[TransformConfig] = Field(default_factory=list, max_length=MAX_TRANSFORMS)
     sinks: list[Sink] = Field(min_length=1, max_length=MAX_SINKS)
     parallelism: Parallelism = 1
     delivery: DeliveryMode = "at_least_once"

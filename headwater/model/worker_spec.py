@@ -9,7 +9,7 @@ from headwater.model.fields import is_none
 from headwater.model.flow import DeliveryMode
 from headwater.model.redrive import RedriveSpec
 from headwater.model.sink import Compression
-from headwater.model.transforms import Transform
+from headwater.model.transforms import TransformConfig
 
 
 class PubSubPull(PubSubAccess):
@@ -74,7 +74,7 @@ class WorkerSpec(BaseModel):
     revision: int
     source_topic: str
     source_group: str
-    transforms: list[Transform]
+    transforms: list[TransformConfig]
     sinks: list[SinkSpec]
     dead_letter_topic: str
     kafka: KafkaAccess

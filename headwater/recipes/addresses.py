@@ -1,7 +1,7 @@
 """The form of addresses."""
 
 
-def as_on_chain(address: str) -> str:
+def as_in_records(address: str) -> str:
     """Return an address in the form that it has in records.
 
     A hexadecimal address is in lower case there; any other address is unchanged.

@@ -66,6 +66,7 @@ function ticksOfSwap(transaction, pool, [vaultA, vaultB], after, number) {
     timestamp: transaction.block_timestamp,
     decimals,
     block_number: transaction.block_slot,
+    // 24 bits: 16 for the transaction and 8 for the instruction. A transaction executes at most 64 instructions.
     log_index: transaction.txn_index * 256 + number,
   }];
 }

@@ -14,7 +14,7 @@ import msgspec
 
 from headwater.errors import SetupError
 from headwater.model.listed_token import ListedToken
-from headwater.recipes.addresses import as_on_chain
+from headwater.recipes.addresses import as_in_records
 
 MAX_POOLS = 5_000
 
@@ -111,7 +111,7 @@ def _pool(record: Mapping[str, Any]) -> Pool:
         value = next((record[name] for name in names if record.get(name)), None)
         if not isinstance(value, str):
             raise SetupError(f"A pool of the file has no {names[0]}: {dict(record)}.")
-        addresses[attribute] = as_on_chain(value)
+        addresses[attribute] = as_in_records(value)
     return Pool(**addresses)
 
 
@@ -198,7 +198,9 @@ def _quoted_entries(
     for pool in pools:
         candidates = [token for token in (pool.second, pool.first) if token in ranks]
         if not candidates:
-            left_out["without a side that is a stablecoin, a usual quote token or has a pool with a stablecoin"] += 1
+            left_out[
+                "in which neither token is a stablecoin, is a usual quote token, or has a pool with a stablecoin"
+            ] += 1
             continue
         quote = min(candidates, key=ranks.__getitem__)
         entry = _entry(pool, tokens, quote, is_usd=False)

@@ -14,7 +14,7 @@ from headwater.model.binding import Bindings, PubSubSubscription
 from headwater.model.flow import NewPipelineConfig, NewSource, PipelineConfig, Source
 from headwater.model.sink import DEAD_LETTER_NAME, SINK_MODELS, NewSink, NewTopicSink, Sink, SinkLimits, TopicSink
 from headwater.model.stream import CATALOG, Chain, Entity, find_chain
-from headwater.model.transforms import SET_TYPES, NewTransform, Transform
+from headwater.model.transforms import SET_TYPES, NewTransform, TransformConfig
 from headwater.model.transforms.base import TransformIdentity
 from headwater.services import transform_identities
 from headwater.services.findings import Findings
@@ -134,12 +134,12 @@ class PipelineChecker:
         pointer_of: PointerOf,
         findings: Findings,
         other_names: Sequence[str | None] = (),
-    ) -> list[Transform]:
+    ) -> list[TransformConfig]:
         """Return the transforms to store for a request that changes transforms only."""
         transforms = self._transforms.check(sent, matched, pointer_of, findings, other_names)
         findings.raise_faults()
         entity = _entity_of(stored.source)
-        return self._transforms.compile(transforms, entity, stored.transforms, pointer_of, findings)
+        return self._transforms.prepare(transforms, entity, stored.transforms, pointer_of, findings)
 
     def _check(
         self, sent: NewPipelineConfig, newest: PipelineConfig | None, uids_from: PipelineConfig | None = None
@@ -169,7 +169,7 @@ class PipelineChecker:
         reusable = newest.transforms if newest and _has_same_example(newest.source, source) else []
         config = PipelineConfig(
             source=source,
-            transforms=self._transforms.compile(transforms, entity, reusable, pointer_of, findings),
+            transforms=self._transforms.prepare(transforms, entity, reusable, pointer_of, findings),
             sinks=sinks,
             parallelism=sent.parallelism,
             delivery=sent.delivery,

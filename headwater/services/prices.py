@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 from headwater.errors import PriceStateUnreadable
 from headwater.model.price.archive import ArchivedTicks, ArchiveKey, TimeBucket
 from headwater.model.price.band import hour_of
-from headwater.model.price.single_band import NO_PARTS, evaluate_single_band
+from headwater.model.price.single_band import NO_ENCODED_TICKS, evaluate_single_band
 from headwater.model.price.stats import DAY, STALE_MS, Stats, evaluate, needed_buckets
 from headwater.model.price.tick import SEPARATOR, key_of_quoted_ticks, token_key
 from headwater.model.price.view import merge_states, view_with_tail
@@ -208,7 +208,7 @@ class _SeparatelyEvaluatedToken:
         return [
             (key, bucket)
             for key, state in self._states.items()
-            for bucket in needed_buckets(self.merged, self._now, filter_outliers=filter_outliers, part=state)
+            for bucket in needed_buckets(self.merged, self._now, filter_outliers=filter_outliers, buckets_of=state)
         ]
 
 
@@ -228,17 +228,17 @@ def _single_band_stats(
 
     A token whose unsettled ticks contain its address is evaluated separately.
     """
-    usd_parts = [token.parts for token in stored.values()]
+    usd_ticks = [token.encoded_ticks for token in stored.values()]
     if not quoted:
-        return evaluate_single_band(usd_parts, day_ago.hour, now)
-    quoted_parts = [NO_PARTS] * len(usd_parts)
+        return evaluate_single_band(usd_ticks, day_ago.hour, now)
+    quoted_ticks = [NO_ENCODED_TICKS] * len(usd_ticks)
     for row, key in enumerate(stored):
         if quoted_token := quoted.get(key):
             if quoted_token.unsettled_ticks_have_address:
-                usd_parts[row] = NO_PARTS
+                usd_ticks[row] = NO_ENCODED_TICKS
             else:
-                quoted_parts[row] = quoted_token.parts
-    return evaluate_single_band(usd_parts, day_ago.hour, now, quoted_parts)
+                quoted_ticks[row] = quoted_token.encoded_ticks
+    return evaluate_single_band(usd_ticks, day_ago.hour, now, quoted_ticks)
 
 
 def _is_quote_stale(stats: Stats | None, quoted: QuotedToken | None) -> bool:

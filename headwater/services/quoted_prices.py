@@ -12,7 +12,7 @@ from headwater.model.price.archive import TimeBucket
 from headwater.model.price.quote_history import NO_HISTORY, QuoteHistory
 from headwater.model.price.quoted_state import QuotedState, UnsettledTicks, UsdTicks, read_unsettled
 from headwater.model.price.series import Tick
-from headwater.model.price.single_band import TokenParts
+from headwater.model.price.single_band import EncodedTicks
 from headwater.model.price.stats import EvaluableState
 from headwater.model.price.tick import key_of_quote_token, key_of_quoted_ticks
 from headwater.model.price.view import view_with_ticks
@@ -50,7 +50,7 @@ class QuotedToken:
         return any(group.address for group in self.priced)
 
     @property
-    def parts(self) -> TokenParts:
+    def encoded_ticks(self) -> EncodedTicks:
         """The state, tail and archived ticks for `evaluate_single_band`.
 
         The unsettled ticks must not contain an address.

@@ -10,14 +10,14 @@ import msgspec
 
 from headwater.errors import InvalidInput
 from headwater.model.stream import Entity
-from headwater.model.transforms import TRANSFORM_MODELS, NewTransform, Transform
+from headwater.model.transforms import TRANSFORM_MODELS, NewTransform, TransformConfig
 from headwater.model.transforms.base import TransformIdentity
 from headwater.model.value_sets import MAX_VALUES_PER_REQUEST, normalise_all
 from headwater.services import transform_identities
 from headwater.services.findings import Findings, with_prefix
 from headwater.services.ids import NewId
 from headwater.services.transform_identities import PointerOf
-from headwater.transforms.transform_type import CompileContext, Compiled, TransformType, ValidateScript
+from headwater.transforms.transform_type import PrepareContext, PreparedTransform, TransformType, ValidateScript
 
 
 class TransformChecker:
@@ -48,8 +48,8 @@ class TransformChecker:
         pointer_of: PointerOf,
         findings: Findings,
         other_names: Sequence[str | None] = (),
-    ) -> list[Transform]:
-        """Check the sent transforms, and return the transforms to compile.
+    ) -> list[TransformConfig]:
+        """Check the sent transforms, and return the transforms to prepare.
 
         The faults are added to `findings`.
 
@@ -63,15 +63,15 @@ class TransformChecker:
         findings.faults.extend(transform_identities.name_faults(names, other_names, pointer_of))
         return [self._check_one(pointer_of(i), *pair, names[i], findings) for i, pair in enumerate(pairs)]
 
-    def compile(
+    def prepare(
         self,
-        transforms: Sequence[Transform],
+        transforms: Sequence[TransformConfig],
         entity: Entity,
-        stored: Sequence[Transform],
+        stored: Sequence[TransformConfig],
         pointer_of: PointerOf,
         findings: Findings,
-    ) -> list[Transform]:
-        """Compile the transforms, add warnings to `findings`, and return the transforms to store.
+    ) -> list[TransformConfig]:
+        """Prepare the transforms, add warnings to `findings`, and return the transforms to store.
 
         A script is compiled, and runs once on the example record. Raises InvalidInput with the faults of all
         transforms.
@@ -82,23 +82,23 @@ class TransformChecker:
                 again; empty when there are none.
         """
         example = msgspec.json.encode(entity.example).decode()
-        context = CompileContext(self._validate_script, example, stored, entity.fields.keys())
-        compiled: list[Compiled] = []
+        context = PrepareContext(self._validate_script, example, stored, entity.fields.keys())
+        prepared: list[PreparedTransform] = []
         for transform in transforms:
-            compiled.append(self._types[transform.type].compile(transform, context))
+            prepared.append(self._types[transform.type].prepare(transform, context))
             if not self._types[transform.type].keeps_records:
                 context = context._replace(fields=None)
-        for i, result in enumerate(compiled):
+        for i, result in enumerate(prepared):
             findings.faults.extend(with_prefix(pointer_of(i), result.faults))
             findings.warnings.extend(with_prefix(pointer_of(i), result.warnings))
         findings.raise_faults()
-        return [result.config for result in compiled]
+        return [result.config for result in prepared]
 
     def _check_one(
         self, pointer: str, sent: NewTransform, matched: TransformIdentity | None, name: str | None, findings: Findings
-    ) -> Transform:
+    ) -> TransformConfig:
         uid = matched.uid if matched else self._new_id()
-        findings.faults.extend(with_prefix(pointer, [*self._types[sent.type].check(sent)]))
+        findings.faults.extend(with_prefix(pointer, [*self._types[sent.type].find_faults(sent)]))
         if sent.owns_set:
             _check_initial_values(pointer, uid, sent, matched, findings)
         model = TRANSFORM_MODELS[sent.type]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from headwater.model.outputs import output_index
 from headwater.model.record import Failure, RecordBatch, TransformResult
-from headwater.model.transforms import Transform as TransformConfig
+from headwater.model.transforms import TransformConfig
 from headwater.model.trial import TrialRecord, TrialStep, TrialTransformTotals
 from headwater.sandbox.bigint_marks import remove_marks
 from headwater.transforms.base import Transform

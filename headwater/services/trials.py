@@ -15,7 +15,7 @@ from headwater.model.deployment import DesiredPhase
 from headwater.model.flow import Flow, PipelineConfig
 from headwater.model.record import RecordBatch
 from headwater.model.topic_record import TopicRecord
-from headwater.model.transforms import Transform as TransformConfig
+from headwater.model.transforms import TransformConfig
 from headwater.model.trial import NewTrial, Sample, Trial, TrialTransformTotals
 from headwater.model.value_sets import SetId, filter_set_id
 from headwater.services.ids import Clock

@@ -1,7 +1,7 @@
 """Exports spans by OTLP over HTTP. This module needs the extra `tracing`.
 
-A span is made when it has ended, from ids that this project chooses, so the tracer of the SDK is not used: only its
-span, its batches and its exporter.
+A span object is created only when the work of the span has ended, with ids that Headwater computes. Therefore the
+tracer of the SDK is not used, only its span, its batches and its exporter.
 """
 
 import atexit
@@ -28,7 +28,7 @@ _KINDS = {"internal": SpanKind.INTERNAL, "server": SpanKind.SERVER}
 _SCOPE = InstrumentationScope("headwater")
 
 
-class OtlpTraces:
+class OtlpSpanExporter:
     """Exports spans in batches, on a thread of its own.
 
     Spans are dropped while the receiver is unavailable. At the end of the process, the last spans are exported.
@@ -50,7 +50,7 @@ class OtlpTraces:
         self._processor = BatchSpanProcessor(exporter, schedule_delay_millis=BATCH_EVERY_MS)
         atexit.register(self._processor.shutdown)
 
-    def record(self, span: Span) -> None:
+    def export(self, span: Span) -> None:
         """Export a span with the next batch."""
         self._processor.on_end(
             ReadableSpan(

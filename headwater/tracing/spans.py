@@ -23,7 +23,7 @@ class Span:
     """A span that has ended. Times are in nanoseconds since 1970.
 
     Attributes:
-        parent: The span of the same trace, or of a caller, that this span is a part of; None for the first span.
+        parent: The span of the same trace, or of a caller, that this span is a part of; None for the root span.
         links: Related spans of other traces.
         events: The times of named events during the span.
         error: Why the work of the span failed; None when it did not fail.
@@ -41,28 +41,28 @@ class Span:
     error: str | None = None
 
 
-class Traces(Protocol):
+class SpanExporter(Protocol):
     """Exports spans. Thread-safe; no method waits for the network."""
 
     @property
     def is_enabled(self) -> bool:
         """Whether spans are exported, so that it is worthwhile to make them."""
 
-    def record(self, span: Span) -> None:
+    def export(self, span: Span) -> None:
         """Export a span that has ended."""
 
 
-class NoTraces:
+class NoSpanExporter:
     """Exports nothing."""
 
     is_enabled = False
 
-    def record(self, span: Span) -> None:
+    def export(self, span: Span) -> None:
         """Do nothing."""
 
 
 def deploy_context(deployment_id: str, generation: int) -> SpanContext:
-    """Return the first span of the trace of a deploy.
+    """Return the context of the root span in the trace of a deploy.
 
     It is derived from the deployment and its generation, so that the API, the leading controller and a new leader use
     the same ids without storing them.
@@ -72,12 +72,12 @@ def deploy_context(deployment_id: str, generation: int) -> SpanContext:
 
 
 def new_context(trace_id: int) -> SpanContext:
-    """Return a new span of a trace."""
+    """Return the context of a new span in a trace."""
     return SpanContext(trace_id, secrets.randbits(64) or 1)
 
 
 def parse_traceparent(header: str) -> SpanContext | None:
-    """Return the caller's span from a header `traceparent`.
+    """Return the context of the caller's span from a header `traceparent`.
 
     Returns None for a header that is absent or invalid, and when the caller does not sample its trace.
     """

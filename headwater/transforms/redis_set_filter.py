@@ -15,7 +15,7 @@ from headwater.sandbox.bigint_marks import any_marked, remove_marks
 from headwater.stores.protocols.sets import SetLookup
 from headwater.transforms.base import DeferredBatch, PendingBatch, TransformContext
 from headwater.transforms.expression import Expression, InvalidRecord, members_of_record, parse
-from headwater.transforms.transform_type import CompileContext, Compiled, TransformType
+from headwater.transforms.transform_type import PrepareContext, PreparedTransform, TransformType
 
 _MARKED_NUMBER = re.compile("-?[0-9]+e0")
 """A BigInt as a script writes it for the next transform, see sandbox/bigint_marks.py."""
@@ -100,7 +100,7 @@ class _LookupValues:
         return mask
 
 
-def check(transform: NewRedisSetFilterTransform) -> Iterator[Fault]:
+def find_faults(transform: NewRedisSetFilterTransform) -> Iterator[Fault]:
     """Yield the fault in the expression, if there is one."""
     try:
         parse(transform.filter_expr)
@@ -108,12 +108,12 @@ def check(transform: NewRedisSetFilterTransform) -> Iterator[Fault]:
         yield Fault("/filter_expr", f"column {error.column}: {error.detail}")
 
 
-def compile_filter(transform: RedisSetFilterTransform, context: CompileContext) -> Compiled:
+def prepare_filter(transform: RedisSetFilterTransform, context: PrepareContext) -> PreparedTransform:
     """Return the transform with a warning for each field that the stream does not have."""
     if context.fields is None:
-        return Compiled(transform)
+        return PreparedTransform(transform)
     unknown = [name for name in members_of_record(parse(transform.filter_expr).node) if name not in context.fields]
-    return Compiled(transform, warnings=[_unknown_field(name, context.fields) for name in unknown])
+    return PreparedTransform(transform, warnings=[_unknown_field(name, context.fields) for name in unknown])
 
 
 def _unknown_field(name: str, fields: Collection[str]) -> Fault:
@@ -122,4 +122,4 @@ def _unknown_field(name: str, fields: Collection[str]) -> Fault:
     return Fault("/filter_expr", f"reads `{name}`, which is no field of the stream's records; {advice}")
 
 
-TYPE = TransformType(build, check, compile_filter, keeps_records=True)
+TYPE = TransformType(build, find_faults, prepare_filter, keeps_records=True)

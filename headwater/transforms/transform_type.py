@@ -1,28 +1,29 @@
-"""Declares how transforms of a `type` are checked, compiled and built."""
+"""Declares how transforms of a `type` are checked and prepared when they are saved, and how they are built."""
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from headwater.errors import Fault
-from headwater.model.transforms import Transform as TransformConfig
-from headwater.model.transforms.v8 import CheckedScript
+from headwater.model.transforms import TransformConfig
+from headwater.model.transforms.v8 import ValidatedScript
 from headwater.transforms.base import Transform, TransformContext
 
-ValidateScript = Callable[[str, str], CheckedScript]
-"""Compiles a script in the sandbox and runs it on an example record (JSON text).
+ValidateScript = Callable[[str, str], ValidatedScript]
+"""A function that compiles a script in the sandbox and runs it on an example record (JSON text).
 
 Raises InvalidScript, whose detail names line and column where they are known, and SandboxFailed.
 """
 
 
-class CompileContext(NamedTuple):
-    """The context of the functions that compile transforms when a configuration is saved.
+class PrepareContext(NamedTuple):
+    """The context in which transforms are prepared when a configuration is saved.
 
     Attributes:
-        validate_script: Compiles a script.
+        validate_script: Compiles a script and runs it on the example.
         example: An example record of the stream, as JSON text.
-        stored: The transforms of the stored configuration, if they were compiled with this example.
+        stored: The transforms of the stored configuration, whose scripts have already run on this example; empty when
+            the stored configuration reads another stream.
         fields: The fields of the records that reach the transform; None when a script before it makes other records.
     """
 
@@ -32,8 +33,8 @@ class CompileContext(NamedTuple):
     fields: Collection[str] | None = None
 
 
-class Compiled(NamedTuple):
-    """A transform as it is stored.
+class PreparedTransform(NamedTuple):
+    """A transform as it is stored, with what was found when it was prepared.
 
     The JSON pointers of faults and warnings are relative to the transform.
     """
@@ -47,8 +48,8 @@ def _no_faults(_: Any) -> Iterable[Fault]:
     return ()
 
 
-def _unchanged(config: TransformConfig, _: CompileContext) -> Compiled:
-    return Compiled(config)
+def _unchanged(config: TransformConfig, _: PrepareContext) -> PreparedTransform:
+    return PreparedTransform(config)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,14 +60,14 @@ class TransformType:
 
     Attributes:
         build: Builds the transform of a worker, or of a trial, from its stored configuration.
-        check: Yields the faults of a transform that the pydantic model can't express. The JSON pointers are relative
-            to the transform.
-        compile: Completes a transform that is saved. It may be slow, so it is called only when `check` has found no
-            fault.
+        find_faults: Yields the faults of a transform that the pydantic model can't express. The JSON pointers are
+            relative to the transform.
+        prepare: Does the slow work for a transform that is saved, such as the compilation of its script. It is called
+            only when `find_faults` has found none.
         keeps_records: Whether the records that leave the transform are records that it has received, unchanged.
     """
 
     build: Callable[[Any, TransformContext], Transform]
-    check: Callable[[Any], Iterable[Fault]] = _no_faults
-    compile: Callable[[Any, CompileContext], Compiled] = _unchanged
+    find_faults: Callable[[Any], Iterable[Fault]] = _no_faults
+    prepare: Callable[[Any, PrepareContext], PreparedTransform] = _unchanged
     keeps_records: bool = False

@@ -1,7 +1,8 @@
 """The transform `v8`: runs the user's JavaScript function `process` over records.
 
-The sandbox of the worker runs it. The outputs of a record are numbered, see `output_index`. The number of an output
-depends only on its position among the outputs of the record, so processing a record again gives the same numbers.
+The sandbox of the worker runs it. Each output of a record has an index, see `output_index`. The index depends only on
+the index of the record and on the position of the output among the record's outputs, so that a repeated record gives
+the same indexes.
 """
 
 import time
@@ -23,7 +24,7 @@ from headwater.sandbox.script_batch import ScriptBatch
 from headwater.stores.protocols.datasets import DatasetNames
 from headwater.stores.protocols.sets import SetLookup
 from headwater.transforms.base import PendingBatch, TransformContext
-from headwater.transforms.transform_type import CompileContext, Compiled, TransformType
+from headwater.transforms.transform_type import PrepareContext, PreparedTransform, TransformType
 
 
 class DatasetLookup:
@@ -149,7 +150,7 @@ def _batch_with_single_outputs(script_batch: ScriptBatch) -> RecordBatch:
     """Return the outputs as a batch, when no record has more than one output."""
     batch, outputs = script_batch.batch, script_batch.outputs
     indexes = batch.indexes
-    if any(indexes):
+    if any(indexes):  # the output of a record with the index 0 has the index 0 too
         indexes = Int64Column("q", [output_index(index, 0) for index in indexes])
     output_batch = replace(batch, values=outputs, indexes=indexes, may_have_bigint_marks=script_batch.feeds_script)
     rows_with_output = outputs.non_empty_rows()
@@ -164,9 +165,9 @@ def _batch_with_multiple_outputs(script_batch: ScriptBatch) -> tuple[RecordBatch
     lines = cast("Iterable[bytes]", script_batch.outputs)
     outputs = [line.split(OUTPUT_SEPARATOR) if line else [] for line in lines]
     rows = RowIndexes("i", [row for row, values in enumerate(outputs) for _ in values])
-    numbers = [number for values in outputs for number in range(len(values))]
+    positions = [position for values in outputs for position in range(len(values))]
     batch = script_batch.batch.take(rows)
-    indexes = Int64Column("q", map(output_index, batch.indexes, numbers))
+    indexes = Int64Column("q", map(output_index, batch.indexes, positions))
     values = BytesColumn.of(chain.from_iterable(outputs))
     return replace(batch, values=values, indexes=indexes, may_have_bigint_marks=script_batch.feeds_script), rows
 
@@ -189,17 +190,17 @@ def build(config: V8Transform, context: TransformContext) -> V8Script:
     )
 
 
-def compile_script(config: V8Transform, context: CompileContext) -> Compiled:
-    """Compile the script, unless the stored configuration has it already. Raises SandboxFailed."""
+def prepare_script(config: V8Transform, context: PrepareContext) -> PreparedTransform:
+    """Validate and compile the script, unless the stored configuration has it already. Raises SandboxFailed."""
     for stored in context.stored:
         if isinstance(stored, V8Transform) and stored.script == config.script:
-            return Compiled(config.model_copy(update={"javascript": stored.javascript}))
+            return PreparedTransform(config.model_copy(update={"javascript": stored.javascript}))
     try:
         checked = context.validate_script(config.script, context.example)
     except InvalidScript as error:
-        return Compiled(config, faults=[Fault("/script", error.detail)])
+        return PreparedTransform(config, faults=[Fault("/script", error.detail)])
     warnings = [Fault("/script", warning) for warning in checked.warnings]
-    return Compiled(config.model_copy(update={"javascript": checked.javascript}), warnings=warnings)
+    return PreparedTransform(config.model_copy(update={"javascript": checked.javascript}), warnings=warnings)
 
 
-TYPE = TransformType(build, compile=compile_script)
+TYPE = TransformType(build, prepare=prepare_script)

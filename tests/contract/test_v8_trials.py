@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from headwater.model.binding import Bindings
-from headwater.model.transforms.v8 import CheckedScript
+from headwater.model.transforms.v8 import ValidatedScript
 from headwater.model.trial import NewTrial, TrialRecord
 from headwater.sandbox import trial_sandbox
 from headwater.services.ids import new_id
@@ -35,7 +35,7 @@ def resources(_owner: str) -> Iterator[TransformContext]:
 def tried(transforms: list[dict[str, Any]], *samples: bytes) -> list[TrialRecord]:
     checker = PipelineChecker(
         bindings=Bindings(),
-        validate_script=lambda _script, _example: CheckedScript([]),
+        validate_script=lambda _script, _example: ValidatedScript([]),
         transform_types=TRANSFORMS,
         new_id=new_id,
     )

@@ -13,14 +13,13 @@ import deno
 
 from headwater.engine.in_flight_batch import InFlightBatch
 from headwater.engine.pipeline import build_transforms
-from headwater.model.transforms import Transform
+from headwater.model.transforms import TransformConfig
 from headwater.model.transforms.redis_set_filter import RedisSetFilterTransform
 from headwater.model.transforms.v8 import V8Transform
 from headwater.model.value_sets import dataset_set_id, filter_set_id, normalise
 from headwater.sandbox import Sandbox
 from headwater.transforms import TRANSFORMS
-from headwater.transforms.base import Transform as Built
-from headwater.transforms.base import TransformContext
+from headwater.transforms.base import Transform, TransformContext
 from headwater.transforms.transform_type import TransformType
 from tests.support.memory.sets import MemoryDatasetNames, MemorySetStore
 from tests.support.sandbox import batch
@@ -85,7 +84,7 @@ class SandboxChains:
         names.put("ann", "numbers", "d1")
         self._sets.add(dataset_set_id("d1"), NUMBERS)
         self._resources = TransformContext("c1", "ann", self._sets, names, sandbox=self._sandbox)
-        self._built: dict[tuple[str, bool], Built] = {}
+        self._built: dict[tuple[str, bool], Transform] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -107,14 +106,14 @@ class SandboxChains:
             outputs[rejected.offset - 1000].append(rejected.failure.error)
         return outputs
 
-    def _config(self, step: Step) -> Transform:
+    def _config(self, step: Step) -> TransformConfig:
         if isinstance(step, str):
             return V8Transform(uid="script", type="v8", script=step)
         uid = f"{step.member}-{hash(step)}"
         self._sets.replace(filter_set_id("c1", uid), map(normalise, step.values))
         return RedisSetFilterTransform(uid=uid, type="redis_set_filter", filter_expr=f'root = this."{step.member}"')
 
-    def _script(self, config: V8Transform, resources: TransformContext) -> Built:
+    def _script(self, config: V8Transform, resources: TransformContext) -> Transform:
         """Return the transform of a script.
 
         The cache key is the script, and whether the next step is a script.

@@ -16,7 +16,7 @@ from headwater.errors import InvalidInput
 from headwater.model.binding import Bindings
 from headwater.model.flow import NewPipelineConfig
 from headwater.model.record import RecordBatch
-from headwater.model.transforms import Transform
+from headwater.model.transforms import TransformConfig
 from headwater.model.trial import TrialRecord
 from headwater.model.value_sets import dataset_set_id, filter_set_id
 from headwater.sandbox import Sandbox, validate_script
@@ -56,7 +56,7 @@ class CheckedPipeline:
         labels: The path of each script that is a file, by the uid of the transform.
     """
 
-    transforms: Sequence[Transform]
+    transforms: Sequence[TransformConfig]
     labels: Mapping[str, str]
 
 

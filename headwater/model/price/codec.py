@@ -86,7 +86,7 @@ def encode_state(state: TokenState) -> bytes:
 def is_single_band(data: bytes) -> bool:
     """Whether single_band.py can evaluate an encoded state.
 
-    Such a state is complete. It has a single band, no hours_archived_by_minute, no ticks ahead and no address.
+    Such a state is not truncated. It has a single band, no hours_archived_by_minute, no ticks ahead and no address.
     """
     if len(data) < len(EMPTY_STATE) or not data.startswith(_SINGLE_BAND_HEAD) or data[_ADDRESS_LENGTH] != b"\0\0":
         return False

@@ -1,6 +1,6 @@
-"""How the figures of a token come about.
+"""How the statistics of a token come about.
 
-An explanation has the ticks of the lows and highs, the bands, and the newest ticks that count or do not count.
+An explanation has the ticks of the lows and highs, the bands, and the newest ticks that are accepted or unaccepted.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -21,7 +21,8 @@ POINT_MS = 5 * MINUTE_MS
 class Window(NamedTuple):
     """The trades with the lowest and the highest price since a time.
 
-    Of several trades with this price, it is the last one. Both are None without a trade.
+    Of several trades with the lowest price, `low` is the last one; the same holds for `high`. Both are None without a
+    trade.
     """
 
     start_ms: int
@@ -46,7 +47,7 @@ class BandSummary(NamedTuple):
 
 
 class Explanation(NamedTuple):
-    """How the figures of a token come about. Times are in ms since the epoch.
+    """How the statistics of a token come about. Times are in ms since the epoch.
 
     Attributes:
         now_ms: The end of the windows.
@@ -55,8 +56,8 @@ class Explanation(NamedTuple):
         day: The last 24 hours.
         hour: The last hour.
         bands: The bands, the one with the most active minutes first.
-        accepted: The newest ticks that count, newest first.
-        unaccepted: The newest ticks that do not count, newest first.
+        accepted: The newest ticks in accepted bands, newest first.
+        unaccepted: The newest ticks in unaccepted bands, newest first.
     """
 
     now_ms: int
@@ -70,7 +71,7 @@ class Explanation(NamedTuple):
 
 
 def explain(states: Sequence[TokenState], now: int, limit: int, *, filter_outliers: bool) -> Explanation | None:
-    """Explain the figures of a token at a time; None without ticks.
+    """Explain the statistics of a token at a time; None without ticks.
 
     Args:
         states: The state of the token's USD ticks, and that of its quoted ticks when it has any.
@@ -80,21 +81,21 @@ def explain(states: Sequence[TokenState], now: int, limit: int, *, filter_outlie
     if merged.newest is None:
         return None
     now = max(now, merged.newest[0])
-    counted = accepted_bands(merged) if filter_outliers else merged.bands.keys()
+    accepted = accepted_bands(merged, filter_outliers=filter_outliers)
     required = required_minutes(band.active_minutes for band in merged.bands.values())
     bands = [
-        BandSummary(number, band.active_minutes, band.active_minutes >= required, number in counted, band.last)
+        BandSummary(number, band.active_minutes, band.active_minutes >= required, number in accepted, band.last)
         for number, band in merged.bands.items()
     ]
     return Explanation(
         now_ms=now,
         horizon_ms=merged.horizon,
         required_minutes=required,
-        day=_window(states, counted, now - DAY),
-        hour=_window(states, counted, now - HOUR),
+        day=_window(states, accepted, now - DAY),
+        hour=_window(states, accepted, now - HOUR),
         bands=nlargest(limit, bands, key=itemgetter(1)),
-        accepted=nlargest(limit, _ticks(states, counted, limit)),
-        unaccepted=nlargest(limit, _ticks(states, merged.bands.keys() - counted, limit)),
+        accepted=nlargest(limit, _ticks(states, accepted, limit)),
+        unaccepted=nlargest(limit, _ticks(states, merged.bands.keys() - accepted, limit)),
     )
 
 
@@ -105,7 +106,7 @@ def history(state: EvaluableState, now: int, *, filter_outliers: bool) -> list[T
     """
     if state.newest is None:
         return []
-    numbers = accepted_bands(state) if filter_outliers else state.bands.keys()
+    numbers = accepted_bands(state, filter_outliers=filter_outliers)
     end = max(now, state.newest[0]) + 1
     start = max(state.recent_start, state.horizon)
     ends = {*range(state.horizon + HOUR_MS, start, HOUR_MS), start, *range(start + POINT_MS, end, POINT_MS), end}

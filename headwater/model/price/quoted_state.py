@@ -115,7 +115,8 @@ class QuotedState(NamedTuple):
 
     Attributes:
         settled: The state of the settled ticks, encoded by codec.py; b"" before the first tick is settled.
-        stale: The settled ticks that had a stale quote price and are the last tick of their band.
+        stale: The settled ticks that had a stale quote price and are the last tick of their band. A response marks the
+            latest price of a token as `quote_stale` when it is one of these ticks.
         unsettled: The entries of the unsettled ticks.
     """
 

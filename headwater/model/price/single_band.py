@@ -17,11 +17,11 @@ from headwater.model.price.series import Tick
 from headwater.model.price.stats import DAY, HOUR, MAX_CHANGE, Stats
 from headwater.model.price.tail import ENTRY_BYTES, ENTRY_DTYPE, has_no_addresses
 
-TokenParts: TypeAlias = tuple[bytes | None, bytes | None, bytes | None]
-"""The encoded state of a token, its tail, and its archived ticks of the hour that contains the moment one day ago.
-Each may be None.
+EncodedTicks: TypeAlias = tuple[bytes | None, bytes | None, bytes | None]
+"""The encoded ticks of a token: its state, its tail, and its archived ticks of the hour that contains the moment one day
+ago. Each may be None.
 """
-NO_PARTS: TokenParts = (None, None, None)
+NO_ENCODED_TICKS: EncodedTicks = (None, None, None)
 
 LOWS, HIGHS, RECENT, CLOSES = range(4)
 """The indexes of the series of a band."""
@@ -163,15 +163,15 @@ class _TokenColumns:
     They have either the USD ticks of the tokens, or their quoted ticks.
 
     Args:
-        parts: The parts of each token.
+        encoded: The encoded ticks of each token.
         hour: The start of the hour of the archived ticks, which contains `day_ago`.
         day_ago: The moment one day ago.
     """
 
-    def __init__(self, parts: Sequence[TokenParts], hour: int, day_ago: int) -> None:
-        self.states = _States([state or EMPTY_STATE for state, _, _ in parts])
-        self.tails = _Tails([tail or b"" for _, tail, _ in parts])
-        self._archived = self._last_archived([ticks for _, _, ticks in parts], hour, day_ago)
+    def __init__(self, encoded: Sequence[EncodedTicks], hour: int, day_ago: int) -> None:
+        self.states = _States([state or EMPTY_STATE for state, _, _ in encoded])
+        self.tails = _Tails([tail or b"" for _, tail, _ in encoded])
+        self._archived = self._last_archived([ticks for _, _, ticks in encoded], hour, day_ago)
         self._day_ago = day_ago
         self.has_ticks = self.states.has_ticks | self.tails.has_ticks
 
@@ -212,7 +212,7 @@ class _TokenColumns:
         return np.where(states.has_ticks, states.bands, lowest), is_single
 
     def is_complete(self, now: int, start: int) -> BoolArray:
-        """Return for each token whether its state and its tail have exactly the ticks that count.
+        """Return for each token whether its state and its tail have all ticks of the evaluation, and no others.
 
         They do when no tick is in the future, and no tick after `start` is archived.
         """
@@ -239,14 +239,14 @@ class _Evaluation:
     """One evaluation of many tokens.
 
     Args:
-        columns: The parts of the tokens for USD ticks and, if any token has quoted ticks, the parts for quoted ticks.
+        columns: The encoded USD ticks of the tokens and, if any token has quoted ticks, their encoded quoted ticks.
         hour: The start of the hour that contains the moment one day ago.
         now: The time, in ms since the epoch.
     """
 
-    def __init__(self, columns: Sequence[Sequence[TokenParts]], hour: int, now: int) -> None:
+    def __init__(self, columns: Sequence[Sequence[EncodedTicks]], hour: int, now: int) -> None:
         self._day_ago, self._hour_ago, self._now = now - DAY, now - HOUR, now
-        self._columns = [_TokenColumns(parts, hour, self._day_ago) for parts in columns]
+        self._columns = [_TokenColumns(encoded, hour, self._day_ago) for encoded in columns]
 
     def stats(self) -> list[Stats | None]:
         """Return the statistics of each token; None for a token that must be evaluated separately."""
@@ -327,7 +327,7 @@ def _changes(latest: Ticks, base: Ticks) -> NDArray[np.object_]:
 
 
 def evaluate_single_band(
-    usd: Sequence[TokenParts], hour: int, now: int, quoted: Sequence[TokenParts] = ()
+    usd: Sequence[EncodedTicks], hour: int, now: int, quoted: Sequence[EncodedTicks] = ()
 ) -> list[Stats | None]:
     """Return the statistics of each token; None for a token that must be evaluated separately.
 
@@ -335,13 +335,13 @@ def evaluate_single_band(
     it has ticks in the future or an explicit address, or when other archived ticks are needed.
 
     Args:
-        usd: The parts of the tokens with their USD ticks.
+        usd: The encoded USD ticks of the tokens.
         hour: The start of the hour of the archived ticks. It contains the moment one day before `now`.
         now: The time, in ms since the epoch.
-        quoted: The parts of the same tokens with their quoted ticks, priced in USD; may be empty when no token has any.
+        quoted: The encoded quoted ticks of the same tokens, priced in USD; may be empty when no token has any.
     """
     columns = [usd, quoted] if quoted else [usd]
-    rows = [row for row, parts in enumerate(zip(*columns, strict=True)) if _may_be_single_band(parts)]
+    rows = [row for row, encoded in enumerate(zip(*columns, strict=True)) if _may_be_single_band(encoded)]
     stats: list[Stats | None] = [None] * len(usd)
     if rows:
         selected = [[column[row] for row in rows] for column in columns]
@@ -350,9 +350,9 @@ def evaluate_single_band(
     return stats
 
 
-def _may_be_single_band(parts: Sequence[TokenParts]) -> bool:
-    if not any(state or tail for state, tail, _ in parts):
+def _may_be_single_band(encoded: Sequence[EncodedTicks]) -> bool:
+    if not any(state or tail for state, tail, _ in encoded):
         return False
     return all(
-        (not state or is_single_band(state)) and (not tail or has_no_addresses(tail)) for state, tail, _ in parts
+        (not state or is_single_band(state)) and (not tail or has_no_addresses(tail)) for state, tail, _ in encoded
     )

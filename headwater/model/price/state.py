@@ -17,6 +17,9 @@ HORIZON_MS = 25 * HOUR_MS
 ARCHIVE_ABOVE_TICKS = 1_024
 """When a state has more than this number of recent ticks, only the ticks of the last two minutes stay in the state."""
 
+NO_WINDOW = -RECENT_MS - HOUR_MS
+"""The start of the recent window of a state without ticks. The first tick since 1970 advances the window."""
+
 MIN_BATCH = 4
 """Fewer new ticks than this are folded one by one."""
 
@@ -67,7 +70,7 @@ class TokenState:
     def __init__(self) -> None:
         self.bands: dict[int, Band] = {}
         self.newest: TokenTick | None = None
-        self.set_window_start(-RECENT_MS - HOUR_MS)
+        self.set_window_start(NO_WINDOW)
         self.recent_start = self.window_start
         self.ahead: set[TokenTick] = set()
         self.to_archive: dict[TimeBucket, list[Tick]] = {}
@@ -80,10 +83,7 @@ class TokenState:
 
     @property
     def horizon(self) -> int:
-        """The start of the period that counts.
-
-        Ticks before the horizon are ignored, except for the last one.
-        """
+        """The start of the period of which each band keeps ticks. Of earlier ticks, a band keeps only the last one."""
         return horizon_of(self.window_start)
 
     def fold(self, tick: TokenTick, now: int) -> None:

@@ -88,8 +88,8 @@ class EvaluableState(Protocol):
     def bands(self) -> Mapping[int, EvaluableBand]: ...
 
 
-def accepted_bands(state: EvaluableState) -> Collection[int]:
-    """Return the bands whose prices count.
+def accepted_bands(state: EvaluableState, *, filter_outliers: bool = True) -> Collection[int]:
+    """Return the accepted bands, whose prices the statistics use. Without the filter, these are all bands.
 
     A minute in which a band has a tick is an active minute of the band. A band is established when it has at least
     MIN_ACTIVE_MINUTES active minutes since the horizon, and at least the sum of the active minutes of all bands divided
@@ -97,7 +97,7 @@ def accepted_bands(state: EvaluableState) -> Collection[int]:
     all bands are accepted.
     """
     bands = state.bands
-    if len(bands) == 1:
+    if len(bands) == 1 or not filter_outliers:
         return bands.keys()
     active_minutes = {number: band.active_minutes for number, band in bands.items()}
     required = required_minutes(active_minutes.values())
@@ -112,26 +112,26 @@ def required_minutes(active_minutes: Iterable[int]) -> int:
 
 
 def needed_buckets(
-    state: EvaluableState, now: int, *, filter_outliers: bool = True, part: EvaluableState | None = None
+    state: EvaluableState, now: int, *, filter_outliers: bool = True, buckets_of: EvaluableState | None = None
 ) -> list[TimeBucket]:
     """Return the archived buckets that `evaluate` needs in addition to the state.
 
-    `part` is one of the states from which `state` was merged. Its buckets are then returned.
+    `buckets_of` is one of the states from which `state` was merged. Only the buckets of this state are then returned.
     """
-    part = part or state
-    if state.newest is None or part.newest is None:
+    unmerged = buckets_of or state
+    if state.newest is None or unmerged.newest is None:
         return []
     now = _evaluation_time(state, now)
-    band_numbers = _counted_bands(state, filter_outliers=filter_outliers)
+    band_numbers = accepted_bands(state, filter_outliers=filter_outliers)
     buckets = [
         bucket
         for start in (now - DAY, now - HOUR)
-        if start < part.recent_start
-        for bucket in base_buckets(part, start, band_numbers)
+        if start < unmerged.recent_start
+        for bucket in base_buckets(unmerged, start, band_numbers)
     ]
     if len(band_numbers) < len(state.bands):
-        latest, rejected = _latest(state, band_numbers), state.bands.keys() - band_numbers
-        buckets += _first_rejected_buckets(part, latest, rejected)
+        latest, unaccepted = _latest(state, band_numbers), state.bands.keys() - band_numbers
+        buckets += _first_unaccepted_buckets(unmerged, latest, unaccepted)
     return [*dict.fromkeys(buckets)]
 
 
@@ -151,16 +151,16 @@ def base_buckets(state: EvaluableState, start: int, band_numbers: Collection[int
         yield from (TimeBucket(hour, number) for number in minutes[-count:])
 
 
-def _first_rejected_buckets(state: EvaluableState, latest: Tick, rejected: Collection[int]) -> Iterator[TimeBucket]:
-    """Yield the buckets that may contain the first rejected tick after an accepted tick."""
+def _first_unaccepted_buckets(state: EvaluableState, latest: Tick, unaccepted: Collection[int]) -> Iterator[TimeBucket]:
+    """Yield the buckets that may contain the first unaccepted tick after an accepted tick."""
     bucket_of_latest = TimeBucket.of_minute(latest[0])
     for hour in range(bucket_of_latest.hour, state.recent_start, HOUR):
-        minutes = _minutes_with_ticks(state, hour, rejected)
+        minutes = _minutes_with_ticks(state, hour, unaccepted)
         if hour == bucket_of_latest.hour:
             minutes = [number for number in minutes if number >= bucket_of_latest.minute]
         if not minutes:
             continue
-        # The rejected ticks in the minute of the latest accepted tick may all be before this tick.
+        # The unaccepted ticks in the minute of the latest accepted tick may all be before this tick.
         count = 2 if TimeBucket(hour, minutes[0]) == bucket_of_latest else 1
         yield TimeBucket(hour)
         if hour in state.hours_archived_by_minute:
@@ -183,7 +183,7 @@ def evaluate(
 
     Args:
         state: The state of the token.
-        now: The time. When the newest tick is later, the time of this tick counts instead.
+        now: The time. When the newest tick is later, the time of this tick is used instead.
         archived: The archived ticks of the needed buckets.
         filter_outliers: Whether the prices of bands that are not accepted are left out.
     """
@@ -191,7 +191,7 @@ def evaluate(
     if newest is None:
         return None
     now = _evaluation_time(state, now)
-    band_numbers = _counted_bands(state, filter_outliers=filter_outliers)
+    band_numbers = accepted_bands(state, filter_outliers=filter_outliers)
     bands = [state.bands[number] for number in band_numbers]
     latest = _latest(state, band_numbers)
     low_24h, high_24h = _extremes(bands, now - DAY, latest[2])
@@ -223,20 +223,16 @@ def _unaccepted_since(
 ) -> int | None:
     """Return the time of the first tick after the latest accepted tick.
 
-    Such a tick is always in a rejected band. Returns None when there is none.
+    Such a tick is always in an unaccepted band. Returns None when there is none.
     """
-    rejected = state.bands.keys() - band_numbers
-    if max([state.bands[number].last for number in rejected]) < latest:
+    unaccepted = state.bands.keys() - band_numbers
+    if max([state.bands[number].last for number in unaccepted]) < latest:
         return None
-    candidates = [state.bands[number].first_after(latest) for number in rejected]
-    candidates += [ticks.first_after(latest, rejected) for ticks in archived]
+    candidates = [state.bands[number].first_after(latest) for number in unaccepted]
+    candidates += [ticks.first_after(latest, unaccepted) for ticks in archived]
     to_archive = chain.from_iterable(state.to_archive.values())
-    candidates += [tick for tick in to_archive if tick > latest and band_of(tick[2]) in rejected]
+    candidates += [tick for tick in to_archive if tick > latest and band_of(tick[2]) in unaccepted]
     return min(tick for tick in candidates if tick is not None)[0]
-
-
-def _counted_bands(state: EvaluableState, *, filter_outliers: bool) -> Collection[int]:
-    return accepted_bands(state) if filter_outliers else state.bands.keys()
 
 
 def _evaluation_time(state: EvaluableState, now: int) -> int:
@@ -261,7 +257,8 @@ def _base(
 ) -> Tick | None:
     """Return the tick to which a change since `start` refers.
 
-    This is the last tick of an accepted band at or before `start`. Before the horizon, the ticks of all bands count.
+    This is the last tick at or before `start`, in an accepted band. Before the horizon, it may be in any band, because
+    only the minutes since the horizon decide whether a band is accepted.
     """
     if len(state.bands) == 1 and start >= state.recent_start:
         [band] = state.bands.values()

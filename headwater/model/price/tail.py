@@ -38,7 +38,7 @@ def encode_tail(values: Sequence[bytes]) -> bytes:
 
 
 def has_no_addresses(tail: bytes) -> bool:
-    """Whether a tail is complete, and none of its ticks has an address."""
+    """Whether a tail is not truncated, and none of its ticks has an address."""
     return tail[::ENTRY_BYTES] == _LENGTHS[ENTRY_BYTES - 1] * (len(tail) // ENTRY_BYTES)
 
 

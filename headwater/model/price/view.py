@@ -174,18 +174,18 @@ class MergedBand:
     """A band of several states of one token. It implements stats.EvaluableBand.
 
     Args:
-        parts: The band in each of the states.
+        bands: The band in each of the states.
         horizon: The horizon of the merged state.
     """
 
-    __slots__ = ("_horizon", "_parts")
+    __slots__ = ("_bands", "_horizon")
 
-    def __init__(self, parts: Sequence[EvaluableBand], horizon: int) -> None:
-        self._parts, self._horizon = parts, horizon
+    def __init__(self, bands: Sequence[EvaluableBand], horizon: int) -> None:
+        self._bands, self._horizon = bands, horizon
 
     @property
     def last(self) -> Tick:
-        return max(part.last for part in self._parts)
+        return max(band.last for band in self._bands)
 
     @property
     def active_minutes(self) -> int:
@@ -194,49 +194,49 @@ class MergedBand:
     @property
     def minutes_by_hour(self) -> dict[int, int]:
         minutes = dict[int, int]()
-        for part in self._parts:
-            for hour, bits in part.minutes_by_hour.items():
+        for band in self._bands:
+            for hour, bits in band.minutes_by_hour.items():
                 if hour >= self._horizon:
                     minutes[hour] = minutes.get(hour, 0) | bits
         return minutes
 
     def extremes_after(self, time: int) -> Extremes | None:
-        extremes = [extreme for part in self._parts if (extreme := part.extremes_after(time))]
+        extremes = [extreme for band in self._bands if (extreme := band.extremes_after(time))]
         return (min(low for low, _ in extremes), max(high for _, high in extremes)) if extremes else None
 
     def last_up_to(self, time: int) -> Tick | None:
-        candidates = (part.last_up_to(time) for part in self._parts)
+        candidates = (band.last_up_to(time) for band in self._bands)
         return max((tick for tick in candidates if tick), default=None)
 
     def first_after(self, tick: Tick) -> Tick | None:
-        candidates = (part.first_after(tick) for part in self._parts)
+        candidates = (band.first_after(tick) for band in self._bands)
         return min((first for first in candidates if first), default=None)
 
     def minute_mask(self, hour: int) -> int:
-        return reduce(or_, (part.minute_mask(hour) for part in self._parts))
+        return reduce(or_, (band.minute_mask(hour) for band in self._bands))
 
 
 def merge_states(states: Sequence[EvaluableState]) -> EvaluableState:
     """Merge several states of a token for an evaluation.
 
     The merged state has no hours_archived_by_minute, so `needed_buckets` must be called with each of the states as
-    `part`.
+    `buckets_of`.
     """
-    parts = [state for state in states if state.newest is not None] or states[:1]
-    if len(parts) == 1:
-        return parts[0]
-    horizon = max(part.horizon for part in parts)
-    numbers = {number for part in parts for number in part.bands}
+    merged = [state for state in states if state.newest is not None] or states[:1]
+    if len(merged) == 1:
+        return merged[0]
+    horizon = max(state.horizon for state in merged)
+    numbers = {number for state in merged for number in state.bands}
     bands = {
-        number: MergedBand([part.bands[number] for part in parts if number in part.bands], horizon)
+        number: MergedBand([state.bands[number] for state in merged if number in state.bands], horizon)
         for number in numbers
     }
     to_archive: dict[TimeBucket, list[Tick]] = {}
-    for part in parts:
-        for bucket, ticks in part.to_archive.items():
+    for state in merged:
+        for bucket, ticks in state.to_archive.items():
             to_archive.setdefault(bucket, []).extend(ticks)
-    newest = max(part.newest for part in parts if part.newest is not None)
-    return StateView(newest, max(part.recent_start for part in parts), horizon, set(), bands, to_archive)
+    newest = max(state.newest for state in merged if state.newest is not None)
+    return StateView(newest, max(state.recent_start for state in merged), horizon, set(), bands, to_archive)
 
 
 def view_with_tail(data: bytes | None, tail: bytes | None, now: int) -> EvaluableState:

@@ -14,11 +14,11 @@ from headwater.model.transforms.v8 import NewV8Transform, V8Transform
 
 MAX_TRANSFORMS = 50
 
-Transform = Annotated[V8Transform | RedisSetFilterTransform, Field(discriminator="type")]
+TransformConfig = Annotated[V8Transform | RedisSetFilterTransform, Field(discriminator="type")]
 NewTransform = Annotated[NewV8Transform | NewRedisSetFilterTransform, Field(discriminator="type")]
 NewTransforms = Annotated[list[NewTransform], Field(min_length=1, max_length=MAX_TRANSFORMS)]
 """The request body that replaces a configuration's transforms."""
 
-TRANSFORM_MODELS: dict[str, type[Transform]] = models_by_type(Transform)
+TRANSFORM_MODELS: dict[str, type[TransformConfig]] = models_by_type(TransformConfig)
 SCRIPT_TYPES = frozenset(name for name, model in TRANSFORM_MODELS.items() if model.is_script)
 SET_TYPES = frozenset(name for name, model in TRANSFORM_MODELS.items() if model.owns_set)

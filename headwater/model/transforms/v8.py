@@ -23,8 +23,8 @@ def _require_script_size(script: str) -> str:
 Script = Annotated[Text, AfterValidator(_require_script_size)]
 
 
-class CheckedScript(NamedTuple):
-    """The result of the check of a valid script.
+class ValidatedScript(NamedTuple):
+    """The result of the validation of a valid script.
 
     Attributes:
         warnings: What the user should know about the script.

@@ -34,7 +34,7 @@ class Member(NamedTuple):
 
     @classmethod
     def like(cls, example: Any) -> "Member":
-        """Return a member inside a field of the stream. Only the example of such a member is known."""
+        """Return the Member for a nested value. The stream does not define its type, which follows from the example."""
         return cls(type_of(example), example)
 
     @property

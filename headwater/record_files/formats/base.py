@@ -42,7 +42,7 @@ class Reader(Protocol):
     def fraction_read(self) -> float | None:
         """Return the fraction of the file that was read, 0 to 1.
 
-        Returns None for a format that is read from start to end.
+        Returns None for a format that is read from start to end. The position in the file then shows the progress.
         """
 
 

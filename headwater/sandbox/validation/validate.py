@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from headwater.model.record import RecordBatch
-from headwater.model.transforms.v8 import CheckedScript
+from headwater.model.transforms.v8 import ValidatedScript
 from headwater.sandbox.deno_command import deno_command
 from headwater.sandbox.membership import MembershipQuery, MembershipResult
 from headwater.sandbox.sandbox import Sandbox
@@ -41,7 +41,7 @@ def trial_sandbox(*, jit: bool = False) -> Sandbox:
     return Sandbox(command=deno_command(jit=jit, niceness=TRIAL_NICENESS), spare=False)
 
 
-def validate_script(script: str, example: str, *, jit: bool = False) -> CheckedScript:
+def validate_script(script: str, example: str, *, jit: bool = False) -> ValidatedScript:
     """Load a script in a fresh sandbox, and call it once with an example record (JSON text).
 
     `flow.contains` returns false. Blocks for about 0.1 s, plus the time that it waits for a free slot. Thread-safe.
@@ -52,7 +52,7 @@ def validate_script(script: str, example: str, *, jit: bool = False) -> CheckedS
         loaded = loader.load(sandbox, script, _empty_lookup)
         script_batch = sandbox.submit(loaded.script_number, batch)
         sandbox.wait(script_batch)
-    return CheckedScript(
+    return ValidatedScript(
         [*example_run.warnings(script_batch, example), *lint.warnings(loaded.tree, loaded.free_names)],
         loaded.javascript,
     )

@@ -26,7 +26,7 @@ class StoredToken(NamedTuple):
     quoted_tail: bytes | None = None
 
     @property
-    def parts(self) -> tuple[bytes | None, bytes | None, bytes | None]:
+    def encoded_ticks(self) -> tuple[bytes | None, bytes | None, bytes | None]:
         """The state, the tail and the archived ticks of the token's USD ticks."""
         return self.state, self.tail, self.ticks
 

@@ -211,7 +211,8 @@ class _Parser:
     def _parse_map_of_scope_value(self, source: Node, steps: list[Step], scope: _Scope) -> Node | None:
         """Parse the query of `this.( )` or `name.( )`.
 
-        In the query, `this` is the value before the dot. Returns None when something else follows.
+        In the query, `this` is the value before the dot. No new scope is needed, because this value already is the
+        value of a scope. Returns None when something else follows.
         """
         if not isinstance(source, ScopeValue) or steps or not self._expression.startswith("(", self._at):
             return None

@@ -16,7 +16,7 @@ from headwater.app import build_worker
 from headwater.children import Child, spawn
 from headwater.model.flow import DeliveryMode
 from headwater.model.record import Headers
-from headwater.model.transforms import Transform
+from headwater.model.transforms import TransformConfig
 from headwater.model.worker_protocol import JOIN, Heartbeat
 from headwater.model.worker_spec import SinkSpec, WorkerSpec
 from tests.support.kafka import KafkaServer
@@ -34,7 +34,7 @@ class Pipeline:
         self,
         kafka: KafkaServer,
         folder: Path,
-        transforms: Sequence[Transform] = (),
+        transforms: Sequence[TransformConfig] = (),
         redis_url: str = NO_STORE,
         sink_config: dict[str, str] | None = None,
         delivery: DeliveryMode = "at_least_once",

@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from headwater.model.binding import Bindings
-from headwater.model.transforms.v8 import CheckedScript
+from headwater.model.transforms.v8 import ValidatedScript
 from headwater.model.trial import NewTrial, Trial
 from headwater.sandbox import trial_sandbox
 from headwater.sandbox.validation.validate import TRIAL_NICENESS
@@ -49,7 +49,7 @@ def open_context(owner: str) -> Iterator[TransformContext]:
 def checker() -> PipelineChecker:
     return PipelineChecker(
         bindings=Bindings(),
-        validate_script=lambda _script, _example: CheckedScript([]),
+        validate_script=lambda _script, _example: ValidatedScript([]),
         transform_types=TRANSFORMS,
         new_id=new_id,
     )

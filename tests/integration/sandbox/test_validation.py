@@ -6,12 +6,12 @@ import msgspec
 import pytest
 
 from headwater.errors import InvalidScript
-from headwater.model.transforms.v8 import CheckedScript
+from headwater.model.transforms.v8 import ValidatedScript
 from headwater.sandbox import Sandbox, validate_script
 from headwater.sandbox.validation.script_globals import GLOBALS
 from tests.support.sandbox import lines, run
 
-OK = CheckedScript([])
+OK = ValidatedScript([])
 """There are no warnings, and the script runs unchanged."""
 
 

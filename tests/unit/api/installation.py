@@ -22,7 +22,7 @@ from headwater.model.deployment import Condition, Deployment, DeploymentProgress
 from headwater.model.key import DEFAULT_SCOPES
 from headwater.model.positions import Move, OffsetGap
 from headwater.model.record import Failure, RecordBatch, TransformResult
-from headwater.model.transforms.v8 import CheckedScript, V8Transform
+from headwater.model.transforms.v8 import V8Transform, ValidatedScript
 from headwater.native import BytesColumn
 from headwater.prices.source import GROUP as PRICES_GROUP
 from headwater.sandbox import Sandbox
@@ -95,14 +95,14 @@ class Unread:
         raise AssertionError("the body was read")
 
 
-def validate_script(script: str, example: str) -> CheckedScript:
+def validate_script(script: str, example: str) -> ValidatedScript:
     """Replaces the sandbox: the text of a script says what the sandbox would find."""
     assert example.startswith("{")
     if "syntax error" in script:
         raise InvalidScript("Unexpected token in line 2, column 7.", line=2, column=7)
     if "process" not in script:
         raise InvalidScript("The script defines no function process.")
-    return CheckedScript(["TypeError: x is undefined"] if "throws" in script else [])
+    return ValidatedScript(["TypeError: x is undefined"] if "throws" in script else [])
 
 
 class Script:

@@ -32,12 +32,12 @@ def redeploy(world: World) -> None:
 
 def root_of(world: World, trace_id: int) -> Span:
     """Return the first span of a trace, of which there is one."""
-    (root,) = [span for span in world.traces.trace(trace_id) if span.parent is None]
+    (root,) = [span for span in world.span_exporter.trace(trace_id) if span.parent is None]
     return root
 
 
 def names(world: World, trace_id: int) -> list[str]:
-    return [span.name for span in world.traces.trace(trace_id)]
+    return [span.name for span in world.span_exporter.trace(trace_id)]
 
 
 def test_a_stable_deploy(world: World) -> None:

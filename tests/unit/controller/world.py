@@ -26,7 +26,7 @@ from tests.support.memory.metrics import MemoryMetrics
 from tests.support.memory.orchestrator import MemoryOrchestrator
 from tests.support.memory.redrives import MemoryRedriveOutcomes
 from tests.support.memory.sets import MemoryDatasetNames, MemoryPendingSets, MemorySetStore
-from tests.support.memory.traces import MemoryTraces
+from tests.support.memory.span_exporter import MemorySpanExporter
 from tests.support.sql import fresh_database
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -76,7 +76,7 @@ class World:
         self.names = MemoryDatasetNames()
         self.metrics = MemoryMetrics()
         self.outcomes = MemoryRedriveOutcomes()
-        self.traces = MemoryTraces()
+        self.span_exporter = MemorySpanExporter()
         self.auto = auto
         self.broker.ensure(DeploymentResources((TopicSpec(TOPIC, 4),), (), (), ()))
         self.start_controller()
@@ -104,7 +104,7 @@ class World:
             redrive_outcomes=self.outcomes,
             flow_locks=flow_locks,
             require_lease=confirm,
-            traces=RolloutTraces(self.traces),
+            traces=RolloutTraces(self.span_exporter),
         )
         reconciler = Reconciler(
             orchestrator=self.orchestrator,

@@ -9,7 +9,7 @@ import pytest
 from headwater.errors import DatabaseUnavailable, NotFound, PreconditionFailed, RedisUnavailable
 from headwater.model.binding import Bindings
 from headwater.model.flow import Flow, NewFlow
-from headwater.model.transforms.v8 import CheckedScript, NewV8Transform
+from headwater.model.transforms.v8 import NewV8Transform, ValidatedScript
 from headwater.model.value_sets import SetId, filter_set_id
 from headwater.services.flows import Flows, FlowStores
 from headwater.services.ids import new_id
@@ -65,9 +65,9 @@ def pending_sets() -> MemoryPendingSets:
 
 @pytest.fixture
 def flows(database: Database, sets: MemorySetStore, pending_sets: MemoryPendingSets, compiled: list[str]) -> Flows:
-    def compile_(script: str, _example: str) -> CheckedScript:
+    def compile_(script: str, _example: str) -> ValidatedScript:
         compiled.append(script)
-        return CheckedScript([])
+        return ValidatedScript([])
 
     checker = PipelineChecker(bindings=Bindings(), transform_types=TRANSFORMS, validate_script=compile_, new_id=new_id)
     stores = FlowStores(database.flows, database.revisions, sets, pending_sets)

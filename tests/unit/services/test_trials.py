@@ -12,7 +12,7 @@ from headwater.errors import InvalidInput
 from headwater.model.binding import Bindings
 from headwater.model.flow import Flow
 from headwater.model.record import Failure, RecordBatch, TransformResult
-from headwater.model.transforms.v8 import CheckedScript, V8Transform
+from headwater.model.transforms.v8 import V8Transform, ValidatedScript
 from headwater.model.trial import NewTrial, Trial
 from headwater.native import BytesColumn
 from headwater.services.ids import new_id
@@ -84,7 +84,7 @@ def run(
         database.flows.create(flow)
     checker = PipelineChecker(
         bindings=Bindings(),
-        validate_script=lambda _script, _example: CheckedScript([]),
+        validate_script=lambda _script, _example: ValidatedScript([]),
         transform_types=TRANSFORMS,
         new_id=new_id,
     )

@@ -3,7 +3,7 @@
 import pytest
 
 from headwater import extras
-from headwater.app.traces import connect_traces
+from headwater.app.span_exporter import connect_span_exporter
 from headwater.errors import SetupError
 from headwater.settings import Settings
 from headwater.tracing.spans import deploy_context, new_context, parse_traceparent
@@ -48,14 +48,16 @@ def test_other_headers_name_no_caller(header: str) -> None:
 def test_traces_are_off_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OTEL_EXPORTER_OTLP_ENDPOINT", raising=False)
     monkeypatch.delenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", raising=False)
-    assert not connect_traces(Settings(), "test").is_enabled
+    assert not connect_span_exporter(Settings(), "test").is_enabled
 
 
 def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(extras, "find_spec", lambda _module: None)
     with pytest.raises(SetupError, match="HEADWATER_OTLP_ENDPOINT needs the extra `tracing`"):
-        connect_traces(Settings(otlp_endpoint="http://127.0.0.1:4318"), "test")
+        connect_span_exporter(Settings(otlp_endpoint="http://127.0.0.1:4318"), "test")
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:4318")
-    assert not connect_traces(Settings(), "test").is_enabled, "a variable for all programs does not stop Headwater"
+    assert not connect_span_exporter(Settings(), "test").is_enabled, (
+        "a variable for all programs does not stop Headwater"
+    )
     captured = capsys.readouterr()
     assert "needs the extra `tracing`" in captured.out + captured.err

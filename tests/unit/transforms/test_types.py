@@ -8,32 +8,32 @@ from pydantic import TypeAdapter
 from headwater.model.flow import PipelineConfig
 from headwater.model.stored_config import read_pipeline_config, write_pipeline_config
 from headwater.model.stream import CATALOG
-from headwater.model.transforms import TRANSFORM_MODELS, NewTransform, Transform
-from headwater.model.transforms.v8 import CheckedScript
+from headwater.model.transforms import TRANSFORM_MODELS, NewTransform, TransformConfig
+from headwater.model.transforms.v8 import ValidatedScript
 from headwater.services.findings import Findings
 from headwater.services.transform_checker import TransformChecker
 from headwater.transforms import TRANSFORMS
 
 ENTITY = next(entity for chain in CATALOG for entity in chain.entities if entity.name == "erc20_token_transfer")
-COMPILED = CheckedScript(["a warning"], "compiled")
+COMPILED = ValidatedScript(["a warning"], "compiled")
 REQUEST = TypeAdapter[Any](NewTransform)
 
 
-def pipeline(transform: Transform) -> PipelineConfig:
+def pipeline(transform: TransformConfig) -> PipelineConfig:
     source = {"type": "pubsub", "chain": "base", "entity": "log"}
     sinks = [{"uid": "s1", "type": "kafka", "name": "out"}]
     return PipelineConfig.model_validate({"source": source, "transforms": [transform], "sinks": sinks})
 
 
-def saved(type_: str) -> Transform:
-    """Check and compile the example of a type, as a save does."""
+def saved(type_: str) -> TransformConfig:
+    """Check and prepare the example of a type, as a save does."""
     checker = TransformChecker(TRANSFORMS, lambda _script, _example: COMPILED, lambda: "t1")
     findings, at = Findings(), "/{}".format
     sent = REQUEST.validate_python(TRANSFORM_MODELS[type_].example)
     checked = checker.check([sent], [None], at, findings)
     assert findings.faults == []
-    [compiled] = checker.compile(checked, ENTITY, [], at, findings)
-    return compiled
+    [prepared] = checker.prepare(checked, ENTITY, [], at, findings)
+    return prepared
 
 
 def test_models_and_code_are_of_the_same_types() -> None:
@@ -63,7 +63,7 @@ def test_faults_and_warnings_point_into_the_request() -> None:
     checked = checker.check(requests, [None, None], "/transforms/{}".format, findings)
     assert [fault.pointer for fault in findings.faults] == ["/transforms/0/filter_expr"]
     findings.faults.clear()
-    checker.compile(checked[1:], ENTITY, [], "/transforms/{}".format, findings)
+    checker.prepare(checked[1:], ENTITY, [], "/transforms/{}".format, findings)
     assert [(warning.pointer, warning.detail) for warning in findings.warnings] == [
         ("/transforms/0/script", "a warning")
     ]
@@ -72,7 +72,7 @@ def test_faults_and_warnings_point_into_the_request() -> None:
 def test_fields_that_the_stream_does_not_have() -> None:
     """A script makes records with any fields, so the filters after it get no warning."""
     findings = Findings()
-    checker = TransformChecker(TRANSFORMS, lambda _script, _example: CheckedScript([], "compiled"), lambda: "t1")
+    checker = TransformChecker(TRANSFORMS, lambda _script, _example: ValidatedScript([], "compiled"), lambda: "t1")
     sent: list[Any] = [
         {"type": "redis_set_filter", "filter_expr": "root = this.token_adress"},
         {"type": "redis_set_filter", "filter_expr": "root = [this.to_address, this.wallet.of | this.from_address]"},
@@ -81,7 +81,7 @@ def test_fields_that_the_stream_does_not_have() -> None:
     ]
     requests = [REQUEST.validate_python(one) for one in sent]
     checked = checker.check(requests, [None] * len(sent), "/{}".format, findings)
-    checker.compile(checked, ENTITY, [], "/{}".format, findings)
+    checker.prepare(checked, ENTITY, [], "/{}".format, findings)
     assert [(warning.pointer, warning.detail) for warning in findings.warnings] == [
         (
             "/0/filter_expr",

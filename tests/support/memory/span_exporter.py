@@ -1,17 +1,17 @@
-"""Traces in memory."""
+"""A span exporter in memory."""
 
 from headwater.tracing.spans import Span
 
 
-class MemoryTraces:
-    """Keeps the spans that were recorded."""
+class MemorySpanExporter:
+    """Keeps the exported spans."""
 
     is_enabled = True
 
     def __init__(self) -> None:
         self.spans: list[Span] = []
 
-    def record(self, span: Span) -> None:
+    def export(self, span: Span) -> None:
         """Keep a span."""
         self.spans.append(span)
 
