@@ -21,7 +21,7 @@ from headwater.model.record import RecordBatch
 from headwater.model.transforms.v8 import V8Transform
 from headwater.sandbox import Sandbox
 from headwater.sandbox.child import SandboxedChild
-from headwater.sandbox.membership import MembershipQuery, MembershipResult
+from headwater.sandbox.lookups import LookupRequest, LookupResult
 from headwater.sandbox.script_batch import ScriptBatch
 from headwater.transforms import TRANSFORMS
 from headwater.transforms.base import Transform, TransformContext
@@ -152,13 +152,13 @@ def run_batches(transforms: list[Transform], batch: RecordBatch, batches: int) -
                 yield in_flight_batches.popleft().output
 
 
-def look_up(members: frozenset[str], query: MembershipQuery) -> MembershipResult:
-    return [[value in members for value in values] for _, values in query]
+def look_up(members: frozenset[str], request: LookupRequest) -> LookupResult:
+    return [[value in members for value in values] for _, values in request]
 
 
 def measure(case: Case, batch: RecordBatch, batches: int, *, jit: bool) -> str:
     with Sandbox(jit=jit) as sandbox:
-        number = sandbox.add(case.script, lambda query: look_up(case.members, query))
+        number = sandbox.add(case.script, lambda request: look_up(case.members, request))
         for _ in range(WARM_BATCHES):
             sandbox.wait(sandbox.submit(number, batch))
         child = sandbox._child

@@ -15,9 +15,9 @@ import structlog
 from headwater import children
 from headwater.errors import SandboxFailed
 from headwater.sandbox import frames
+from headwater.sandbox.analysed_script import AnalysedScript
 from headwater.sandbox.deno_command import DenoCommand
 from headwater.sandbox.frames import Channel, ChannelClosed, Frame, Kind, ProtocolError
-from headwater.sandbox.loadable_script import LoadableScript
 from headwater.sandbox.results import ScriptFailure, parse_error
 from headwater.sandbox.seccomp_notify import SeccompListener
 
@@ -118,7 +118,7 @@ class SandboxedChild:
         if frame != (Kind.HELLO, b""):
             raise SandboxFailed("the first frame of Deno is not HELLO")
 
-    def load(self, realm_number: int, script: LoadableScript) -> ScriptFailure | None:
+    def load(self, realm_number: int, script: AnalysedScript) -> ScriptFailure | None:
         """Load a script into a new realm, which replaces the realm that had this number.
 
         Returns why the script can't be loaded, or None. The child is killed when the top level uses more than
@@ -127,7 +127,7 @@ class SandboxedChild:
         cpu_before_s = self.cpu_s()
         self.send(Kind.LOAD, struct.pack("<H?", realm_number, script.must_block) + script.text.encode())
         try:
-            frame = self._await_answer(cpu_before_s)
+            frame = self._await_reply(cpu_before_s)
             failure = None if frame.kind == Kind.LOADED else parse_error(frame.payload)
         except ProtocolError as error:
             log.error("the sandbox violated its protocol while it loaded a script, and is killed", reason=str(error))
@@ -148,7 +148,7 @@ class SandboxedChild:
         cpu_before_s = self.cpu_s()
         self.send(Kind.STRIP, text.encode())
         try:
-            frame = self._await_answer(cpu_before_s)
+            frame = self._await_reply(cpu_before_s)
             return frame.payload.decode() if frame.kind == Kind.STRIPPED else parse_error(frame.payload)
         except (ProtocolError, UnicodeDecodeError):
             raise ChildExited(self.kill()) from None
@@ -156,8 +156,8 @@ class SandboxedChild:
             self.kill()
             return ScriptFailure("Timeout", "the script takes more than a second to parse")
 
-    def _await_answer(self, cpu_before_s: float) -> Frame:
-        """Wait for the answer to LOAD or STRIP, and return it.
+    def _await_reply(self, cpu_before_s: float) -> Frame:
+        """Wait for the reply to LOAD or STRIP, and return it.
 
         Raises ChildExited, ProtocolError, and TimeoutError when the child used more than LOAD_CPU_S of CPU time.
         """
@@ -235,10 +235,10 @@ class SandboxedChild:
 def _spawn(command: DenoCommand, child_end: socket.socket, launcher_end: socket.socket) -> children.Child:
     descriptor = launcher_end.fileno()
     jit = "jit" if command.jit else "jitless"
-    own_maps = "read-own-maps" if command.for_validation else "no-own-maps"
+    proc_maps = "read-proc-maps" if command.for_validation else "no-proc-maps"
     launcher = [sys.executable, "-I", "-S", "-c", _RUN_LAUNCHER, str(Path(__file__).parent)]
     return children.spawn(
-        [*launcher, str(descriptor), str(command.data_bytes), str(command.niceness), jit, own_maps, *command.argv],
+        [*launcher, str(descriptor), str(command.data_bytes), str(command.niceness), jit, proc_maps, *command.argv],
         env={},
         stdin=child_end.fileno(),
         stdout=child_end.fileno(),

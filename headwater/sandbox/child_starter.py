@@ -6,16 +6,16 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 import structlog
 
 from headwater.errors import SandboxFailed
+from headwater.sandbox.analysed_script import AnalysedScript
 from headwater.sandbox.child import ChildExited, SandboxedChild
 from headwater.sandbox.deno_command import DenoCommand
 from headwater.sandbox.invalid_script import invalid_script
-from headwater.sandbox.loadable_script import LoadableScript
 
 log = structlog.get_logger(__name__)
 
 _START_ATTEMPTS = 3
 _LOAD_ATTEMPTS = 5
-"""The number of children that try to load a script within the time limit before a start fails."""
+"""A start fails when this many children in a row have not loaded a script in time."""
 
 
 class ChildStarter:
@@ -31,7 +31,7 @@ class ChildStarter:
         self._starting: Future[SandboxedChild] | None = None
         self._failures = 0
 
-    def take(self, scripts: Mapping[int, LoadableScript]) -> SandboxedChild | None:
+    def take(self, scripts: Mapping[int, AnalysedScript]) -> SandboxedChild | None:
         """Return the started child, or None while it is not ready; then call `wait` and try again.
 
         `scripts` are the scripts that the next child loads. Raises SandboxFailed when three starts in a row fail.
@@ -73,12 +73,12 @@ class ChildStarter:
             self._starting.result().kill()
         self._starting = None
 
-    def _start_next(self, scripts: Mapping[int, LoadableScript]) -> None:
+    def _start_next(self, scripts: Mapping[int, AnalysedScript]) -> None:
         if self._starting is None:
             self._starting = self._executor.submit(_start_child, self._command, dict(scripts))
 
 
-def _start_child(command: DenoCommand, scripts: Mapping[int, LoadableScript]) -> SandboxedChild:
+def _start_child(command: DenoCommand, scripts: Mapping[int, AnalysedScript]) -> SandboxedChild:
     """Start a child, and load these scripts in it. Raises SandboxFailed.
 
     The scripts were loaded before. So a timeout means only that the machine is busy, and another child tries.
@@ -91,7 +91,7 @@ def _start_child(command: DenoCommand, scripts: Mapping[int, LoadableScript]) ->
     raise SandboxFailed(f"The top level of a script took more than 1 s in {_LOAD_ATTEMPTS} children in a row.")
 
 
-def _load(child: SandboxedChild, scripts: Mapping[int, LoadableScript]) -> bool:
+def _load(child: SandboxedChild, scripts: Mapping[int, AnalysedScript]) -> bool:
     """Load scripts. Returns False when a script is not loaded in time; then the child is dead."""
     try:
         for number, script in scripts.items():

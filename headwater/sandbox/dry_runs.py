@@ -1,9 +1,9 @@
 """Decides which segments of a stateful script get a dry run first.
 
-A dry run calls the script for the records of the segment in a separate realm, to find out for which values it calls
-`flow.contains`. The parent looks up these values in bulk, so that the real run blocks on few answers. All other results
-of the dry run are discarded. The realm for dry runs has its own number. It is reloaded from time to time, because the
-script's state grows in it, too.
+A segment is a part of a batch, which a child runs at once. A dry run calls the script for the records of the segment in
+a separate realm, to find out for which values it calls `flow.contains`. The parent looks up these values in bulk, so
+that the real run blocks on few answers. All other results of the dry run are discarded. The realm for dry runs has its
+own number. It is reloaded from time to time, because the script's state grows in it, too.
 """
 
 from typing import Final
@@ -14,8 +14,8 @@ FEW_RECORDS: Final = 4
 """A segment with at most this many records gets no dry run."""
 _SEGMENTS_PER_REALM: Final = 64
 """The number of dry runs in a realm before it is reloaded."""
-_PAUSE_WITHOUT_QUESTIONS: Final = 8
-"""The number of segments without a dry run after a dry run in which the script asked nothing."""
+_PAUSE_WITHOUT_LOOKUPS: Final = 8
+"""The number of segments without a dry run after a dry run in which the script looked nothing up."""
 _PAUSE_AFTER_FAILURE: Final = 256
 """The number of segments without a dry run after a failure.
 
@@ -52,11 +52,11 @@ class DryRunScheduler:
         """Return whether a script's realm for dry runs has failed since the last finished dry run."""
         return script_number in self._failed
 
-    def on_finished(self, script_number: int, *, has_asked: bool) -> None:
-        """Pause the dry runs of a script that asked nothing in a dry run."""
+    def on_finished(self, script_number: int, *, has_looked_up: bool) -> None:
+        """Pause the dry runs of a script that looked nothing up in a dry run."""
         self._failed.discard(script_number)
-        if not has_asked:
-            self._pauses[script_number] = _PAUSE_WITHOUT_QUESTIONS
+        if not has_looked_up:
+            self._pauses[script_number] = _PAUSE_WITHOUT_LOOKUPS
 
     def on_failed(self, script_number: int) -> None:
         """Pause the dry runs of a script after a failure.

@@ -32,17 +32,20 @@ class Kind(enum.IntEnum):
     HELLO = 0  # child: started
     # parent: realm number (u16), flags (u8), time limit in ms (u16); then lines: columns, long integers, records
     SEGMENT = 1
-    QUESTIONS = 2  # child: [dataset name, [value, …], …] as JSON
+    LOOKUP_REQUEST = 2  # child: [dataset name, [value, …], …] as JSON
     RESULTS = 3  # child: a line per record; SUMMARY follows
-    ANSWERS = 4  # parent, to QUESTIONS: a line per dataset name, "?" for an unknown name or a digit per value
+    LOOKUP_RESPONSE = (
+        4  # parent, to LOOKUP_REQUEST: a line per dataset name, "?" for an unknown name or a digit per value
+    )
     LOAD = 5  # parent: realm number (u16), whether the script must block on each answer (u8), source text
     LOADED = 6  # child: the script is ready
     TRACE = 7  # child: the index in its segment of the record that the child processes now
     LOAD_FAILED = 8  # child: why the script can't be loaded, as an error line
     HARNESS_ERROR = 9  # child: an error of the harness itself
-    # child: one question, in the form of QUESTIONS. The script blocks until SYNC_ANSWER; nothing else is in flight.
-    SYNC_QUESTION = 10
-    SYNC_ANSWER = 11  # parent: the answer to SYNC_QUESTION, in the form of ANSWERS
+    # child: values of one dataset, in the form of LOOKUP_REQUEST. The script blocks until SYNC_LOOKUP_RESPONSE; nothing
+    # else is in flight.
+    SYNC_LOOKUP_REQUEST = 10
+    SYNC_LOOKUP_RESPONSE = 11  # parent, to SYNC_LOOKUP_REQUEST: in the form of LOOKUP_RESPONSE
     SUMMARY = 12  # child: log lines, and a line that counts them and the records of RESULTS
     STRIP = 20  # parent, only to a child that validates scripts: a text whose TypeScript types are to be stripped
     STRIPPED = 21  # child: the text without types; empty when the text compiles as JavaScript
@@ -88,12 +91,12 @@ class Channel:
     def send(self, kind: Kind, *parts: bytes | memoryview) -> None:
         """Queue one frame, and send as much as the socket accepts.
 
-        The parent sends a frame only while at most one earlier frame has no answer. So if bytes of two earlier frames
-        are still queued, the child has answered a frame that it has not read: this raises ProtocolError. Also raises
+        The parent sends a frame only while at most one earlier frame has no reply. So if bytes of two earlier frames
+        are still queued, the child has replied to a frame that it has not read: this raises ProtocolError. Also raises
         ChannelClosed.
         """
         if len(self._outgoing) > _MAX_PARTS:
-            raise ProtocolError("the child answered a frame that it has not read")
+            raise ProtocolError("the child replied to a frame that it has not read")
         header = _HEADER.pack(kind, sum(map(len, parts)))
         self._outgoing += [memoryview(part) for part in (header, *parts)]
         self.flush()

@@ -3,7 +3,7 @@
 from concurrent.futures import Future
 from dataclasses import KW_ONLY, dataclass
 
-from headwater.sandbox.membership import MembershipQuery, MembershipResult
+from headwater.sandbox.lookups import LookupRequest, LookupResult
 from headwater.sandbox.script_batch import DRY_RUN_FLAG, ScriptBatch, Segment
 
 
@@ -11,8 +11,8 @@ from headwater.sandbox.script_batch import DRY_RUN_FLAG, ScriptBatch, Segment
 class InFlightSegment:
     """A segment that was sent to the child and is not finished.
 
-    A pass of the child runs the records of the segment until it has questions or the results. After the answers, a
-    further pass follows.
+    A pass of the child runs the records of the segment until it has values to look up or the results. After the lookup,
+    a further pass follows.
 
     Attributes:
         script_batch: The batch of the segment.
@@ -26,10 +26,10 @@ class InFlightSegment:
         cpu_before_s: The child's CPU time at the beginning of the last pass.
         traced: The index in the segment of the running record, from the last TRACE frame.
         results: The payload of RESULTS, until SUMMARY arrives.
-        question_frames: The number of QUESTIONS frames, which the child sends between passes.
-        sync_questions: The number of SYNC_QUESTION frames, for whose answers the script blocked.
-        query: The query that is not answered yet.
-        sync_question: The payload of the SYNC_QUESTION frame for whose answer the script blocks.
+        lookup_requests: The number of LOOKUP_REQUEST frames, which the child sends between passes.
+        sync_lookup_requests: The number of SYNC_LOOKUP_REQUEST frames, for whose answers the script blocked.
+        request: The lookup request that has no response yet.
+        sync_request_payload: The payload of the SYNC_LOOKUP_REQUEST frame for whose answer the script blocks.
         blocked_at_s: The clock when the script began to block.
         lookup: The lookup that is running.
     """
@@ -44,12 +44,12 @@ class InFlightSegment:
     cpu_before_s: float = 0.0
     traced: int | None = None
     results: bytes = b""
-    question_frames: int = 0
-    sync_questions: int = 0
-    query: MembershipQuery | None = None
-    sync_question: bytes = b""
+    lookup_requests: int = 0
+    sync_lookup_requests: int = 0
+    request: LookupRequest | None = None
+    sync_request_payload: bytes = b""
     blocked_at_s: float = 0.0
-    lookup: Future[MembershipResult] | None = None
+    lookup: Future[LookupResult] | None = None
 
     @property
     def script_number(self) -> int:

@@ -1,4 +1,4 @@
-"""Parses and validates the frames that the child sends: results, errors and questions.
+"""Parses and validates the frames that the child sends: results, errors and lookup requests.
 
 The child is not trusted.
 """
@@ -18,7 +18,7 @@ MAX_ERROR_MESSAGE_BYTES = 1024
 OUTPUT_SEPARATOR = b"\t"
 """The harness writes this between the outputs of one record. The JSON text of an output does not contain it."""
 _MAX_DIGITS = 9
-_QUESTIONS_DECODER = msgspec.json.Decoder(list[str | list[str]])
+_LOOKUP_REQUEST_DECODER = msgspec.json.Decoder(list[str | list[str]])
 
 
 class ScriptFailure(NamedTuple):
@@ -48,8 +48,8 @@ class Results:
         interrupted: Whether the time limit interrupted the record after these records.
         slow_indexes: The indexes of records that took more than 50 ms of wall time.
         unfinished_indexes: The indexes of records without a final output after 16 passes. A pass runs the records of
-            the segment whose output is not final; the next one follows when questions are answered. For these records
-            each answer led to a new question. They run alone.
+            the segment whose output is not final; the next pass follows when the values are looked up. For these
+            records each answer led to a new lookup. They run alone.
         lines: For each record b"" (dropped), b"!…" (an error) or its outputs, with OUTPUT_SEPARATOR between them.
         logs: The lines that the script printed.
         all_final: Whether all lines are final: none is an error or may be too large, no record is slow or unfinished.
@@ -118,39 +118,39 @@ def parse_error(line: bytes) -> ScriptFailure:
     raise ProtocolError("an error line has an unexpected form")
 
 
-def parse_questions(payload: bytes) -> list[tuple[str, list[str]]]:
-    """Parse the dataset names and values of a frame QUESTIONS, as the script wrote them.
+def parse_lookup_request(payload: bytes) -> list[tuple[str, list[str]]]:
+    """Parse the dataset names and values of a frame LOOKUP_REQUEST, as the script wrote them.
 
     Raises ProtocolError.
     """
     try:
-        flat: Any = _QUESTIONS_DECODER.decode(payload)
+        flat: Any = _LOOKUP_REQUEST_DECODER.decode(payload)
     except msgspec.DecodeError:
         flat = _replace_lone_surrogates(_loads(payload))
     names, values = flat[::2], flat[1::2]
     has_types = {*map(type, names)} <= {str} and {*map(type, values)} <= {list}
     if len(names) != len(values) or not has_types:
-        raise ProtocolError("a frame of questions has an unexpected form")
+        raise ProtocolError("a lookup request has an unexpected form")
     return list(zip(names, values, strict=True))
 
 
-def _replace_lone_surrogates(questions: Any) -> list[str | list[str]]:
+def _replace_lone_surrogates(request: Any) -> list[str | list[str]]:
     """Replace each string that contains a lone surrogate by "".
 
     Neither the original string nor "" can be a stored value or a dataset name, so the answer is the same.
     """
-    match questions:
+    match request:
         case [*parts] if all(isinstance(part, str | list) for part in parts):
             return [
                 _empty_if_surrogates(part) if isinstance(part, str) else [_empty_if_surrogates(value) for value in part]
                 for part in parts
             ]
-    raise ProtocolError("a frame of questions has an unexpected form")
+    raise ProtocolError("a lookup request has an unexpected form")
 
 
 def _empty_if_surrogates(text: Any) -> str:
     if not isinstance(text, str):
-        raise ProtocolError("a frame of questions has an unexpected form")
+        raise ProtocolError("a lookup request has an unexpected form")
     return text if text == _encodable(text) else ""
 
 

@@ -10,6 +10,7 @@ import structlog
 
 from headwater.errors import HeadwaterError, InvalidScript, SandboxFailed
 from headwater.model.record import RecordBatch
+from headwater.sandbox.analysed_script import AnalysedScript
 from headwater.sandbox.child import ChildExited, SandboxedChild
 from headwater.sandbox.child_starter import ChildStarter
 from headwater.sandbox.deno_command import DenoCommand, deno_command
@@ -17,9 +18,8 @@ from headwater.sandbox.dry_runs import DRY_RUN_REALM_BIT, DryRunScheduler
 from headwater.sandbox.frames import Frame, Kind, ProtocolError
 from headwater.sandbox.in_flight_segment import InFlightSegment
 from headwater.sandbox.invalid_script import invalid_script
-from headwater.sandbox.loadable_script import LoadableScript
-from headwater.sandbox.membership import LookupFunction
-from headwater.sandbox.results import ScriptFailure, parse_questions, parse_results, parse_trace
+from headwater.sandbox.lookups import LookupFunction
+from headwater.sandbox.results import ScriptFailure, parse_lookup_request, parse_results, parse_trace
 from headwater.sandbox.script_batch import ChildDeath, Mode, ScriptBatch, Segment
 
 log = structlog.get_logger(__name__)
@@ -40,9 +40,9 @@ STATEFUL_PENALTY_S = 60.0
 """After a record of a stateful script was interrupted, its segments have the normal time limit for this long."""
 MAX_IN_FLIGHT_SEGMENTS = 2
 """The most segments in flight: the child runs one while the parent looks up values or reads results of another."""
-_MAX_QUESTION_FRAMES = 64
-_MAX_SYNC_QUESTIONS = 200_000
-"""The most synchronous questions of one segment. An honest script reaches its time limit long before."""
+_MAX_LOOKUP_REQUESTS = 64
+_MAX_SYNC_LOOKUP_REQUESTS = 200_000
+"""The most synchronous lookup requests of one segment. An honest script reaches its time limit long before."""
 _MAX_REASON_LENGTH = 300
 """The most characters of a protocol error in the message of a failed record. The log has the whole text."""
 _LOAD_ATTEMPTS = 2
@@ -59,9 +59,9 @@ class Sandbox:
     """Runs scripts over batches in a child process, which is replaced when it dies.
 
     A worker has one sandbox for all its v8 transforms. One thread uses the sandbox; lookups and child starts run on
-    threads that the sandbox owns. The child answers each segment, and each ANSWERS frame, with results or a question.
-    It sends these in the order of the frames that they answer. The parent answers questions in the order in which they
-    arrived.
+    threads that the sandbox owns. The child replies to each SEGMENT and each LOOKUP_RESPONSE frame with results or a
+    lookup request. Its replies are in the order of these frames. The parent responds to lookup requests in the order in
+    which they arrived.
 
     Attributes:
         crash_events: The number of batches during which a child died; a batch counts once.
@@ -78,15 +78,15 @@ class Sandbox:
         self._starter = ChildStarter(command or deno_command(jit=jit), keep_spare=spare)
         self._clock = clock
         self._lookup_executor = ThreadPoolExecutor(1, "sandbox-lookup")
-        self._scripts: dict[int, LoadableScript] = {}
+        self._scripts: dict[int, AnalysedScript] = {}
         self._lookup_functions: dict[int, LookupFunction] = {}
         self._batches: deque[ScriptBatch] = deque()
         self._running: deque[InFlightSegment] = deque()
         """The segments that the child runs, one after the other. The child runs the first one now."""
         self._awaiting_lookup: deque[InFlightSegment] = deque()
-        """The segments that wait for the answers to a QUESTIONS frame."""
-        self._blocked_on_answer: InFlightSegment | None = None
-        """The running segment, while its script blocks for the answer to a SYNC_QUESTION frame."""
+        """The segments that wait for the response to a LOOKUP_REQUEST frame."""
+        self._blocked_on_lookup: InFlightSegment | None = None
+        """The running segment, while its script blocks for the response to a SYNC_LOOKUP_REQUEST frame."""
         self._interrupted_at_s: dict[int, float] = {}
         """By script number: the clock when V8 last interrupted the script."""
         self._dry_runs = DryRunScheduler()
@@ -119,9 +119,9 @@ class Sandbox:
         Blocks while the child starts and the script's top level runs. Raises InvalidScript, SandboxFailed.
         """
         assert not self._batches, "scripts are added before batches run"
-        script_number, loadable = len(self._scripts), LoadableScript.of(script)
-        self._load_new_script(script_number, loadable)
-        self._scripts[script_number] = loadable
+        script_number, analysed = len(self._scripts), AnalysedScript.of(script)
+        self._load_new_script(script_number, analysed)
+        self._scripts[script_number] = analysed
         self._lookup_functions[script_number] = lookup
         return script_number
 
@@ -184,8 +184,8 @@ class Sandbox:
         """Wait at most `timeout_s` for a child to start, a lookup to end, or a frame to arrive."""
         if self._child is None:
             self._starter.wait(timeout_s)
-        elif self._blocked_on_answer is not None and self._blocked_on_answer.lookup is not None:
-            wait([self._blocked_on_answer.lookup], min(timeout_s, _INTERRUPT_POLL_S))
+        elif self._blocked_on_lookup is not None and self._blocked_on_lookup.lookup is not None:
+            wait([self._blocked_on_lookup.lookup], min(timeout_s, _INTERRUPT_POLL_S))
         elif self._running:
             running = self._running[0]
             left_s = running.pass_began_s + running.limit_s + KILL_GRACE_S - self._clock()
@@ -227,8 +227,8 @@ class Sandbox:
             return (
                 self._finish_first_batch(child)
                 or self._send_next_segment(child)
-                or self._answer_blocked_script(child)
-                or self._answer_questions(child)
+                or self._respond_to_blocked_script(child)
+                or self._respond_to_lookup_request(child)
                 or self._receive_frame(child)
             )
         except ChildExited as exited:
@@ -383,24 +383,24 @@ class Sandbox:
             case Kind.TRACE:
                 next_index = 0 if in_flight.traced is None else in_flight.traced + 1
                 in_flight.traced = parse_trace(frame.payload, range(next_index, len(in_flight.segment.rows)))
-            case Kind.QUESTIONS:
-                in_flight.question_frames += 1
-                if in_flight.question_frames > _MAX_QUESTION_FRAMES:
-                    raise ProtocolError("the script asked too many questions in one segment")
-                in_flight.query = parse_questions(frame.payload)
+            case Kind.LOOKUP_REQUEST:
+                in_flight.lookup_requests += 1
+                if in_flight.lookup_requests > _MAX_LOOKUP_REQUESTS:
+                    raise ProtocolError("the script sent too many lookup requests in one segment")
+                in_flight.request = parse_lookup_request(frame.payload)
                 self._awaiting_lookup.append(self._running.popleft())
                 self._start_clocks(child)
-            case Kind.SYNC_QUESTION:
-                if self._blocked_on_answer is not None:
-                    raise ProtocolError("the script asked a question before the answer to its last one")
-                in_flight.sync_questions += 1
-                if in_flight.sync_questions > _MAX_SYNC_QUESTIONS:
-                    raise ProtocolError("the script asked too many questions in one segment")
-                in_flight.query, in_flight.blocked_at_s = parse_questions(frame.payload), self._clock()
-                in_flight.sync_question = frame.payload
-                self._blocked_on_answer = in_flight
+            case Kind.SYNC_LOOKUP_REQUEST:
+                if self._blocked_on_lookup is not None:
+                    raise ProtocolError("the script sent a lookup request before the response to its last one")
+                in_flight.sync_lookup_requests += 1
+                if in_flight.sync_lookup_requests > _MAX_SYNC_LOOKUP_REQUESTS:
+                    raise ProtocolError("the script sent too many lookup requests in one segment")
+                in_flight.request, in_flight.blocked_at_s = parse_lookup_request(frame.payload), self._clock()
+                in_flight.sync_request_payload = frame.payload
+                self._blocked_on_lookup = in_flight
             case Kind.RESULTS:
-                self._blocked_on_answer = None  # V8 interrupted the script before it read its answer.
+                self._blocked_on_lookup = None  # V8 interrupted the script before it read the response.
                 in_flight.results = frame.payload
             case Kind.SUMMARY:
                 self._finish_segment(child, in_flight, frame.payload)
@@ -421,54 +421,54 @@ class Sandbox:
         # the first segment.
         self._running.popleft()
         if in_flight.has_dry_run:
-            self._dry_runs.on_finished(in_flight.script_number, has_asked=in_flight.question_frames > 0)
+            self._dry_runs.on_finished(in_flight.script_number, has_looked_up=in_flight.lookup_requests > 0)
         self._start_clocks(child)
         if must_reload:
             self._reset_realm(child, in_flight.script_number)
 
-    def _answer_questions(self, child: SandboxedChild) -> bool:
+    def _respond_to_lookup_request(self, child: SandboxedChild) -> bool:
         if not self._awaiting_lookup:
             return False
         in_flight = self._awaiting_lookup[0]
-        answers = self._look_up(in_flight)
-        if answers is None:
+        response = self._look_up(in_flight)
+        if response is None:
             return False
         self._awaiting_lookup.popleft()
-        self._send(child, in_flight, Kind.ANSWERS, answers)
+        self._send(child, in_flight, Kind.LOOKUP_RESPONSE, response)
         return True
 
-    def _answer_blocked_script(self, child: SandboxedChild) -> bool:
-        """Answer the script that is blocked in `flow.contains`.
+    def _respond_to_blocked_script(self, child: SandboxedChild) -> bool:
+        """Respond to the script that is blocked in `flow.contains`.
 
         If the lookup fails, the child is killed and the script's state is lost.
         """
-        in_flight = self._blocked_on_answer
+        in_flight = self._blocked_on_lookup
         if in_flight is None:
             return False
-        answer = in_flight.script_batch.cached_answers.get(in_flight.sync_question)
-        if answer is None:
+        response = in_flight.script_batch.cached_responses.get(in_flight.sync_request_payload)
+        if response is None:
             try:
-                answer = self._look_up(in_flight)
+                response = self._look_up(in_flight)
             except HeadwaterError:
                 self._kill_and_requeue(child)
                 raise
-            if answer is None:
+            if response is None:
                 return False
-            in_flight.script_batch.cache_answer(in_flight.sync_question, answer)
-        self._blocked_on_answer = None
+            in_flight.script_batch.cache_response(in_flight.sync_request_payload, response)
+        self._blocked_on_lookup = None
         in_flight.pass_began_s += self._clock() - in_flight.blocked_at_s
-        child.send(Kind.SYNC_ANSWER, answer)
+        child.send(Kind.SYNC_LOOKUP_RESPONSE, response)
         return True
 
     def _look_up(self, in_flight: InFlightSegment) -> bytes | None:
-        """Return the payload of the frame that answers the query; None until the lookup is done.
+        """Return the payload of the response to the lookup request; None until the lookup is done.
 
         Raises the error of the lookup.
         """
-        assert in_flight.query is not None
+        assert in_flight.request is not None
         if in_flight.lookup is None:
             in_flight.lookup = self._lookup_executor.submit(
-                self._lookup_functions[in_flight.script_number], in_flight.query
+                self._lookup_functions[in_flight.script_number], in_flight.request
             )
         if not in_flight.lookup.done():
             return None
@@ -487,7 +487,7 @@ class Sandbox:
     # ---- time and death ----
 
     def _kill_if_overdue(self, child: SandboxedChild, in_flight: InFlightSegment) -> bool:
-        if self._blocked_on_answer is not None:
+        if self._blocked_on_lookup is not None:
             return False
         limit_s = in_flight.limit_s
         elapsed_s = self._clock() - in_flight.pass_began_s
@@ -520,7 +520,7 @@ class Sandbox:
 
     def _take_in_flight(self) -> list[InFlightSegment]:
         """Forget the dead child, and return the segments that were in flight in it."""
-        lost, self._child, self._blocked_on_answer = self._all_in_flight(), None, None
+        lost, self._child, self._blocked_on_lookup = self._all_in_flight(), None, None
         self._running.clear()
         self._awaiting_lookup.clear()
         for in_flight in lost:
@@ -566,7 +566,7 @@ class Sandbox:
             self._starter.wait(_MAX_WAIT_S)
         return child
 
-    def _load_new_script(self, script_number: int, script: LoadableScript) -> None:
+    def _load_new_script(self, script_number: int, script: AnalysedScript) -> None:
         """Load a new script.
 
         Raises InvalidScript, also when two children die while they load the script, and SandboxFailed.

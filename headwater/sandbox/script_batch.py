@@ -45,7 +45,7 @@ DRY_RUN_FLAG = 16
 _MAX_SAFE_INTEGER = 2**53 - 1
 _MAX_RUNS_OVER_LIMIT = 2
 """The number of lone runs over the CPU limit after which a record fails."""
-_MAX_CACHED_ANSWERS, _MAX_CACHED_QUESTION_BYTES = 20_000, 1_000
+_MAX_CACHED_RESPONSES, _MAX_CACHED_REQUEST_BYTES = 20_000, 1_000
 _MAX_CHILD_DEATHS = 2
 """The number of child deaths after which a record fails.
 
@@ -154,14 +154,14 @@ class ScriptBatch:
         batch: The records.
         script_number: The script's number.
         feeds_script: Whether the outputs go to another script.
-        must_block: Whether the script is stateful (see LoadableScript). Then each record runs at most once per realm.
+        must_block: Whether the script is stateful (see AnalysedScript). Then each record runs at most once per realm.
         max_batch_output_bytes: When the outputs of the batch exceed this size, the script is not called for the
             remaining rows, which have the failure NOT_RUN. The outputs may exceed the size by the outputs of the
             segments in flight. None is no limit.
         failures: By row, why its record failed.
         logs: The lines that the script printed.
-        cached_answers: The payloads of SYNC_ANSWER frames, by the payload of the SYNC_QUESTION frame. The script may
-            ask the same question when a segment runs again.
+        cached_responses: The payloads of SYNC_LOOKUP_RESPONSE frames, by the payload of the SYNC_LOOKUP_REQUEST frame.
+            The script may send the same request when a segment runs again.
         has_multiple_outputs: Whether any row may have more than one output.
         crashed: Whether a child died during the batch.
         finished: Whether each row has its outputs or a failure.
@@ -175,7 +175,7 @@ class ScriptBatch:
     max_batch_output_bytes: int | None = None
     failures: dict[int, ScriptFailure] = field(default_factory=dict)
     logs: list[str] = field(default_factory=list)
-    cached_answers: dict[bytes, bytes] = field(default_factory=dict)
+    cached_responses: dict[bytes, bytes] = field(default_factory=dict)
     has_multiple_outputs: bool = False
     crashed: bool = False
     finished: bool = False
@@ -218,10 +218,10 @@ class ScriptBatch:
         """The segment to run next; None when all remaining segments are in flight."""
         return self._queue[0] if self._queue else None
 
-    def cache_answer(self, question: bytes, answer: bytes) -> None:
-        """Cache the answer to a question, if the question is short and few answers are cached."""
-        if len(question) <= _MAX_CACHED_QUESTION_BYTES and len(self.cached_answers) < _MAX_CACHED_ANSWERS:
-            self.cached_answers[question] = answer
+    def cache_response(self, request: bytes, response: bytes) -> None:
+        """Cache the response to a lookup request, if the request is short and few responses are cached."""
+        if len(request) <= _MAX_CACHED_REQUEST_BYTES and len(self.cached_responses) < _MAX_CACHED_RESPONSES:
+            self.cached_responses[request] = response
 
     def mark_sent(self, segment: Segment) -> None:
         """Remove the pending segment from the queue, because it is sent to the child now."""
@@ -288,6 +288,7 @@ class ScriptBatch:
             # The rows before ran without a crash, and the new child has free memory, so they need no trace.
             self._push_front([suspect, Segment(before), Segment(after, Mode.TRACED)])
         else:
+            # The child died before its first TRACE frame. Halves find the record, as the index of no record is known.
             half = len(rows) // 2
             self._push_front(
                 [Segment(rows[:half], Mode.TRACED), Segment(rows[half:], Mode.TRACED if half else Mode.ALONE)]

@@ -17,7 +17,7 @@ from headwater.model.record import Failure, Int64Column, RecordBatch, RowIndexes
 from headwater.model.transforms.v8 import V8Transform
 from headwater.model.value_sets import MAX_VALUE_CHARS, dataset_set_id
 from headwater.native import BytesColumn
-from headwater.sandbox.membership import MembershipQuery, MembershipResult
+from headwater.sandbox.lookups import LookupRequest, LookupResult
 from headwater.sandbox.results import OUTPUT_SEPARATOR
 from headwater.sandbox.sandbox import Sandbox
 from headwater.sandbox.script_batch import ScriptBatch
@@ -38,15 +38,15 @@ class DatasetLookup:
         self._names = names
         self._sets = sets
 
-    def __call__(self, query: MembershipQuery) -> MembershipResult:
+    def __call__(self, request: LookupRequest) -> LookupResult:
         """Return for each dataset whether it contains the values.
 
         Returns None for an unknown name of a dataset. Raises RedisUnavailable.
         """
-        ids = self._names.resolve(self._owner, [name for name, _ in query])
+        ids = self._names.resolve(self._owner, [name for name, _ in request])
         return [
             None if dataset_id is None else self._contains(dataset_id, values)
-            for dataset_id, (_, values) in zip(ids, query, strict=True)
+            for dataset_id, (_, values) in zip(ids, request, strict=True)
         ]
 
     def _contains(self, dataset_id: str, values: list[str]) -> list[bool]:

@@ -92,7 +92,7 @@ class TestOutputs:
         script = "function process(d) { return Array.from({ length: d.n * 2 }, (_, i) => i % 2 ? { i } : null) }"
         outcome = bench.transform(script).start(batch(lines({"n": 1000}, {"n": 1001}, {"n": 12}))).result()
         assert [failure.row for failure in outcome.failures] == [1]
-        assert outcome.failures[0].message == "process returned more than 1,000 records for one"
+        assert outcome.failures[0].message == "process returned more than 1,000 records for one record"
         results = [json.loads(value or b"")["i"] for value in outcome.output.values]
         assert results == [*range(1, 2000, 2), *range(1, 24, 2)]
         assert outcome.output.indexes.tolist() == [output_index(0, place) for n in (1000, 12) for place in range(n)]
@@ -130,7 +130,7 @@ class TestOutputs:
             ("new Uint8Array(3)", "a Uint8Array"), ("[d, new Float64Array(2)]", "a Float64Array"),
             ("new Int8Array()", "an Int8Array"), ("new Error('e')", "an Error"), ("[[d]]", "an array in an array"),
             ("(async () => d)()", "a Promise, for which nothing waits"),
-            ("({ toJSON: () => 'text' })", "an object that is none as JSON"),
+            ("({ toJSON: () => 'text' })", "an object whose JSON is not an object"),
         ],
     )  # fmt: skip
     def test_an_error_says_what_to_return(self, bench: Bench, returned: str, what: str) -> None:

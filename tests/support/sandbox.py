@@ -7,7 +7,7 @@ import msgspec
 
 from headwater.model.record import RecordBatch
 from headwater.sandbox import Sandbox
-from headwater.sandbox.membership import MembershipQuery, MembershipResult
+from headwater.sandbox.lookups import LookupRequest, LookupResult
 from headwater.sandbox.script_batch import ScriptBatch
 
 TIME_MS = 1_700_000_000_123
@@ -27,13 +27,13 @@ def lines(*records: Any) -> list[bytes]:
     return [msgspec.json.encode(record) for record in records]
 
 
-def lookup(sets: Mapping[str, set[str]]) -> Callable[[MembershipQuery], MembershipResult]:
+def lookup(sets: Mapping[str, set[str]]) -> Callable[[LookupRequest], LookupResult]:
     """Return a function that answers membership queries from plain sets.
 
     Other names are unknown.
     """
-    return lambda query: [
-        None if name not in sets else [value.lower() in sets[name] for value in values] for name, values in query
+    return lambda request: [
+        None if name not in sets else [value.lower() in sets[name] for value in values] for name, values in request
     ]
 
 

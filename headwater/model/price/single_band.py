@@ -18,7 +18,7 @@ from headwater.model.price.stats import DAY, HOUR, MAX_CHANGE, Stats
 from headwater.model.price.tail import ENTRY_BYTES, ENTRY_DTYPE, has_no_addresses
 
 EncodedTicks: TypeAlias = tuple[bytes | None, bytes | None, bytes | None]
-"""The encoded ticks of a token: its state, its tail, and its archived ticks of the hour that contains the moment one day
+"""The encoded ticks of a token: its state, its tail, and its archived ticks of the hour of the moment one day
 ago. Each may be None.
 """
 NO_ENCODED_TICKS: EncodedTicks = (None, None, None)

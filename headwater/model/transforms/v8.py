@@ -20,7 +20,7 @@ def _require_script_size(script: str) -> str:
     return script
 
 
-Script = Annotated[Text, AfterValidator(_require_script_size)]
+ScriptText = Annotated[Text, AfterValidator(_require_script_size)]
 
 
 class ValidatedScript(NamedTuple):
@@ -42,7 +42,7 @@ class _V8(TransformFields):
     is_script = True
 
     type: Literal["v8"]
-    script: Script = Field(
+    script: ScriptText = Field(
         description="JavaScript or TypeScript that defines or exports a function `process(record)` (or `transform`), "
         "at most 1 MiB."
     )

@@ -1,4 +1,4 @@
-"""Computes which surviving objects the value of an expression can reach."""
+"""Computes which objects that survive from one record to the next the value of an expression can reach."""
 
 import re
 from typing import Final
@@ -117,7 +117,7 @@ class ReachabilityEvaluator:
         If the function may return a surviving object, the value reaches everything, because any caller may get that
         object.
         """
-        if self._facts.reach_of_results.get(function.id, NOTHING).deep:
+        if self._facts.reach_of_results.get(function.id, NOTHING).reaches_anything:
             return ANYTHING
         return NOTHING.in_surviving_object() if survives else NOTHING
 
@@ -155,10 +155,14 @@ class ReachabilityEvaluator:
         path = self._facts.path(constructor)
         if path in known_builtins.COLLECTIONS and not at_load:
             # `new Set(list)` copies the members of its argument, but `new Array(list)` holds the argument itself. The
-            # collection is new, so a surviving object is one member away.
-            is_copy = path != "Array" and not arguments.member().deep
-            return NOTHING if is_copy or not arguments.deep else Reachability(1, arguments.in_surviving_object().deep)
-        if arguments.deep and (not at_load or path == "WeakMap"):
+            # collection is new, so the nearest surviving object is one member away. It is one level deeper than its
+            # arguments, so it has the depth of a surviving object that holds them.
+            is_copy = path != "Array" and not arguments.member().reaches_anything
+            if is_copy or not arguments.reaches_anything:
+                return NOTHING
+            return Reachability(1, arguments.in_surviving_object().depth)
+        # The entries of a WeakMap are not tracked, so a WeakMap with initial entries may hold state.
+        if arguments.reaches_anything and (not at_load or path == "WeakMap"):
             raise MayKeepState
         if path in known_builtins.BUILTIN_CLASSES:
             return arguments.in_surviving_object() if at_load else NOTHING
@@ -190,7 +194,10 @@ class ReachabilityEvaluator:
             return self._call_global(path, node, at_load)
         if callee.type == "member_expression":
             return self._call_method(callee, node, at_load)
-        if callee.type == "subscript_expression" and self.evaluate(callee.child_by_field_name("object"), at_load).deep:
+        if (
+            callee.type == "subscript_expression"
+            and self.evaluate(callee.child_by_field_name("object"), at_load).reaches_anything
+        ):
             raise MayKeepState
         return self._call_unknown(self.evaluate(callee, at_load), node, at_load)
 
@@ -229,11 +236,11 @@ class ReachabilityEvaluator:
         `results` is the reachability of the results of its callbacks.
         """
         copied = arguments.member() if path in known_builtins.COPY_MEMBERS else arguments
-        if not at_load and not copied.deep and not results.deep:
+        if not at_load and not copied.reaches_anything and not results.reaches_anything:
             return NOTHING
         if path == "JSON.parse":
             return ANYTHING
-        return Reachability(0, join((arguments, results)).in_surviving_object().deep)
+        return Reachability(0, join((arguments, results)).in_surviving_object().depth)
 
     def _copy_members(self, node: Node, at_load: bool) -> Reachability:
         """Return the reachability of `Object.assign`.
@@ -252,7 +259,7 @@ class ReachabilityEvaluator:
         target_reach = self.evaluate(target, at_load)
         if target is not None and target.type == "object":
             return join((target_reach, copied.in_new_object()))
-        if at_load or target_reach.survives or copied.deep:
+        if at_load or target_reach.survives or copied.reaches_anything:
             raise MayKeepState
         return target_reach
 
@@ -265,14 +272,14 @@ class ReachabilityEvaluator:
             results = self._pass_to_callbacks(name, node, join((owner, arguments)))
             return self._result_of_pure_method(name, node, owner, join((arguments, results)), at_load)
         if at_load and name in known_builtins.FILLING_METHODS:
-            place = callee.child_by_field_name("object")
-            if place is None:
+            target = callee.child_by_field_name("object")
+            if target is None:
                 raise MayKeepState
-            self._facts.add_to_object(place, join((arguments, arguments.member())).in_surviving_object())
+            self._facts.add_to_object(target, join((arguments, arguments.member())).in_surviving_object())
             return ANYTHING
-        if at_load or arguments.deep or (owner.survives and not self._is_own_method(name)):
+        if at_load or arguments.reaches_anything or (owner.survives and not self._is_own_method(name)):
             raise MayKeepState
-        return ANYTHING if owner.deep >= ANYTHING.deep else NOTHING
+        return ANYTHING if owner.depth >= ANYTHING.depth else NOTHING
 
     def _require_no_untracked_objects(self, name: str, node: Node, at_load: bool) -> None:
         """Raise MayKeepState for a call at load time that may create objects.
@@ -307,16 +314,20 @@ class ReachabilityEvaluator:
         if at_load:
             # The result may hold members in arrays of its own, as the result of `entries()` does.
             return join((member, arguments)).in_surviving_object().in_surviving_object()
-        return join((owner, arguments)).in_surviving_object() if member.deep or arguments.deep else NOTHING
+        return (
+            join((owner, arguments)).in_surviving_object()
+            if member.reaches_anything or arguments.reaches_anything
+            else NOTHING
+        )
 
     def _call_unknown(self, callee: Reachability, node: Node, at_load: bool) -> Reachability:
         """Return the reachability of a call of an unknown function.
 
         It may be any function of the script.
         """
-        if at_load or self._reach_of_arguments(node, at_load).deep:
+        if at_load or self._reach_of_arguments(node, at_load).reaches_anything:
             raise MayKeepState
-        return ANYTHING if callee.deep else NOTHING
+        return ANYTHING if callee.reaches_anything else NOTHING
 
     def _pass_to_callbacks(self, name: str, node: Node, value: Reachability) -> Reachability:
         """Pass the operand of a built-in function to its callbacks.
@@ -330,10 +341,10 @@ class ReachabilityEvaluator:
             if function is not None:
                 result = self._facts.reach_of_results.get(function.id, NOTHING)
                 results.append(result)
-                passed = join((value, result)).in_surviving_object() if value.deep else result
+                passed = join((value, result)).in_surviving_object() if value.reaches_anything else result
                 for parameter in parameters(function):
                     self._facts.destructure(parameter, passed)
-            elif value.deep and position == callback_position and not self._is_no_function(argument):
+            elif value.reaches_anything and position == callback_position and not self._is_no_function(argument):
                 raise MayKeepState
         return join(results)
 

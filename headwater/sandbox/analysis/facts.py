@@ -8,7 +8,7 @@ from tree_sitter import Node
 from headwater.sandbox.analysis import known_builtins
 from headwater.sandbox.analysis.reachability import NOTHING, Reachability, join
 from headwater.sandbox.analysis.scopes import FUNCTION_NODES, Binding, Scopes
-from headwater.sandbox.analysis.tree import Script
+from headwater.sandbox.analysis.tree import ParsedScript
 
 MEMBER_NODES: Final = frozenset({"member_expression", "subscript_expression"})
 NODES_THAT_REACH_NOTHING: Final = frozenset(
@@ -17,8 +17,8 @@ NODES_THAT_REACH_NOTHING: Final = frozenset(
 )
 """Nodes whose values reach no surviving object (see reachability.py).
 
-The values are primitive, or are `this`, which the analysis allows only where it is an object that this call of
-`process` created.
+The values are primitive, or are the JavaScript `this`, which the analysis allows only where the current call of
+`process` has created this object.
 """
 _MAX_PATH: Final = 3
 """The most member accesses in the path of a global, such as `Object.keys`."""
@@ -40,7 +40,7 @@ class Facts:
         is_changed: Whether something was added to `reach_of_names` or `reach_of_results`.
     """
 
-    def __init__(self, script: Script, scopes: Scopes) -> None:
+    def __init__(self, script: ParsedScript, scopes: Scopes) -> None:
         self._script = script
         self.scopes = scopes
         self.reach_of_names: dict[Binding, Reachability] = {}
@@ -132,7 +132,7 @@ class Facts:
                 )
             elif kind in ("assignment_expression", "augmented_assignment_expression", "for_in_statement"):
                 left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
-                names.update(self._name_of_target(place, right) for place in targets(left or node))
+                names.update(self._name_of_target(target, right) for target in targets(left or node))
         return frozenset(names)
 
     def _name_of_method(self, name: Node | None) -> str:
@@ -148,18 +148,18 @@ class Facts:
             raise MayKeepState
         return text.strip("\"'")
 
-    def _name_of_target(self, place: Node, right: Node | None) -> str:
+    def _name_of_target(self, target: Node, right: Node | None) -> str:
         """Return the name of the member to which an assignment writes.
 
         Returns "" for a variable, and for a computed name under which certainly no function is stored. Raises
         MayKeepState for another computed name.
         """
-        if place.type != "subscript_expression":
-            return self.field_text(place, "property")
-        index = place.child_by_field_name("index")
+        if target.type != "subscript_expression":
+            return self.field_text(target, "property")
+        index = target.child_by_field_name("index")
         if index is not None and index.type == "string":
             return self.text_of(index).strip("\"'")
-        is_whole_target = place.parent is not None and place.parent.child_by_field_name("right") == right
+        is_whole_target = target.parent is not None and target.parent.child_by_field_name("right") == right
         if right is None or not is_whole_target or self._may_be_function(right):
             raise MayKeepState
         return ""
@@ -202,15 +202,15 @@ class Facts:
 
     # ---- facts that the analysis adds ----
 
-    def add_to_object(self, place: Node, value: Reachability) -> None:
-        """Record that a value is stored in an object of the top level, which a name holds."""
-        while place.type in MEMBER_NODES:
-            value, inner = value.in_surviving_object(), place.child_by_field_name("object")
+    def add_to_object(self, target: Node, value: Reachability) -> None:
+        """Record that a value is stored in an object that a top-level name holds."""
+        while target.type in MEMBER_NODES:
+            value, inner = value.in_surviving_object(), target.child_by_field_name("object")
             if inner is None:
                 raise MayKeepState
-            place = inner
-        binding = self.binding(place)
-        if binding is None or place.type != "identifier":
+            target = inner
+        binding = self.binding(target)
+        if binding is None or target.type != "identifier":
             raise MayKeepState
         self.add_value(binding, value)
 
@@ -234,7 +234,7 @@ class Facts:
 
     def destructure(self, pattern: Node, value: Reachability) -> None:
         """Record the parts of a value that the names of a pattern may hold."""
-        remaining = [(pattern, value)] if value.deep else []
+        remaining = [(pattern, value)] if value.reaches_anything else []
         while remaining:
             node, part = remaining.pop()
             match node.type:
@@ -246,12 +246,12 @@ class Facts:
                     remaining += [(child, part) for child in node.children_by_field_name("value")]
                 case "rest_pattern":
                     remaining += [
-                        (child, part.in_new_object() if part.near else part.in_surviving_object())
+                        (child, part.in_new_object() if part.nearest else part.in_surviving_object())
                         for child in node.named_children
                     ]
                 case "object_pattern" | "array_pattern":
                     remaining += [(child, part.member()) for child in node.named_children]
-                case kind if kind in MEMBER_NODES and part.deep:
+                case kind if kind in MEMBER_NODES and part.reaches_anything:
                     raise MayKeepState
 
 

@@ -11,7 +11,7 @@ from typing import Final
 from tree_sitter import Node
 
 from headwater.sandbox.analysis.nodes import bound_names
-from headwater.sandbox.analysis.tree import Script
+from headwater.sandbox.analysis.tree import ParsedScript
 
 FUNCTION_NODES: Final = frozenset(
     {
@@ -113,13 +113,13 @@ class Scopes:
     is_ambiguous: bool
 
 
-def resolve(script: Script) -> Scopes:
+def resolve(script: ParsedScript) -> Scopes:
     """Find the binding of each identifier of a script."""
     return _Resolver(script).resolve()
 
 
 class _Resolver:
-    def __init__(self, script: Script) -> None:
+    def __init__(self, script: ParsedScript) -> None:
         self._script = script
         self._program = _Scope(script.root, None, None)
         self._declared: dict[int, Binding] = {}

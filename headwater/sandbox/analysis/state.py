@@ -1,6 +1,6 @@
 """Decides whether a script may keep state that the processing of a later record observes.
 
-Only scripts that may call `flow.contains` need this analysis (see loadable_script.py). A script without state may be
+Only scripts that may call `flow.contains` need this analysis (see analysed_script.py). A script without state may be
 called twice for a record, first with assumed answers; a stateful script must get only true answers. The analysis is
 conservative: a script counts as stateful unless its text shows that nothing can survive. A value that reaches an object
 of the top level may only be read, tested, returned, stored in a new object, and passed to the script's own functions.
@@ -18,7 +18,7 @@ from headwater.sandbox.analysis.evaluator import CLASS_NODES, ReachabilityEvalua
 from headwater.sandbox.analysis.facts import MEMBER_NODES, Facts, MayKeepState, targets
 from headwater.sandbox.analysis.reachability import ANYTHING, NOTHING, Reachability
 from headwater.sandbox.analysis.scopes import FUNCTION_NODES, resolve
-from headwater.sandbox.analysis.tree import Script
+from headwater.sandbox.analysis.tree import ParsedScript
 
 _MAX_ROUNDS, _MAX_VISITS = 20, 200_000
 """A script that needs more rounds of the iteration, or more visits of nodes, counts as stateful."""
@@ -35,7 +35,7 @@ def may_use_flow_object(text: str) -> bool:
     return _FLOW_OBJECT.search(text) is not None
 
 
-def keeps_state(script: Script) -> bool:
+def keeps_state(script: ParsedScript) -> bool:
     """Return whether a later record may observe a change that `process` made."""
     if script.has_errors:
         return True
@@ -52,7 +52,7 @@ class _Analysis:
     `at_load`, an argument of many methods, is True for code that runs only while the script is loaded.
     """
 
-    def __init__(self, script: Script) -> None:
+    def __init__(self, script: ParsedScript) -> None:
         self._script = script
         self._scopes = resolve(script)
         self._facts = Facts(script, self._scopes)
@@ -175,8 +175,8 @@ class _Analysis:
         if left is None or right is None:
             raise MayKeepState
         operator = node.child_by_field_name("operator")
-        keeps_value = operator is None or operator.type in _LOGICAL_ASSIGNMENT
-        self._write(left, self._evaluator.evaluate(right, at_load) if keeps_value else NOTHING, at_load)
+        stores_right_side = operator is None or operator.type in _LOGICAL_ASSIGNMENT
+        self._write(left, self._evaluator.evaluate(right, at_load) if stores_right_side else NOTHING, at_load)
 
     def _update(self, node: Node, at_load: bool) -> None:
         self._write(node.child_by_field_name("argument"), NOTHING, at_load)
@@ -214,7 +214,9 @@ class _Analysis:
             self._facts.add_result(function, self._evaluator.evaluate(body, function.id in self._load_time_functions))
 
     def _escape(self, node: Node, at_load: bool) -> None:
-        if not at_load and any(self._evaluator.evaluate(child, at_load).deep for child in node.named_children):
+        if not at_load and any(
+            self._evaluator.evaluate(child, at_load).reaches_anything for child in node.named_children
+        ):
             raise MayKeepState
 
     def _field(self, node: Node, _at_load: bool) -> None:
@@ -223,14 +225,17 @@ class _Analysis:
         A static field survives like the class; others live as long as the instance.
         """
         value = node.child_by_field_name("value")
-        if value is not None and self._evaluator.evaluate(value, at_load=node.children[0].type == "static").deep:
+        if (
+            value is not None
+            and self._evaluator.evaluate(value, at_load=node.children[0].type == "static").reaches_anything
+        ):
             raise MayKeepState
 
     def _method_definition(self, node: Node, _at_load: bool) -> None:
         """Check a method, because the analysis does not track the results of method calls."""
         is_in_class = node.parent is not None and node.parent.type == "class_body"
         is_accessor = any(child.type in _ACCESSORS for child in node.children)
-        if (is_in_class or is_accessor) and self._facts.reach_of_results.get(node.id, NOTHING).deep:
+        if (is_in_class or is_accessor) and self._facts.reach_of_results.get(node.id, NOTHING).reaches_anything:
             raise MayKeepState
 
     def _heritage(self, node: Node, _at_load: bool) -> None:
@@ -244,7 +249,7 @@ class _Analysis:
         name = _member_name(node, self._script)
         if name in known_builtins.FORBIDDEN_MEMBERS:
             is_buffer = name == "buffer"
-            if not is_buffer or self._evaluator.evaluate(node.child_by_field_name("object"), at_load).deep:
+            if not is_buffer or self._evaluator.evaluate(node.child_by_field_name("object"), at_load).reaches_anything:
                 raise MayKeepState
 
     def _pattern(self, node: Node, _at_load: bool) -> None:
@@ -269,34 +274,34 @@ class _Analysis:
 
     # ---- writing ----
 
-    def _write(self, target: Node | None, value: Reachability, at_load: bool) -> None:
-        if target is None:
+    def _write(self, left: Node | None, value: Reachability, at_load: bool) -> None:
+        if left is None:
             raise MayKeepState
-        for place in targets(target):
-            if place.type in MEMBER_NODES:
-                self._write_member(place, value, at_load)
+        for target in targets(left):
+            if target.type in MEMBER_NODES:
+                self._write_member(target, value, at_load)
             elif at_load:
-                self._facts.add_value(self._facts.binding(place), value if target is place else ANYTHING)
+                self._facts.add_value(self._facts.binding(target), value if target is left else ANYTHING)
             else:
-                binding = self._facts.binding(place)
+                binding = self._facts.binding(target)
                 if binding is None or binding.function is None:
                     raise MayKeepState
         if not at_load:
-            self._facts.destructure(target, value)
+            self._facts.destructure(left, value)
 
-    def _write_member(self, place: Node, value: Reachability, at_load: bool) -> None:
+    def _write_member(self, target: Node, value: Reachability, at_load: bool) -> None:
         """Check a write to a member.
 
         While a record is processed, only a value that reaches no surviving object may be written, and only to an
-        object that this call created. While the script is loaded, the top level may fill
-        its objects, so the value is only recorded.
+        object that this call created. While the script is loaded, the top level may fill its objects, so the value is
+        only recorded.
         """
         if at_load:
-            self._facts.add_to_object(place, value)
+            self._facts.add_to_object(target, value)
         else:
-            owner = place.child_by_field_name("object")
+            owner = target.child_by_field_name("object")
             is_super = owner is not None and owner.type == "super"  # `super.x = …` writes to `this`
-            if is_super or value.deep or self._evaluator.evaluate(owner, at_load).survives:
+            if is_super or value.reaches_anything or self._evaluator.evaluate(owner, at_load).survives:
                 raise MayKeepState
 
 
@@ -313,7 +318,7 @@ def _runs_implicitly(function: Node) -> bool:
     return not words.isdisjoint({*_ACCESSORS, "computed_property_name"})
 
 
-def _member_name(node: Node, script: Script) -> str:
+def _member_name(node: Node, script: ParsedScript) -> str:
     """Return the name of a member; "" if it is computed."""
     if node.type == "member_expression":
         name = node.child_by_field_name("property")

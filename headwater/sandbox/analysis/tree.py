@@ -24,7 +24,7 @@ class SourceLocation(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Script:
+class ParsedScript:
     """A parsed script.
 
     Attributes:
@@ -59,7 +59,7 @@ class Script:
         return SourceLocation(row + 1, len(before.encode("utf-16-le", errors="surrogatepass")) // 2 + 1)
 
 
-def parse(text: str) -> Script:
+def parse(text: str) -> ParsedScript:
     """Parse a script. The parts of the text that are not JavaScript become error nodes.
 
     A text of 1 MiB with syntax errors takes seconds. The parser releases the GIL only during callbacks, so it gets
@@ -70,7 +70,7 @@ def parse(text: str) -> Script:
         lambda start, _: source[start : start + _READ_BYTES], progress_callback=_never_cancel
     )
     assert tree is not None
-    return Script(text, source, tree)
+    return ParsedScript(text, source, tree)
 
 
 def _never_cancel(_offset: int, _has_error: bool) -> bool:

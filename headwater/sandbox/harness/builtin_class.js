@@ -1,7 +1,7 @@
 // Finds the built-in class of an object by its internal slots, which a script can't fake.
-((handles) => {
+((helpers) => {
   'use strict';
-  const { uncurry, slice } = handles;
+  const { uncurry, slice } = helpers;
   const { getOwnPropertyDescriptor: descriptor, getPrototypeOf } = Reflect, { isView } = ArrayBuffer;
   const getter = (prototype, key) => uncurry(descriptor(prototype, key).get);
   const tagOf = uncurry(Object.prototype.toString), Typed = getPrototypeOf(Uint8Array.prototype);
@@ -24,5 +24,5 @@
     try { probe(value); } catch { return ''; }
     return name;
   };
-  Object.assign(handles, { getter, tag, kindOf, typedName, lengthOf });
+  Object.assign(helpers, { getter, tag, kindOf, typedName, lengthOf });
 });

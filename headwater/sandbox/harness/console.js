@@ -1,13 +1,13 @@
 // Defines `console` for scripts. Printed lines go to the worker's log; printing never fails a record.
-((handles) => {
+((helpers) => {
   'use strict';
-  const { uncurry, isArray, provide, create, slice, indexOf, match, stringify, stringifySlowPath, NativeString, currentCall, headOf } = handles;
-  const { kindOf, lengthOf } = handles, { keys: keysOf, is, getPrototypeOf } = Object, { isView } = ArrayBuffer, isError = Error.isError;
+  const { uncurry, isArray, provide, create, slice, indexOf, match, stringify, stringifySlowPath, NativeString, currentCall, headOf } = helpers;
+  const { kindOf, lengthOf } = helpers, { keys: keysOf, is, getPrototypeOf } = Object, { isView } = ArrayBuffer, isError = Error.isError;
   const NativeError = Error, Bytes = Uint8Array, ObjectPrototype = Object.prototype, toNumber = Number, { parseInt, parseFloat } = Number;
   const bigText = uncurry(BigInt.prototype.toString), regexpText = uncurry(RegExp.prototype.toString), timeOf = uncurry(Date.prototype.getTime);
   const isoText = uncurry(Date.prototype.toISOString), sourceText = uncurry(Function.prototype.toString);
-  const mapEntries = uncurry(Map.prototype.entries), setValues = uncurry(Set.prototype.values), mapSize = handles.getter(Map.prototype, 'size');
-  const setSize = handles.getter(Set.prototype, 'size'), join = uncurry(Array.prototype.join), padEnd = uncurry(String.prototype.padEnd);
+  const mapEntries = uncurry(Map.prototype.entries), setValues = uncurry(Set.prototype.values), mapSize = helpers.getter(Map.prototype, 'size');
+  const setSize = helpers.getter(Set.prototype, 'size'), join = uncurry(Array.prototype.join), padEnd = uncurry(String.prototype.padEnd);
   const nextEntry = uncurry(getPrototypeOf(new Map().entries()).next), nextValue = uncurry(getPrototypeOf(new Set().values()).next);
   const valueOf = { __proto__: null };
   for (const Kind of [Boolean, Number, String, BigInt, Symbol]) valueOf[Kind.name] = uncurry(Kind.prototype.valueOf);
@@ -222,9 +222,9 @@
     for (let c = 0; c < columns.length; c++) lines[0][c + 1] = cell(columns[c]);
     if (hasValues) lines[0][columns.length + 1] = 'Values';
     for (let i = 0; i < rows.length; i++) {
-      const { index, value } = rows[i], line = [cell(index)], is = isObject(value);
-      for (let c = 0; c < columns.length; c++) line[c + 1] = is && columns[c] in value ? cell(value[columns[c]]) : '';
-      if (hasValues) line[columns.length + 1] = is ? '' : cell(value);
+      const { index, value } = rows[i], line = [cell(index)], hasMembers = isObject(value);
+      for (let c = 0; c < columns.length; c++) line[c + 1] = hasMembers && columns[c] in value ? cell(value[columns[c]]) : '';
+      if (hasValues) line[columns.length + 1] = hasMembers ? '' : cell(value);
       lines[i + 1] = line;
     }
     return lines;
@@ -260,7 +260,7 @@
   const console = create(null);
   for (const name of keysOf(methods)) {
     const run = methods[name];
-    handles.replace(console, name, { [name](...values) { try { begin(); run(values); } catch { /* drop the line */ } } }[name]);
+    helpers.replace(console, name, { [name](...values) { try { begin(); run(values); } catch { /* drop the line */ } } }[name]);
   }
   provide('console', console);
 });

@@ -6,8 +6,8 @@
 import vm from 'node:vm';
 
 // The types of frames, which frames.py explains; and the flags of SEGMENT frames, which script_batch.py explains.
-const HELLO = 0, SEGMENT = 1, QUESTIONS = 2, RESULTS = 3, ANSWERS = 4, LOAD = 5, LOADED = 6, TRACE = 7;
-const LOAD_FAILED = 8, HARNESS_ERROR = 9, SYNC_QUESTION = 10, SYNC_ANSWER = 11, SUMMARY = 12, STRIP = 20, STRIPPED = 21;
+const HELLO = 0, SEGMENT = 1, LOOKUP_REQUEST = 2, RESULTS = 3, LOOKUP_RESPONSE = 4, LOAD = 5, LOADED = 6, TRACE = 7;
+const LOAD_FAILED = 8, HARNESS_ERROR = 9, SYNC_LOOKUP_REQUEST = 10, SYNC_LOOKUP_RESPONSE = 11, SUMMARY = 12, STRIP = 20, STRIPPED = 21;
 const TRACED = 1, ALONE = 2, INPUT_FROM_SCRIPT = 4, FEEDS_SCRIPT = 8, DRY_RUN = 16;
 // A script's number with this bit set is the number of its realm for dry runs (see dry_runs.py).
 const DRY_RUN_REALM_BIT = 0x8000;
@@ -31,7 +31,7 @@ const ADDITIONS = [SOURCES.stacks, SOURCES.builtin_class, SOURCES.web, SOURCES.c
 // listed nor guessed.
 const HOLDER_NAME = `h${secret}`, CALLBACK_HOLDER = compile(`const ${HOLDER_NAME} = { __proto__: null, callback: null }; ${HOLDER_NAME}`);
 const RUN_CALLBACK = compile(`${HOLDER_NAME}.callback()`);
-const FIND_SCRIPT = compile('typeof process === "function" ? process : typeof transform === "function" ? transform : undefined');
+const FIND_FUNCTION = compile('typeof process === "function" ? process : typeof transform === "function" ? transform : undefined');
 
 const VALIDATES = stripTypeScriptTypes !== null;
 
@@ -132,10 +132,10 @@ function requireString(value) {
 
 function newRealm() {
   const context = createContext(NEW_GLOBAL_OBJECT, { codeGeneration: { strings: false, wasm: false } });
-  const handles = evaluate(REALM, context);
-  for (const addition of ADDITIONS) evaluate(addition, context)(handles);
-  const runner = evaluate(RECORDS, context)(handles);
-  runner.connect(readPart, (start, lines) => writeText(results, writeText(results, start, lines), '\n'), askAndBlock);
+  const helpers = evaluate(REALM, context);
+  for (const addition of ADDITIONS) evaluate(addition, context)(helpers);
+  const runner = evaluate(RECORDS, context)(helpers);
+  runner.connect(readPart, (start, lines) => writeText(results, writeText(results, start, lines), '\n'), lookUpAndBlock);
   // runner: the functions of records.js; mustBlock: whether `flow.contains` blocks until it has the true answer, because
   // the script may keep state.
   return { context, runner, callbackHolder: evaluate(CALLBACK_HOLDER, context), mustBlock: false };
@@ -167,7 +167,7 @@ return typeof process === 'function' ? process : typeof transform === 'function'
 function evaluateProgram(realm, program) {
   try {
     const value = evaluate(program.compiled, realm.context, { timeout: TOP_LEVEL_LIMIT_MS });
-    return program.isInFunction ? value : evaluate(FIND_SCRIPT, realm.context);
+    return program.isInFunction ? value : evaluate(FIND_FUNCTION, realm.context);
   } catch (error) {
     if (program.isInFunction || isTimeout(error) || !runWithTimeout(realm, () => realm.runner.saysErrorIsDeclared(error), TOP_LEVEL_LIMIT_MS)) throw error;
     program.compiled = inFunction(program);
@@ -179,15 +179,15 @@ function evaluateProgram(realm, program) {
 // Runs a script's top level, and freezes the built-ins. Returns an error line, or '' when the script is ready.
 function runTopLevel(realm, program) {
   try {
-    if (VALIDATES) realm.runner.watchTopLevel();
-    const script = evaluateProgram(realm, program);
-    if (script === undefined) return errorLine('NoProcess', 'the script defines no function process(record)');
-    realm.runner.setScript(script);
+    if (VALIDATES) realm.runner.watchNondeterminism();
+    const processFunction = evaluateProgram(realm, program);
+    if (processFunction === undefined) return errorLine('NoProcess', 'the script defines no function process(record)');
+    realm.runner.setFunction(processFunction);
     runWithTimeout(realm, realm.runner.seal, TOP_LEVEL_LIMIT_MS);
-    return requireString(realm.runner.takeTopLevelUse());
+    return requireString(realm.runner.takeNondeterminism());
   } catch (error) {
-    const topLevelUse = requireString(realm.runner.takeTopLevelUse());
-    if (topLevelUse) return topLevelUse;
+    const nondeterminism = requireString(realm.runner.takeNondeterminism());
+    if (nondeterminism) return nondeterminism;
     if (isTimeout(error)) return errorLine('Timeout', 'the top level of the script ran for more than 1 s');
     return requireString(runWithTimeout(realm, () => realm.runner.describe(error), TOP_LEVEL_LIMIT_MS));
   }
@@ -218,9 +218,9 @@ function handleStrip(length) {
 // segmentFrame: the payload of the current SEGMENT frame, its length, and the byte offsets at which the parts of the
 // records begin. A segment is a part of one of the parent's batches.
 let realm = null, limitMs = 0, segmentFrame = null;
-// awaitingAnswers: the segments that wait for answers, in the order of their questions. Another segment may run
+// awaitingLookups: the segments that wait for answers, in the order of their lookup requests. Another segment may run
 // meanwhile. freeBuffers: input buffers to use again.
-const awaitingAnswers = [], freeBuffers = [];
+const awaitingLookups = [], freeBuffers = [];
 
 const lineEnd = (bytes, length, from) => {
   const found = from < length ? bytes.subarray(0, length).indexOf(NEWLINE, from) : -1;
@@ -234,54 +234,54 @@ function readPart(number) {
   return decoder.decode(bytes.subarray(partStarts[number], end));
 }
 
-// Runs one pass of a segment: the first one, or a further one after answers. Sends the results or questions.
+// Runs one pass of a segment: the first one, or a further one after answers. Sends the results or a lookup request.
 function runPass(callback) {
-  let questions;
-  try { questions = requireString(runWithTimeout(realm, callback, limitMs)); } catch (error) {
+  let lookupRequest;
+  try { lookupRequest = requireString(runWithTimeout(realm, callback, limitMs)); } catch (error) {
     if (!isTimeout(error)) throw error;
-    questions = requireString(realm.runner.truncate());
+    lookupRequest = requireString(realm.runner.truncate());
   }
-  if (!questions) {
+  if (!lookupRequest) {
     const summary = requireString(realm.runner.finish());
     return sendResults(realm.runner.resultsEnd(), summary);
   }
   realm.runner.suspend();
-  suspendSegment(questions, { keptResults: results.bytes.slice(0, realm.runner.resultsEnd()), segmentArguments: null });
+  suspendSegment(lookupRequest, { keptResults: results.bytes.slice(0, realm.runner.resultsEnd()), segmentArguments: null });
 }
 
-// Sends questions, and sets the current segment aside until the answers arrive. keptResults: the results so far, or
+// Sends a lookup request, and sets the current segment aside until the answers arrive. keptResults: the results so far, or
 // null after a dry run; segmentArguments: the arguments of `beginSegment` after a dry run, or null.
-function suspendSegment(questions, state) {
-  awaitingAnswers.push({ realm, limitMs, segmentFrame, ...state });
+function suspendSegment(lookupRequest, state) {
+  awaitingLookups.push({ realm, limitMs, segmentFrame, ...state });
   incoming = freeBuffers.pop() ?? new Bytes(INITIAL_BUFFER_BYTES);
-  sendFrame(QUESTIONS, questions);
+  sendFrame(LOOKUP_REQUEST, lookupRequest);
 }
 
-// Asks a question, and blocks until the answer arrives. The parent sends nothing else meanwhile, and one read returns the
-// whole answer, so V8 may interrupt the script at any moment. A SYNC_ANSWER that arrives after an interruption is read as
-// the next frame and ignored.
-const syncAnswer = new Bytes(1 << 12);
-function askAndBlock(question) {
-  sendFrame(SYNC_QUESTION, question);
-  const count = readSync(syncAnswer);
+// Sends a lookup request, and blocks until the response arrives. The parent sends nothing else meanwhile, and one read
+// returns the whole response, so V8 may interrupt the script at any moment. A SYNC_LOOKUP_RESPONSE that arrives after an
+// interruption is read as the next frame and ignored.
+const syncResponse = new Bytes(1 << 12);
+function lookUpAndBlock(lookupRequest) {
+  sendFrame(SYNC_LOOKUP_REQUEST, lookupRequest);
+  const count = readSync(syncResponse);
   if (!count) exit(0);
-  return decoder.decode(syncAnswer.subarray(HEADER_BYTES, count));
+  return decoder.decode(syncResponse.subarray(HEADER_BYTES, count));
 }
 
-// Returns the questions that a segment's records ask in the realm for dry runs. State that depends on assumed answers
-// stays in that realm.
+// Returns the lookup request of a segment's records in the realm for dry runs. State that depends on assumed answers stays
+// in that realm.
 function dryRun(dryRunRealm, { longIntegers, columns, flags }) {
   dryRunRealm.runner.begin(longIntegers, columns, false, (flags & INPUT_FROM_SCRIPT) !== 0, (flags & FEEDS_SCRIPT) !== 0, false);
   try { return requireString(runWithTimeout(dryRunRealm, dryRunRealm.runner.dryRun, DRY_RUN_LIMIT_MS)); } catch (error) {
     if (!isTimeout(error)) throw error;
-    return requireString(dryRunRealm.runner.questions());
+    return requireString(dryRunRealm.runner.lookupRequest());
   }
 }
 
 function beginSegment({ longIntegers, columns, flags }) {
-  const isAlone = (flags & ALONE) !== 0, blocksForAnswers = isAlone || realm.mustBlock;
+  const isAlone = (flags & ALONE) !== 0, blocksForLookups = isAlone || realm.mustBlock;
   realm.runner.trace(flags & TRACED ? (row) => sendFrame(TRACE, '' + row) : null);
-  realm.runner.begin(longIntegers, columns, isAlone, (flags & INPUT_FROM_SCRIPT) !== 0, (flags & FEEDS_SCRIPT) !== 0, blocksForAnswers);
+  realm.runner.begin(longIntegers, columns, isAlone, (flags & INPUT_FROM_SCRIPT) !== 0, (flags & FEEDS_SCRIPT) !== 0, blocksForLookups);
 }
 
 function handleSegment(length) {
@@ -292,34 +292,34 @@ function handleSegment(length) {
   segmentFrame = { bytes: incoming, length, partStarts: [longIntegersEnd + 1] };
   const segmentArguments = { flags, columns: readText(5, columnsEnd), longIntegers: readText(columnsEnd + 1, longIntegersEnd) };
   if (flags & DRY_RUN) {
-    const questions = dryRun(realms.get(readUint16(0) + DRY_RUN_REALM_BIT), segmentArguments);
-    if (questions) return suspendSegment(questions, { keptResults: null, segmentArguments: { ...segmentArguments, questions } });
+    const lookupRequest = dryRun(realms.get(readUint16(0) + DRY_RUN_REALM_BIT), segmentArguments);
+    if (lookupRequest) return suspendSegment(lookupRequest, { keptResults: null, segmentArguments: { ...segmentArguments, lookupRequest } });
   }
   beginSegment(segmentArguments);
   runPass(realm.runner.pass);
 }
 
 // Continues the segment that has waited longest for its answers.
-function handleAnswers(length) {
-  const answers = readText(0, length), suspended = awaitingAnswers.shift(), { segmentArguments } = suspended;
+function handleLookupResponse(length) {
+  const answers = readText(0, length), suspended = awaitingLookups.shift(), { segmentArguments } = suspended;
   ({ realm, limitMs, segmentFrame } = suspended);
   freeBuffers.push(incoming);
   incoming = segmentFrame.bytes;
   if (segmentArguments !== null) {
     beginSegment(segmentArguments);
-    realm.runner.preloadAnswers(segmentArguments.questions, answers);
+    realm.runner.preloadAnswers(segmentArguments.lookupRequest, answers);
     return runPass(realm.runner.pass);
   }
   results.bytes.set(suspended.keptResults);
   realm.runner.resume();
-  runPass(() => realm.runner.answer(answers));
+  runPass(() => realm.runner.applyAnswers(answers));
 }
 
 function stackOf(error) {
   try { return call(sliceText, error.stack, 0, 1000); } catch { return 'unknown'; }
 }
 
-const HANDLERS = { __proto__: null, [SEGMENT]: handleSegment, [ANSWERS]: handleAnswers, [LOAD]: handleLoad, [SYNC_ANSWER]: () => {} };
+const HANDLERS = { __proto__: null, [SEGMENT]: handleSegment, [LOOKUP_RESPONSE]: handleLookupResponse, [LOAD]: handleLoad, [SYNC_LOOKUP_RESPONSE]: () => {} };
 if (VALIDATES) {
   // At its first nested statement the stripper reads a file to find the end of its stack. After HELLO no file can be
   // opened.

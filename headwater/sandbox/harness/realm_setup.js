@@ -1,5 +1,5 @@
 // Prepares a realm before its script is loaded: removes forbidden globals, derives the time and random numbers from the
-// record, and lets big integers survive JSON. Evaluates to an object of helper functions (handles), to which the other
+// record, and lets big integers survive JSON. Evaluates to `helpers`, an object of helper functions, to which the other
 // files add theirs.
 // The harness uses private copies of built-ins, because the script may replace any built-in that it can see.
 (() => {
@@ -50,15 +50,16 @@
     }
     return values[first];
   };
-  const now = () => currentCall.columns === null ? noteTopLevelUse('time') : valueAt(currentCall.columns().timestamps, currentCall.row);
+  const now = () => currentCall.columns === null ? noteNondeterminism('time') : valueAt(currentCall.columns().timestamps, currentCall.row);
+  // The column of offsets contains each offset minus its row, which gives long runs of equal values.
   const position = ({ topic, partitions, offsets, indexes }, row) =>
     topic + '/' + valueAt(partitions, row) + '/' + (valueAt(offsets, row) + row) + '/' + valueAt(indexes, row);
 
   // In a child that validates scripts: the first use of the time or a random number at the top level.
   const NativeError = Error;
-  currentCall.isWatched = false; currentCall.topLevelUse = null;
-  const noteTopLevelUse = (what) => {
-    if (currentCall.isWatched && currentCall.topLevelUse === null) currentCall.topLevelUse = { what, stack: new NativeError().stack };
+  currentCall.isWatched = false; currentCall.nondeterminism = null;
+  const noteNondeterminism = (what) => {
+    if (currentCall.isWatched && currentCall.nondeterminism === null) currentCall.nondeterminism = { what, stack: new NativeError().stack };
     return 0;
   };
   const RealDate = Date, wallClock = Date.now, dateText = uncurry(RealDate.prototype.toString);
@@ -110,7 +111,7 @@
   };
   replace(Math, 'random', () => {
     if (!currentCall.seeded) {
-      if (currentCall.columns === null) noteTopLevelUse('random');
+      if (currentCall.columns === null) noteNondeterminism('random');
       const seed = currentCall.columns === null ? '' : position(currentCall.columns(), currentCall.row);
       const first = hashText(seed, 0x811c9dc5), second = hashText(seed, 0x9e3779b9), third = hashText(seed, 0x7f4a7c15);
       d = hashText(seed, 0x2545f491) | 1;
@@ -192,8 +193,8 @@
   const isInteger = (source) => indexOf(source, '.') < 0 && indexOf(source, 'e') < 0 && indexOf(source, 'E') < 0;
   const bigIntReviver = (key, value, { source }) => typeof value === 'number' && exceedsDouble(value) && isInteger(source) ? NativeBigInt(source) : value;
   // Returns a parsed record with a BigInt for each integer that a double can't hold. offsets: where the numbers of 16
-  // digits or more begin in an ASCII text. If the fast methods are ambiguous, the text is parsed again with a reviver; so
-  // it is if the script gave all objects enumerable properties, which `restoreByWalking` would visit.
+  // digits or more begin in an ASCII text. If the fast methods are ambiguous, the text is parsed again with a reviver. It
+  // is parsed again too if the script gave all objects enumerable properties, which `restoreByWalking` would visit.
   let walkable = true;
   const restoreLongIntegers = (record, text, offsets) =>
     restoreAtOffsets(record, text, offsets) || (walkable && restoreByWalking(record, text)) ? record : parse(text, bigIntReviver);
@@ -356,7 +357,8 @@
       collectIntrinsic(inner); collectIntrinsic(get); collectIntrinsic(set);
     }
   };
-  // Without the override mistake: assignments to instances that scripts commonly make must still work: `record.toString = …`, `error.name = …`.
+  // Avoids the override mistake of JavaScript: after the freeze, assignments to instances such as `record.toString = …`
+  // and `error.name = …` must still work.
   const makeAssignable = (object) => {
     for (let i = 0, keys = ownKeys(object); i < keys.length; i++) {
       const key = keys[i], found = descriptor(object, key), value = found.value;

@@ -1,18 +1,17 @@
 // Runs a script over segments of the parent's batches, in the script's realm: parses records, calls the script, writes
 // its outputs, and answers `flow.contains`. A row is the index of a record in its segment.
-// Evaluates to a function that takes the realm's handles and returns the functions for main.js.
+// Evaluates to a function that takes `helpers` and returns the functions for main.js.
 // `flow.contains` returns false for values whose answer is not known yet, and collects them. A pass runs all records whose
-// output is not final. After a pass, the parent is asked for all collected values at once, and the records that got a wrong
-// answer run again in the next pass. Only the answers to these records are kept: a map of all values would cost more than
-// asking for some of them twice.
-// When a record must run only once, the script blocks for each answer. So it does when it keeps state, which could depend
-// on an assumed answer, and when the record runs alone. A dry run in another realm finds beforehand the questions that a
-// script with state will probably ask.
-((handles) => {
+// output is not final. After a pass, one lookup request asks the parent for all collected values, and the records that
+// got a wrong answer run again in the next pass. Only the answers to these records are kept: a map of all values would
+// cost more than a second lookup of some of them. A record must run only once when the script keeps state, which could
+// depend on an assumed answer, and when the record runs alone. The script then blocks for each answer. A dry run in
+// another realm finds beforehand the values that a script with state will probably look up.
+((helpers) => {
   'use strict';
-  const { uncurry, isArray, parse, stringify, hidden, freeze, create, slice, indexOf, match, NativeString } = handles;
-  const { restoreLongIntegers, stringifyMarked, stringifySlowPath, parseMarked, noteCircularReference, beginCalls, asNative, SPACES } = handles;
-  const { wallClock, seal, currentCall, FROZEN } = handles;
+  const { uncurry, isArray, parse, stringify, hidden, freeze, create, slice, indexOf, match, NativeString } = helpers;
+  const { restoreLongIntegers, stringifyMarked, stringifySlowPath, parseMarked, noteCircularReference, beginCalls, asNative, SPACES } = helpers;
+  const { wallClock, seal, currentCall, FROZEN } = helpers;
   const NativeArray = Array, Bytes = Uint8Array, NativeMap = Map, NativeTypeError = TypeError, { setPrototypeOf } = Object, { isView } = ArrayBuffer;
   const isError = Error.isError;
   const split = uncurry(String.prototype.split), tagOf = uncurry(Object.prototype.toString);
@@ -21,16 +20,16 @@
   const numberText = uncurry(Number.prototype.toString), bigText = uncurry(BigInt.prototype.toString);
 
   const MAX_VALUES = 1000, MAX_PASSES = 16;
-  // A call of the script that has asked for more values than this is stopped, and runs again with the answers.
-  const MAX_ASKED_BEFORE_STOP = 64;
-  // A run with synchronous questions stops after the current record once this much time has passed. A dry run does so
+  // A call of the script that has requested more values than this is stopped, and runs again with the answers.
+  const MAX_REQUESTED_BEFORE_STOP = 64;
+  // A run with synchronous lookups stops after the current record once this much time has passed. A dry run does so
   // too, but V8 interrupts it earlier (DRY_RUN_LIMIT_MS in main.js).
   const SOFT_LIMIT_MS = 125;
   // Stored values have 1 to 1,024 characters, of at most two UTF-16 units each.
   const MAX_VALUE_UNITS = 2048, MAX_NAME_UNITS = 400;
-  const MAX_OUTPUTS = 1000, MAX_OUTPUT_UNITS = 1000000, MAX_OUTPUTS_UNITS = 8000000;
+  const MAX_OUTPUTS = 1000, MAX_OUTPUT_UNITS = 1000000, MAX_TOTAL_OUTPUT_UNITS = 8000000;
   // A third of 32 MB: a UTF-16 unit takes up to three bytes. One record's outputs always fit.
-  const MAX_SEGMENT_UNITS = 11000000, MAX_ASKED_UNITS = 4000000, MAX_UNITS_BEFORE = MAX_SEGMENT_UNITS - MAX_OUTPUTS_UNITS;
+  const MAX_SEGMENT_UNITS = 11000000, MAX_REQUESTED_UNITS = 4000000, MAX_UNITS_BEFORE_NEXT_RECORD = MAX_SEGMENT_UNITS - MAX_TOTAL_OUTPUT_UNITS;
   const MAX_LOG_LINES = 200, MAX_MESSAGE = 1024, MAX_NAME = 100;
   // The clock is read once for this many records, as long as they are quick.
   const SLOW_MS = 50, TIMED_TOGETHER = 8;
@@ -44,15 +43,15 @@
   const methods = freeze({ __proto__: null, get: Map.prototype.get, set: Map.prototype.set });
   const dictionary = () => setPrototypeOf(new NativeMap(), methods);
 
-  let script = null, trace = null, readPart = null, writeLines = null, askSync = null;
+  let processFunction = null, trace = null, readPart = null, writeLines = null, lookUpSync = null;
   // The current segment. Its text is read in parts. partFirstRows: the first row of each part; partLines: the lines of
   // the current part, from the row `partFirstRow` to the row before `partEndRow`. longIntegerOffsets: for each row the
   // offsets at which integers of 16 digits or more begin, or 0 when it has none.
   let partFirstRows = null, partNumber = 0, partLines = null, partFirstRow = 0, partEndRow = 0;
   let columns = null, longIntegerOffsets = null, slowRows = null, logs = null, datasets = null;
-  // blocksForAnswers: whether `flow.contains` blocks until it has the true answer. outputUnits: the UTF-16 units of all
+  // blocksForLookups: whether `flow.contains` blocks until it has the true answer. outputUnits: the UTF-16 units of all
   // outputs. unfinishedRows: rows without a final output after MAX_PASSES.
-  let rowCount = 0, blocksForAnswers = false, isDryRun = false, interrupted = false;
+  let rowCount = 0, blocksForLookups = false, isDryRun = false, interrupted = false;
   let passCount = 0, passBegan = 0, outputUnits = 0, unfinishedRows = null;
   // inputFromScript: whether another script wrote the records; feedsScript: whether the outputs go to another script;
   // runsAlone: whether the segment is one record that runs alone (ALONE in main.js).
@@ -62,13 +61,13 @@
   // `resultsEnd`; outputs: the other outputs.
   let outputs = null, flushedCount = 0, resultsEnd = FRAME_HEADER_BYTES, loggedCount = 0;
   // The current pass. rowsToRun: its rows, or null for all; stoppedRows: the rows that run again whatever the answers are;
-  // groupBegan: the clock before the records that are timed together, which begin at `timedUpTo`.
-  let rowsToRun = null, stoppedRows = null, askedDatasets = null, askedUnits = 0, timedUpTo = 0, groupBegan = 0;
+  // groupStartIndex: the first of the records that are timed together; groupStartMs: the clock before this record.
+  let rowsToRun = null, stoppedRows = null, requestedDatasets = null, requestedUnits = 0, groupStartIndex = 0, groupStartMs = 0;
   // Segments that wait for answers, a linked list from the oldest to the newest.
   let oldest = null, newest = null;
-  // The current call. askedCount: the number of values that it asked for. forcedOutput: the output of this call, even if the
-  // script catches STOP_SIGNAL; '' means that the call was stopped and the record has to run again.
-  let askedCount = 0, forcedOutput = null;
+  // The current call. requestedCount: the number of values that it requested. forcedOutput: the output of this call,
+  // even if the script catches STOP_SIGNAL; '' means that the call was stopped and the record has to run again.
+  let requestedCount = 0, forcedOutput = null;
 
   // ---- errors ----
 
@@ -126,11 +125,11 @@
     }
   };
   const failUnknownDataset = (name) => fail('UnknownDataset', 'flow.contains: you have no dataset ' + stringify(name));
-  // asked: the values of this pass; rows: the row of each value; rowsWithoutValues: the rows that asked without a value, for
-  // which only the existence of the dataset matters; knownAnswers: the answers for records that run again.
+  // requested: the values of this pass; rows: the row of each value; rowsWithoutValues: the rows that requested without
+  // a value, for which only the existence of the dataset matters; knownAnswers: the answers for records that run again.
   const newDataset = (name) => {
     const dataset = {
-      name, state: NOT_RESOLVED, isAsked: false, asked: [], rows: [], rowsWithoutValues: [], answers: '', knownAnswers: null,
+      name, state: NOT_RESOLVED, isRequested: false, requested: [], rows: [], rowsWithoutValues: [], answers: '', knownAnswers: null,
     };
     datasets.set(name, dataset);
     return dataset;
@@ -142,15 +141,15 @@
     if (dataset.state === UNKNOWN_NAME) failUnknownDataset(name);
     return dataset;
   };
-  const addToQuestion = (dataset) => {
-    dataset.isAsked = true;
-    askedDatasets[askedDatasets.length] = dataset;
-    askedUnits += dataset.name.length;
+  const addToRequest = (dataset) => {
+    dataset.isRequested = true;
+    requestedDatasets[requestedDatasets.length] = dataset;
+    requestedUnits += dataset.name.length;
   };
-  const askName = (dataset) => {
-    if (!dataset.isAsked) addToQuestion(dataset);
+  const requestName = (dataset) => {
+    if (!dataset.isRequested) addToRequest(dataset);
     dataset.rowsWithoutValues[dataset.rowsWithoutValues.length] = currentCall.row;
-    askedCount += 1;
+    requestedCount += 1;
   };
   // Returns the values without a known answer; null if one of the known values is a member.
   const unknownValues = (knownAnswers, values, count) => {
@@ -166,20 +165,20 @@
   // one of its error objects.
   const STACK_FRAMES = 200;
   const requireStack = (frames) => frames > 0 && requireStack(frames - 1);
-  // Asks for the values without a known answer, and blocks until the answer arrives.
+  // Looks up the values without a known answer, and blocks until the answers arrive.
   const isMember = (dataset, values, count) => {
     if (dataset.knownAnswers === null) dataset.knownAnswers = dictionary();
-    const { knownAnswers } = dataset, unknown = unknownValues(knownAnswers, values, count), asked = [];
+    const { knownAnswers } = dataset, unknown = unknownValues(knownAnswers, values, count), requested = [];
     if (unknown === null) return true;
     for (let i = 0; i < unknown.length; i++) {
-      if (unknown[i] !== '' && unknown[i].length <= MAX_VALUE_UNITS) asked[asked.length] = unknown[i];
+      if (unknown[i] !== '' && unknown[i].length <= MAX_VALUE_UNITS) requested[requested.length] = unknown[i];
     }
-    if (asked.length === 0 && dataset.state === RESOLVED) return false;
+    if (requested.length === 0 && dataset.state === RESOLVED) return false;
     requireStack(STACK_FRAMES);
-    const answers = askSync('[' + stringify(dataset.name) + ',' + stringify(setPrototypeOf(asked, null)) + ']');
+    const answers = lookUpSync('[' + stringify(dataset.name) + ',' + stringify(setPrototypeOf(requested, null)) + ']');
     dataset.state = answers === '?' ? UNKNOWN_NAME : RESOLVED;
     if (answers === '?') failUnknownDataset(dataset.name);
-    for (let i = 0; i < asked.length; i++) knownAnswers.set(asked[i], answers[i]);
+    for (let i = 0; i < requested.length; i++) knownAnswers.set(requested[i], answers[i]);
     return indexOf(answers, '1') >= 0;
   };
   const contains = (name, values) => {
@@ -187,9 +186,9 @@
     let count = values.length;
     if (!(count <= MAX_VALUES)) throw new NativeTypeError('flow.contains: more than 1000 values');
     if (datasets === null) throw new NativeTypeError('flow.contains works only while a record is processed');
-    if (askedCount >= MAX_VALUES) throw STOP_SIGNAL; // The script caught the previous stop signal.
-    const dataset = getOrAddDataset(name), before = askedCount, { asked, rows, knownAnswers } = dataset;
-    if (blocksForAnswers) return isMember(dataset, values, count);
+    if (requestedCount >= MAX_VALUES) throw STOP_SIGNAL; // The script caught the previous stop signal.
+    const dataset = getOrAddDataset(name), before = requestedCount, { requested, rows, knownAnswers } = dataset;
+    if (blocksForLookups) return isMember(dataset, values, count);
     if (knownAnswers !== null) {
       values = unknownValues(knownAnswers, values, count);
       if (values === null) return true;
@@ -199,14 +198,14 @@
       let value = values[i];
       if (typeof value !== 'string') value = textOfValue(value);
       if (value === '' || value.length > MAX_VALUE_UNITS) continue;
-      if (!dataset.isAsked) addToQuestion(dataset);
-      rows[asked.length] = currentCall.row;
-      asked[asked.length] = value;
-      askedUnits += value.length;
-      askedCount += 1;
+      if (!dataset.isRequested) addToRequest(dataset);
+      rows[requested.length] = currentCall.row;
+      requested[requested.length] = value;
+      requestedUnits += value.length;
+      requestedCount += 1;
     }
-    if (dataset.state === NOT_RESOLVED && askedCount === before) askName(dataset);
-    if (askedCount > MAX_ASKED_BEFORE_STOP) { forcedOutput = ''; throw STOP_SIGNAL; }
+    if (dataset.state === NOT_RESOLVED && requestedCount === before) requestName(dataset);
+    if (requestedCount > MAX_REQUESTED_BEFORE_STOP) { forcedOutput = ''; throw STOP_SIGNAL; }
     return false;
   };
   const flow = create(null);
@@ -242,7 +241,7 @@
     if (typeof output !== 'object' || output === null) refuse(withArticle(typeof output));
     if (typeof output.then === 'function') refuse('a Promise, for which nothing waits');
     const text = writeJson(output);
-    if (typeof text !== 'string' || text[0] !== '{') refuse(isArray(output) ? 'an array in an array' : 'an object that is none as JSON');
+    if (typeof text !== 'string' || text[0] !== '{') refuse(isArray(output) ? 'an array in an array' : 'an object whose JSON is not an object');
     // The text is `{}` or begins with `{"0`, as the text of a Map or of a typed array does.
     const isEmpty = text.length === 2;
     if (isEmpty || text[2] === '0') requirePlain(output, isEmpty);
@@ -255,25 +254,25 @@
       const output = result[i];
       if (output === null || output === undefined) continue;
       count += 1;
-      if (count > MAX_OUTPUTS) fail('InvalidOutput', 'process returned more than 1,000 records for one');
+      if (count > MAX_OUTPUTS) fail('InvalidOutput', 'process returned more than 1,000 records for one record');
       const outputText = writeOne(output);
       size += outputText.length - (feedsScript ? 2 * currentCall.marks : 0);
       // The spaces before marked records do not count.
-      if (size > MAX_OUTPUTS_UNITS + SPACES.length * count) fail('OutputTooLarge', 'the returned records are larger than 8,000,000 bytes together');
+      if (size > MAX_TOTAL_OUTPUT_UNITS + SPACES.length * count) fail('OutputTooLarge', 'the returned records are larger than 8,000,000 bytes together');
       text += (count > 1 ? '\t' : '') + outputText;
     }
     return text;
   };
   // One long function, because without a JIT a function call costs as much as a few of its lines.
   const processRecord = (row) => {
-    askedCount = 0; forcedOutput = null;
+    requestedCount = 0; forcedOutput = null;
     currentCall.row = row; currentCall.seeded = false; currentCall.lines = null;
     let output = '', isRead = false;
     try {
       const text = partLines[row - partFirstRow], record = inputFromScript && text[0] === ' ' ? parseMarked(text) : parse(text);
       isRead = true;
       if (text[0] !== '{') requireObject(record);
-      const result = script(longIntegerOffsets[row] === 0 ? record : restoreLongIntegers(record, text, longIntegerOffsets[row]));
+      const result = processFunction(longIntegerOffsets[row] === 0 ? record : restoreLongIntegers(record, text, longIntegerOffsets[row]));
       if (result !== undefined && result !== null) output = isArray(result) ? writeAll(result) : writeOne(result);
     } catch (error) {
       if (forcedOutput === null) output = isRead ? describe(error) : errorLine('InvalidJSON', textOf(error, 'message'), '');
@@ -296,12 +295,12 @@
   // Checks the clock after the records before index j. Returns the index before which to check again. When a group of
   // records took too long, each of them counts as slow; each is then run alone and judged by its own time.
   const checkClock = (j) => {
-    const time = wallClock(), took = time - groupBegan;
-    for (; took > SLOW_MS && timedUpTo < j; timedUpTo++) {
-      slowRows[slowRows.length] = rowsToRun === null ? timedUpTo : rowsToRun[timedUpTo];
+    const time = wallClock(), took = time - groupStartMs;
+    for (; took > SLOW_MS && groupStartIndex < j; groupStartIndex++) {
+      slowRows[slowRows.length] = rowsToRun === null ? groupStartIndex : rowsToRun[groupStartIndex];
     }
-    timedUpTo = j; groupBegan = time;
-    return j + (blocksForAnswers || took > SLOW_MS / TIMED_TOGETHER ? 1 : TIMED_TOGETHER);
+    groupStartIndex = j; groupStartMs = time;
+    return j + (blocksForLookups || took > SLOW_MS / TIMED_TOGETHER ? 1 : TIMED_TOGETHER);
   };
   // Moves all outputs to the frame RESULTS. V8 can't interrupt between the return of `writeLines` and the assignments.
   const flushOutputs = () => {
@@ -312,38 +311,38 @@
     currentCall.row = flushedCount;
   };
   const pass = () => {
-    askedDatasets = []; stoppedRows = []; askedUnits = 0; passCount += 1; partNumber = -1; partEndRow = 0; timedUpTo = 0;
-    groupBegan = passBegan = wallClock();
+    requestedDatasets = []; stoppedRows = []; requestedUnits = 0; passCount += 1; partNumber = -1; partEndRow = 0; groupStartIndex = 0;
+    groupStartMs = passBegan = wallClock();
     const count = rowsToRun === null ? rowCount : rowsToRun.length;
     // When each record runs only once, check the clock after each record, because it can't be run again to measure it.
-    let j = 0, nextCheck = blocksForAnswers ? 1 : TIMED_TOGETHER;
+    let j = 0, nextCheck = blocksForLookups ? 1 : TIMED_TOGETHER;
     for (; j < count; j++) {
       if (j === nextCheck) nextCheck = checkClock(j);
       const row = rowsToRun === null ? j : rowsToRun[j];
       if (row >= rowCount) break;
-      if ((blocksForAnswers || isDryRun) && row > 0 && (groupBegan - passBegan > SOFT_LIMIT_MS || outputUnits > MAX_UNITS_BEFORE)) {
+      if ((blocksForLookups || isDryRun) && row > 0 && (groupStartMs - passBegan > SOFT_LIMIT_MS || outputUnits > MAX_UNITS_BEFORE_NEXT_RECORD)) {
         rowCount = row;
         break;
       }
       if (row >= partEndRow) loadPartOf(row);
       if (trace !== null) trace(row);
       const output = processRecord(row);
-      if (isDryRun) { if (askedUnits > MAX_ASKED_UNITS) break; continue; }
-      if (!blocksForAnswers && row > 0 && (outputUnits + output.length > MAX_SEGMENT_UNITS || askedUnits > MAX_ASKED_UNITS)) {
+      if (isDryRun) { if (requestedUnits > MAX_REQUESTED_UNITS) break; continue; }
+      if (!blocksForLookups && row > 0 && (outputUnits + output.length > MAX_SEGMENT_UNITS || requestedUnits > MAX_REQUESTED_UNITS)) {
         rowCount = row;
         break;
       }
       storeOutput(row, output);
-      if (rowsToRun === null && outputs.length === FLUSHED_RECORDS && askedDatasets.length === 0) flushOutputs();
+      if (rowsToRun === null && outputs.length === FLUSHED_RECORDS && requestedDatasets.length === 0) flushOutputs();
     }
     currentCall.row = -1;
     checkClock(j);
-    return questions();
+    return lookupRequest();
   };
-  const questions = () => {
+  const lookupRequest = () => {
     let text = '';
-    for (let i = 0; i < askedDatasets.length; i++) {
-      text += (i ? ',' : '[') + stringify(askedDatasets[i].name) + ',' + stringify(setPrototypeOf(askedDatasets[i].asked, null));
+    for (let i = 0; i < requestedDatasets.length; i++) {
+      text += (i ? ',' : '[') + stringify(requestedDatasets[i].name) + ',' + stringify(setPrototypeOf(requestedDatasets[i].requested, null));
     }
     return text && text + ']';
   };
@@ -356,7 +355,7 @@
   const setRows = (marks, rows) => {
     for (let i = 0; i < rows.length; i++) if (rows[i] < rowCount) marks[rows[i]] = 1;
   };
-  const applyAnswers = (dataset, answers, wrong) => {
+  const applyAnswersTo = (dataset, answers, wrong) => {
     dataset.answers = answers;
     dataset.state = answers === '?' ? UNKNOWN_NAME : RESOLVED;
     if (answers === '?') { setRows(wrong, dataset.rows); setRows(wrong, dataset.rowsWithoutValues); }
@@ -366,13 +365,13 @@
   };
   // Keeps the answers for records that run again.
   const keepAnswers = (dataset, wrong) => {
-    const { asked, rows, answers } = dataset;
+    const { requested, rows, answers } = dataset;
     if (dataset.knownAnswers === null) dataset.knownAnswers = dictionary();
-    for (let i = 0; i < rows.length; i++) if (wrong[rows[i]] === 1) dataset.knownAnswers.set(asked[i], answers[i]);
+    for (let i = 0; i < rows.length; i++) if (wrong[rows[i]] === 1) dataset.knownAnswers.set(requested[i], answers[i]);
   };
-  const resetQuestion = (dataset) => {
-    dataset.isAsked = false;
-    dataset.asked = []; dataset.rows = []; dataset.rowsWithoutValues = [];
+  const resetRequest = (dataset) => {
+    dataset.isRequested = false;
+    dataset.requested = []; dataset.rows = []; dataset.rowsWithoutValues = [];
   };
   const logText = (logLines) => {
     let text = '';
@@ -393,22 +392,24 @@
 
   return {
     __proto__: null,
-    setScript(f) { script = f; },
+    setFunction(f) { processFunction = f; },
     // readPartOfText(number): returns a part of the segment's text; writeLinesOfOutputs(start, lines): writes lines
-    // into the frame RESULTS and returns its end; askQuestion(question): blocks until the answer arrives, and returns it.
-    connect(readPartOfText, writeLinesOfOutputs, askQuestion) {
-      readPart = readPartOfText; writeLines = writeLinesOfOutputs; askSync = askQuestion;
+    // into the frame RESULTS and returns its end; lookUpAndBlock(lookupRequest): blocks until the answers arrive, and
+    // returns them.
+    connect(readPartOfText, writeLinesOfOutputs, lookUpAndBlock) {
+      readPart = readPartOfText; writeLines = writeLinesOfOutputs; lookUpSync = lookUpAndBlock;
     },
     seal,
     describe,
     // Whether an error says that a script declares an `Error` of its own.
     saysErrorIsDeclared: (error) => isError(error) && textOf(error, 'message') === "Identifier 'Error' has already been declared",
-    // Records the first use of the time or a random number until `takeTopLevelUse`, which returns it as an error line, or ''.
-    watchTopLevel() { currentCall.isWatched = true; },
-    takeTopLevelUse() {
-      const { topLevelUse } = currentCall;
+    // Notes the first use of the time or of a random number at the top level. takeNondeterminism ends this, and returns the
+    // use as an error line, or ''.
+    watchNondeterminism() { currentCall.isWatched = true; },
+    takeNondeterminism() {
+      const { nondeterminism } = currentCall;
       currentCall.isWatched = false;
-      return topLevelUse === null ? '' : errorLine('OutsideOfRecord', topLevelUse.what, topLevelUse.stack);
+      return nondeterminism === null ? '' : errorLine('OutsideOfRecord', nondeterminism.what, nondeterminism.stack);
     },
     trace(report) { trace = report; },
     // Prepares `pass`, which may be interrupted before the first record. longIntegersText: JSON with the number of records,
@@ -422,21 +423,21 @@
       longIntegerOffsets = fill(new NativeArray(rowCount), 0);
       for (let i = 1; i < longIntegers.length; i += 2) longIntegerOffsets[longIntegers[i]] = longIntegers[i + 1];
       outputs = []; flushedCount = 0; resultsEnd = FRAME_HEADER_BYTES; slowRows = []; logs = rowsToRun = null; datasets = dictionary();
-      runsAlone = isAlone; blocksForAnswers = mustBlock; isDryRun = false; inputFromScript = isFromScript; feedsScript = goesToScript;
+      runsAlone = isAlone; blocksForLookups = mustBlock; isDryRun = false; inputFromScript = isFromScript; feedsScript = goesToScript;
       interrupted = false; passCount = 0; outputUnits = 0; unfinishedRows = [];
       beginCalls(runsAlone);
       chooseWriter();
-      askedDatasets = []; stoppedRows = [];
+      requestedDatasets = []; stoppedRows = [];
     },
-    // Runs a pass. Returns the questions to the parent, or '' when there are none.
+    // Runs a pass. Returns the lookup request to the parent, or '' when there is nothing to look up.
     pass,
-    // Runs the records only to collect their questions. Returns the same as `pass`.
+    // Runs the records only to collect the values that they look up. Returns the same as `pass`.
     dryRun() { isDryRun = true; return pass(); },
-    // Returns the questions of an interrupted dry run.
-    questions() { currentCall.row = -1; return questions(); },
-    // Stores the answers to the questions of a dry run.
-    preloadAnswers(questionsText, answers) {
-      const namesAndValues = parse(questionsText), answerLines = split(answers, '\n');
+    // Returns the lookup request of an interrupted dry run.
+    lookupRequest() { currentCall.row = -1; return lookupRequest(); },
+    // Stores the answers to the lookup request of a dry run.
+    preloadAnswers(requestText, answers) {
+      const namesAndValues = parse(requestText), answerLines = split(answers, '\n');
       for (let i = 0; i < answerLines.length; i++) {
         const dataset = newDataset(namesAndValues[2 * i]), values = namesAndValues[2 * i + 1], answer = answerLines[i];
         dataset.state = answer === '?' ? UNKNOWN_NAME : RESOLVED;
@@ -449,7 +450,7 @@
       const segment = {
         __proto__: null, partFirstRows, columns, longIntegerOffsets, slowRows, logs, outputs, flushedCount, resultsEnd, datasets,
         rowCount, interrupted, passCount, outputUnits, runsAlone, inputFromScript, feedsScript, rowsToRun, stoppedRows,
-        askedDatasets, next: null,
+        requestedDatasets, next: null,
       };
       if (oldest === null) oldest = segment; else newest.next = segment;
       newest = segment;
@@ -461,22 +462,22 @@
       if (oldest === null) newest = null;
       ({ partFirstRows, columns, longIntegerOffsets, slowRows, logs, outputs, flushedCount, resultsEnd, datasets } = segment);
       ({ rowCount, interrupted, passCount, outputUnits, runsAlone, inputFromScript, feedsScript, rowsToRun } = segment);
-      ({ stoppedRows, askedDatasets } = segment);
-      blocksForAnswers = isDryRun = false; unfinishedRows = [];
+      ({ stoppedRows, requestedDatasets } = segment);
+      blocksForLookups = isDryRun = false; unfinishedRows = [];
       beginCalls(runsAlone);
       chooseWriter();
       currentCall.columns = columns;
     },
-    // Applies the answers to the last questions, and runs the records again for which `flow.contains` had returned a
+    // Applies the answers to the last lookup request, and runs the records again for which `flow.contains` had returned a
     // wrong value.
-    answer(text) {
+    applyAnswers(text) {
       const answerLines = split(text, '\n'), wrong = new Bytes(rowCount);
       setRows(wrong, stoppedRows);
-      for (let i = 0; i < askedDatasets.length; i++) applyAnswers(askedDatasets[i], answerLines[i], wrong);
+      for (let i = 0; i < requestedDatasets.length; i++) applyAnswersTo(requestedDatasets[i], answerLines[i], wrong);
       scheduleRetries(wrong);
-      for (let i = 0; i < askedDatasets.length; i++) {
-        if (rowsToRun.length) keepAnswers(askedDatasets[i], wrong);
-        resetQuestion(askedDatasets[i]);
+      for (let i = 0; i < requestedDatasets.length; i++) {
+        if (rowsToRun.length) keepAnswers(requestedDatasets[i], wrong);
+        resetRequest(requestedDatasets[i]);
       }
       return rowsToRun.length ? pass() : '';
     },
@@ -490,7 +491,7 @@
         rowCount = row < 0 ? 0 : row;
       }
       if (rowCount === 0) { outputs = []; flushedCount = 0; resultsEnd = FRAME_HEADER_BYTES; }
-      return rowCount === 0 ? '' : questions();
+      return rowCount === 0 ? '' : lookupRequest();
     },
     // Moves the remaining outputs to the frame, a line per record. Returns the summary: log lines, and then
     // "<records> <1: interrupted> <log lines> <slow rows> <unfinished rows>".
@@ -505,7 +506,7 @@
       const counts = rowCount + ' ' + (interrupted ? 1 : 0) + ' ' + loggedCount;
       const countsLine = counts + ' ' + join(rowsOf(isSlow), ',') + ' ' + join(unfinishedRows, ',');
       partLines = partFirstRows = columns = longIntegerOffsets = outputs = slowRows = logs = datasets = null;
-      rowsToRun = stoppedRows = askedDatasets = unfinishedRows = currentCall.columns = null;
+      rowsToRun = stoppedRows = requestedDatasets = unfinishedRows = currentCall.columns = null;
       return log + countsLine;
     },
     // Returns the end offset of the frame RESULTS.

@@ -3,9 +3,9 @@
 //
 // To format a stack, V8 calls `globalThis.Error.prepareStackTrace`. So `globalThis.Error` is an accessor that can't be
 // redefined, and any object that a script assigns to it first gets this file's `prepareStackTrace`.
-((handles) => {
+((helpers) => {
   'use strict';
-  const { freeze, hidden, NativeString, FROZEN } = handles;
+  const { freeze, hidden, NativeString, FROZEN } = helpers;
   const NativeTypeError = TypeError, { defineProperty, isFrozen } = Object, NativeError = Error, SCRIPT = 'script.js', HARNESS = 'harness.js';
 
   const textOf = (error, key, otherwise) => {
@@ -48,5 +48,5 @@
     current = value;
   };
   defineProperty(globalThis, 'Error', { __proto__: null, get: freeze(get), set: freeze(set), enumerable: false, configurable: false });
-  handles.headOf = headOf;
+  helpers.headOf = headOf;
 });

@@ -1,7 +1,7 @@
 // Defines `atob`, `btoa`, `TextEncoder`, `TextDecoder` and `structuredClone` for scripts, as the web standards specify.
-((handles) => {
+((helpers) => {
   'use strict';
-  const { uncurry, isArray, provide, getter, tag, kindOf, typedName, lengthOf, slice, match, NativeString, hidden } = handles;
+  const { uncurry, isArray, provide, getter, tag, kindOf, typedName, lengthOf, slice, match, NativeString, hidden } = helpers;
   const { defineProperty, getPrototypeOf, keys: keysOf } = Object, { apply } = Reflect, isError = Error.isError, NativeError = Error;
   const Bytes = Uint8Array, Units = Uint16Array, NativeTypeError = TypeError, NativeRangeError = RangeError, NativeArray = Array, NativeMap = Map;
   const NativeSet = Set, NativeDate = Date, NativeRegExp = RegExp, NativeView = DataView, toObject = Object, { isView } = ArrayBuffer;
@@ -322,5 +322,5 @@
   };
 
   for (const [name, value] of Object.entries({ atob, btoa, TextEncoder, TextDecoder, structuredClone })) provide(name, value);
-  handles.collectIntrinsic(DOMException);
+  helpers.collectIntrinsic(DOMException);
 });

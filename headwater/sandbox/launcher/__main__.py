@@ -1,7 +1,7 @@
 """Applies the restrictions in order, and then executes Deno.
 
 Arguments: the descriptor of the launch socket, the data limit in bytes, the niceness, "jit" or "jitless",
-"read-own-maps" or "no-own-maps" (whether the process may read /proc/self/maps), and the command line of Deno.
+"read-proc-maps" or "no-proc-maps" (whether the process may read /proc/self/maps), and the command line of Deno.
 
 On an error the launcher sends one message over the launch socket that starts with "E". Otherwise it sends "L" with the
 file descriptor of the seccomp listener.
@@ -30,7 +30,7 @@ _ENVIRONMENT = {
 
 def main() -> None:
     """Restrict this process, and execute Deno in it."""
-    descriptor, data_bytes, niceness, jit, own_maps, *argv = sys.argv[1:]
+    descriptor, data_bytes, niceness, jit, proc_maps, *argv = sys.argv[1:]
     launch_socket = socket.socket(fileno=int(descriptor))
     launch_socket.set_inheritable(False)
     step = "resource limits"
@@ -38,7 +38,7 @@ def main() -> None:
         _limit(int(data_bytes))
         _lower_priority(int(niceness))
         step = "Landlock"
-        landlock.restrict(Path(argv[0]), own_maps=own_maps == "read-own-maps")
+        landlock.restrict(Path(argv[0]), may_read_proc_maps=proc_maps == "read-proc-maps")
         step = "seccomp"
         filter_program = seccomp.program(os.getpid(), launch_socket.fileno(), jit=jit == "jit")
         listener = seccomp.install(filter_program)

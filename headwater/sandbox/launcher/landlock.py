@@ -31,7 +31,7 @@ _DIRECTORIES = (
 _LIBRARIES = ("libdl.so.2", "libgcc_s.so.1", "librt.so.1", "libpthread.so.0", "libm.so.6", "libc.so.6")
 LOADER = Path("/lib64/ld-linux-x86-64.so.2")
 _LOADER_CACHE = Path("/etc/ld.so.cache")
-_OWN_MAPS = Path("/proc/self/maps")
+_PROC_MAPS = Path("/proc/self/maps")
 
 
 def version() -> int:
@@ -57,20 +57,20 @@ def _find(name: str) -> Path:
     return library
 
 
-def restrict(program: Path, *, own_maps: bool = False) -> None:
+def restrict(program: Path, *, may_read_proc_maps: bool = False) -> None:
     """Restrict the access of this process to files with Landlock.
 
     The process may execute and read the program, which is Deno, and read Deno's libraries, and may access nothing else.
-    With `own_maps`, it may also read /proc/self/maps, in which the type stripper finds the end of its main thread's
-    stack. Raises OSError.
+    With `may_read_proc_maps`, it may also read /proc/self/maps, in which the type stripper finds the end of its main
+    thread's stack. Raises OSError.
     """
     ruleset = _ruleset(version())
     _allow(ruleset, (program, LOADER), _EXECUTE | _READ_FILE)
     _allow(ruleset, libraries(), _READ_FILE)
     if _LOADER_CACHE.exists():
         _allow(ruleset, (_LOADER_CACHE,), _READ_FILE)
-    if own_maps:
-        _allow(ruleset, (_OWN_MAPS,), _READ_FILE)
+    if may_read_proc_maps:
+        _allow(ruleset, (_PROC_MAPS,), _READ_FILE)
     syscall("landlock_restrict_self", ruleset, 0)
     os.close(ruleset)
 

@@ -6,12 +6,12 @@ from tree_sitter import Node
 
 from headwater.sandbox.analysis.nodes import bound_names, text_of
 from headwater.sandbox.analysis.scopes import resolve
-from headwater.sandbox.analysis.tree import Script
+from headwater.sandbox.analysis.tree import ParsedScript
 
 _DECLARATIONS = frozenset({"function_declaration", "generator_function_declaration"})
 
 
-def find_free_names(script: Script) -> dict[str, list[Node]]:
+def find_free_names(script: ParsedScript) -> dict[str, list[Node]]:
     """Return the uses of each name that no enclosing scope declares, in the order of first use.
 
     A name counts as declared if the script assigns to it or applies `typeof` to it. So does a function declared in a

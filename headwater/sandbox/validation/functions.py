@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from tree_sitter import Node
 
 from headwater.sandbox.analysis.nodes import text_of
-from headwater.sandbox.analysis.tree import Script
+from headwater.sandbox.analysis.tree import ParsedScript
 from headwater.sandbox.validation.modules import ENTRY_NAMES, entries_of_export_list
 
 _DECLARATIONS = ("function_declaration", "generator_function_declaration")
@@ -13,12 +13,12 @@ _VALUES = ("function_expression", "generator_function", "arrow_function")
 _MAX_ALIASES = 5
 
 
-def top_level_functions(script: Script) -> dict[str, Node]:
+def top_level_functions(script: ParsedScript) -> dict[str, Node]:
     """Return the functions of the top level by name, in the order of the text."""
     return {name: value for name, value in _bindings(script.root) if value.type in (*_DECLARATIONS, *_VALUES)}
 
 
-def entry_point(script: Script) -> Node | None:
+def entry_point(script: ParsedScript) -> Node | None:
     """Return the function that is called with each record; None if the text does not show it."""
     bindings = dict(_bindings(script.root))
     value = next((bindings[name] for name in (*ENTRY_NAMES, "default") if name in bindings), None)

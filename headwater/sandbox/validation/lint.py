@@ -10,7 +10,7 @@ from itertools import chain, islice
 from tree_sitter import Node
 
 from headwater.sandbox.analysis.nodes import every_node, text_of
-from headwater.sandbox.analysis.tree import Script
+from headwater.sandbox.analysis.tree import ParsedScript
 from headwater.sandbox.validation import writes
 from headwater.sandbox.validation.script_globals import GLOBALS, MEMBERS_OF_PROCESS, advice_for
 
@@ -28,7 +28,7 @@ _MENTIONS_WRITE = re.compile(
 )
 
 
-def warnings(script: Script, free_names: dict[str, list[Node]]) -> list[str]:
+def warnings(script: ParsedScript, free_names: dict[str, list[Node]]) -> list[str]:
     """Return warnings about a script that can be loaded.
 
     `free_names` has the uses of names that the script does not declare.
@@ -42,14 +42,14 @@ def warnings(script: Script, free_names: dict[str, list[Node]]) -> list[str]:
     return list(islice(all_warnings, MAX_WARNINGS))
 
 
-def _undefined_names(script: Script, free_names: dict[str, list[Node]]) -> Iterator[str]:
+def _undefined_names(script: ParsedScript, free_names: dict[str, list[Node]]) -> Iterator[str]:
     for name, uses in free_names.items():
         if name not in GLOBALS and name != "arguments":
             advice = advice_for(name) or "define it, or take it out"
             yield f"The script uses `{name}` ({_place(script, uses[0])}), which is not defined: {advice}."
 
 
-def _members_of_process(script: Script) -> Iterator[str]:
+def _members_of_process(script: ParsedScript) -> Iterator[str]:
     """Yield a warning for each member of Node's object `process` that a script uses.
 
     In scripts `process` is their own function.
@@ -64,7 +64,7 @@ def _members_of_process(script: Script) -> Iterator[str]:
             yield f"The script uses `process.{member}` ({_place(script, node)}), which is not defined: {advice}."
 
 
-def _member_uses(script: Script) -> Iterator[tuple[str, str, Node]]:
+def _member_uses(script: ParsedScript) -> Iterator[tuple[str, str, Node]]:
     for node in every_node(script.root):
         if node.type == "member_expression":
             owner, member = node.child_by_field_name("object"), node.child_by_field_name("property")
@@ -72,7 +72,7 @@ def _member_uses(script: Script) -> Iterator[tuple[str, str, Node]]:
                 yield text_of(owner), text_of(member), node
 
 
-def _promises(script: Script, free_names: dict[str, list[Node]]) -> Iterator[str]:
+def _promises(script: ParsedScript, free_names: dict[str, list[Node]]) -> Iterator[str]:
     """Yield at most one warning: the first use of `await`, `Promise` or its methods."""
     for node in every_node(script.root) if _MENTIONS_PROMISE.search(script.text) else ():
         if node.type == "await_expression" or _is_waiting_loop(node):
@@ -109,7 +109,7 @@ def _is_promise_call(call: Node) -> bool:
     return member is not None and text_of(member) in _PROMISE_METHODS
 
 
-def _writes_to_built_ins(script: Script, free_names: dict[str, list[Node]]) -> Iterator[str]:
+def _writes_to_built_ins(script: ParsedScript, free_names: dict[str, list[Node]]) -> Iterator[str]:
     """Yield at most one warning for each built-in object that a function writes to."""
     built_ins = {node.start_byte for name, nodes in free_names.items() if name in GLOBALS for node in nodes}
     seen = set()
@@ -125,6 +125,6 @@ def _writes_to_built_ins(script: Script, free_names: dict[str, list[Node]]) -> I
             )
 
 
-def _place(script: Script, node: Node) -> str:
+def _place(script: ParsedScript, node: Node) -> str:
     line, column = script.position(node)
     return f"line {line}, column {column}"

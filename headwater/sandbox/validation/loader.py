@@ -6,8 +6,8 @@ from typing import NamedTuple
 from tree_sitter import Node
 
 from headwater.errors import InvalidScript
-from headwater.sandbox.analysis.tree import Script, parse
-from headwater.sandbox.membership import LookupFunction
+from headwater.sandbox.analysis.tree import ParsedScript, parse
+from headwater.sandbox.lookups import LookupFunction
 from headwater.sandbox.results import ScriptFailure
 from headwater.sandbox.sandbox import Sandbox
 from headwater.sandbox.validation import functions, modules, script_globals, typescript
@@ -25,35 +25,35 @@ _NO_DECORATORS = "There are no decorators: call the function on the class or the
 _NO_JSX = "There is no JSX, as in .tsx files: scripts return records."
 
 
-class LoadedScript(NamedTuple):
+class LoadResult(NamedTuple):
     """A script that a sandbox has loaded.
 
     Attributes:
         script_number: The number of the script in the sandbox.
-        tree: The syntax tree of the text without types.
+        script: The parsed text without types.
         javascript: The JavaScript that was generated from the user's text; None when the user's text runs unchanged.
-        free_names: The uses of names that the script does not declare; empty when the tree has errors.
+        free_names: The uses of names that the script does not declare; empty when the text has syntax errors.
     """
 
     script_number: int
-    tree: Script
+    script: ParsedScript
     javascript: str | None
     free_names: dict[str, list[Node]] = {}  # The default dict is shared between instances: replace it, never mutate it.
 
 
-def load(sandbox: Sandbox, text: str, lookup: LookupFunction) -> LoadedScript:
+def load(sandbox: Sandbox, text: str, lookup: LookupFunction) -> LoadResult:
     """Detect whether a text is a script, a module or TypeScript, and load it.
 
     Raises InvalidScript, SandboxFailed.
     """
     loaded = _Loader(sandbox, lookup).load(text)
-    tree = loaded.tree
-    free_names: dict[str, list[Node]] = {} if tree.has_errors else find_free_names(tree)
+    script = loaded.script
+    free_names: dict[str, list[Node]] = {} if script.has_errors else find_free_names(script)
     if loaded.javascript is not None:
         free_names = {name: uses for name, uses in free_names.items() if name not in _EXPORTS}
-    _require_synchronous(tree)
-    modules.require_no_import(tree)
-    _require_no_require_calls(tree, free_names)
+    _require_synchronous(script)
+    modules.require_no_import(script)
+    _require_no_require_calls(script, free_names)
     return loaded._replace(free_names=free_names)
 
 
@@ -64,44 +64,44 @@ class _Loader:
         self._sandbox = sandbox
         self._lookup = lookup
 
-    def load(self, text: str) -> LoadedScript:
+    def load(self, text: str) -> LoadResult:
         """Load a text as a script, or, if it does not compile, as a module or as TypeScript."""
         try:
-            return LoadedScript(self._sandbox.add(text, self._lookup), parse(text), None)
+            return LoadResult(self._sandbox.add(text, self._lookup), parse(text), None)
         except InvalidScript as invalid:
             if invalid.error != "SyntaxError":
                 return self._load_as_common_js(parse(text), invalid)
             return self._load_module_or_typescript(text, invalid)
 
-    def _load_module_or_typescript(self, text: str, invalid: InvalidScript) -> LoadedScript:
+    def _load_module_or_typescript(self, text: str, invalid: InvalidScript) -> LoadResult:
         stripped = self._sandbox.strip_types(text)
         if isinstance(stripped, ScriptFailure):
             return self._load_unstrippable(text, stripped, invalid)
         if not stripped:  # The text compiles, so the script threw this SyntaxError at its top level.
             raise invalid
-        tree = parse(stripped)
-        if modules.is_module(tree):
-            return self._load_module(text, tree)
+        script = parse(stripped)
+        if modules.is_module(script):
+            return self._load_module(text, script)
         if stripped == text:
             raise _with_advice(invalid)
-        return self._load_generated(tree, stripped)
+        return self._load_generated(script, stripped)
 
-    def _load_module(self, text: str, tree: Script) -> LoadedScript:
+    def _load_module(self, text: str, script: ParsedScript) -> LoadResult:
         """Load a module, if possible without stripping anything.
 
         `f(a < b, c > (d))` parses as TypeScript type arguments, but is valid JavaScript.
         """
-        module = modules.Module(tree)
-        if text != tree.text:
+        module = modules.Module(script)
+        if text != script.text:
             javascript = module.to_script(text)
             try:
-                return LoadedScript(self._sandbox.add(javascript, self._lookup), parse(text), javascript)
+                return LoadResult(self._sandbox.add(javascript, self._lookup), parse(text), javascript)
             except InvalidScript as invalid:
                 if invalid.error != "SyntaxError":
-                    raise _with_advice(invalid, tree) from None
-        return self._load_generated(tree, module.to_script(tree.text))
+                    raise _with_advice(invalid, script) from None
+        return self._load_generated(script, module.to_script(script.text))
 
-    def _load_unstrippable(self, text: str, failure: ScriptFailure, invalid: InvalidScript) -> LoadedScript:
+    def _load_unstrippable(self, text: str, failure: ScriptFailure, invalid: InvalidScript) -> LoadResult:
         """Load a module that the type stripper can't parse.
 
         If that fails, raise the better of the two error messages.
@@ -111,46 +111,46 @@ class _Loader:
         if (
             failure.error == "SyntaxError"
             and len(text) <= _MAX_UNPARSABLE_UNITS
-            and modules.is_module(tree := parse(text))
+            and modules.is_module(script := parse(text))
         ):
             try:
-                return self._load_generated(tree, modules.Module(tree).to_script(text))
+                return self._load_generated(script, modules.Module(script).to_script(text))
             except InvalidScript as error_of_v8:
                 raise _unparsable_error(text, failure, error_of_v8) from None
         raise _unparsable_error(text, failure, invalid)
 
-    def _load_generated(self, tree: Script, javascript: str) -> LoadedScript:
+    def _load_generated(self, script: ParsedScript, javascript: str) -> LoadResult:
         try:
-            return LoadedScript(self._sandbox.add(javascript, self._lookup), tree, javascript)
+            return LoadResult(self._sandbox.add(javascript, self._lookup), script, javascript)
         except InvalidScript as invalid:
-            return self._load_as_common_js(tree, invalid)
+            return self._load_as_common_js(script, invalid)
 
-    def _load_as_common_js(self, tree: Script, invalid: InvalidScript) -> LoadedScript:
+    def _load_as_common_js(self, script: ParsedScript, invalid: InvalidScript) -> LoadResult:
         """Load a text as a CommonJS module when `module` or `exports` was undefined.
 
         Raises the given error, with advice, when there was another reason.
         """
         undefined = _NOT_DEFINED.fullmatch(invalid.reason)
         if invalid.error != "ReferenceError" or undefined is None or undefined[1] not in _EXPORTS:
-            raise _with_advice(invalid, tree)
-        javascript = modules.from_common_js(tree)
+            raise _with_advice(invalid, script)
+        javascript = modules.from_common_js(script)
         try:
-            return LoadedScript(self._sandbox.add(javascript, self._lookup), tree, javascript)
+            return LoadResult(self._sandbox.add(javascript, self._lookup), script, javascript)
         except InvalidScript as error:
-            raise _with_advice(error, tree) from None
+            raise _with_advice(error, script) from None
 
 
-def _with_advice(invalid: InvalidScript, tree: Script | None = None) -> InvalidScript:
+def _with_advice(invalid: InvalidScript, script: ParsedScript | None = None) -> InvalidScript:
     """Return the error with advice appended, where there is advice for it."""
-    advice = _advice_on(invalid, tree)
+    advice = _advice_on(invalid, script)
     if not advice:
         return invalid
     return InvalidScript(f"{invalid.detail} {advice}", invalid.line, invalid.column)
 
 
-def _advice_on(invalid: InvalidScript, tree: Script | None) -> str:
-    if invalid.error == "NoProcess" and tree is not None:
-        return _other_functions(tree)
+def _advice_on(invalid: InvalidScript, script: ParsedScript | None) -> str:
+    if invalid.error == "NoProcess" and script is not None:
+        return _other_functions(script)
     if invalid.error == "ReferenceError" and (undefined := _NOT_DEFINED.fullmatch(invalid.reason)):
         return _sentence(script_globals.advice_for(undefined[1]))
     if invalid.error == "SyntaxError" and invalid.reason.startswith("await is only valid"):
@@ -158,9 +158,9 @@ def _advice_on(invalid: InvalidScript, tree: Script | None) -> str:
     return ""
 
 
-def _other_functions(tree: Script) -> str:
+def _other_functions(script: ParsedScript) -> str:
     """Return a sentence about the functions that a script without an entry point defines."""
-    functions_by_name = functions.top_level_functions(tree)
+    functions_by_name = functions.top_level_functions(script)
     if not functions_by_name or not functions_by_name.keys().isdisjoint(modules.ENTRY_NAMES):
         return ""
     names = list(functions_by_name)
@@ -187,15 +187,15 @@ def _unparsable_error(text: str, failure: ScriptFailure, invalid: InvalidScript)
     return InvalidScript(detail, invalid.line, invalid.column) if invalid.error else invalid
 
 
-def _require_synchronous(tree: Script) -> None:
-    entry_point = functions.entry_point(tree)
+def _require_synchronous(script: ParsedScript) -> None:
+    entry_point = functions.entry_point(script)
     if entry_point is not None and functions.is_async(entry_point):
-        raise modules.error_at(tree, entry_point, _NO_WAIT)
+        raise modules.error_at(script, entry_point, _NO_WAIT)
 
 
-def _require_no_require_calls(tree: Script, free_names: dict[str, list[Node]]) -> None:
+def _require_no_require_calls(script: ParsedScript, free_names: dict[str, list[Node]]) -> None:
     if uses := free_names.get("require"):
-        raise modules.error_at(tree, uses[0], f"there is no `require`: {script_globals.advice_for('require')}")
+        raise modules.error_at(script, uses[0], f"there is no `require`: {script_globals.advice_for('require')}")
 
 
 def _sentence(text: str) -> str:

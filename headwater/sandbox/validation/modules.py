@@ -10,7 +10,7 @@ from tree_sitter import Node
 
 from headwater.errors import InvalidScript
 from headwater.sandbox.analysis.nodes import bound_names, every_node, text_of
-from headwater.sandbox.analysis.tree import Script
+from headwater.sandbox.analysis.tree import ParsedScript
 
 ENTRY_NAMES = ("process", "transform")
 _GENERATED_MARKER = "/*made from a module*/"
@@ -32,12 +32,12 @@ _ONLY_TYPES = f"{_NO_IMPORT}, and import types only by `import type`"
 _UNSUPPORTED_FORM = "this is no export or import of JavaScript"
 
 
-def is_module(script: Script) -> bool:
+def is_module(script: ParsedScript) -> bool:
     """Return whether the top level imports or exports."""
     return any(node.type in ("import_statement", "export_statement") for node in script.root.children)
 
 
-def from_common_js(script: Script) -> str:
+def from_common_js(script: ParsedScript) -> str:
     """Convert a CommonJS module, which sets `module.exports` or `exports`, to a script."""
     hash_bangs = [node for node in script.root.children if node.type == "hash_bang_line"]
     text = _apply_edits(script.source, [(node.start_byte, node.end_byte, "") for node in hash_bangs])
@@ -58,14 +58,14 @@ def _is_strict(root: Node) -> bool:
     return False
 
 
-def require_no_import(script: Script) -> None:
+def require_no_import(script: ParsedScript) -> None:
     """Raise InvalidScript if the script contains `import(…)` or `import.meta`."""
     for node in every_node(script.root) if "import" in script.text else ():
         if node.type == "import" and node.is_named:
             raise error_at(script, node, _NO_IMPORT)
 
 
-def error_at(script: Script, node: Node, reason: str) -> InvalidScript:
+def error_at(script: ParsedScript, node: Node, reason: str) -> InvalidScript:
     """Return the error for a part of a script, with its line and column."""
     line, column = script.position(node)
     return InvalidScript(f"The script can't be loaded: line {line}, column {column}: {reason}.", line, column)
@@ -110,7 +110,7 @@ class Module:
     Raises InvalidScript for a module that imports something, or whose imports and exports have an unsupported form.
     """
 
-    def __init__(self, script: Script) -> None:
+    def __init__(self, script: ParsedScript) -> None:
         self._script = script
         self._edits: list[tuple[int, int, str]] = []
         self._exports: dict[str, str] = {}

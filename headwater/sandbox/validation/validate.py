@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from headwater.model.record import RecordBatch
 from headwater.model.transforms.v8 import ValidatedScript
 from headwater.sandbox.deno_command import deno_command
-from headwater.sandbox.membership import MembershipQuery, MembershipResult
+from headwater.sandbox.lookups import LookupRequest, LookupResult
 from headwater.sandbox.sandbox import Sandbox
 from headwater.sandbox.validation import example_run, lint, loader
 
@@ -53,10 +53,10 @@ def validate_script(script: str, example: str, *, jit: bool = False) -> Validate
         script_batch = sandbox.submit(loaded.script_number, batch)
         sandbox.wait(script_batch)
     return ValidatedScript(
-        [*example_run.warnings(script_batch, example), *lint.warnings(loaded.tree, loaded.free_names)],
+        [*example_run.warnings(script_batch, example), *lint.warnings(loaded.script, loaded.free_names)],
         loaded.javascript,
     )
 
 
-def _empty_lookup(query: MembershipQuery) -> MembershipResult:
-    return [[False] * len(values) for _, values in query]
+def _empty_lookup(request: LookupRequest) -> LookupResult:
+    return [[False] * len(values) for _, values in request]

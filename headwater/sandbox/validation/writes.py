@@ -5,7 +5,7 @@ import re
 from tree_sitter import Node
 
 from headwater.sandbox.analysis.nodes import text_of
-from headwater.sandbox.analysis.tree import Script
+from headwater.sandbox.analysis.tree import ParsedScript
 
 _DEFINING = re.compile(r"(Object|Reflect)\.(defineProperty|defineProperties|assign|setPrototypeOf)")
 _MAX_DEFINING_BYTES = 40
@@ -25,7 +25,7 @@ def written_object(target: Node) -> Node:
     return target
 
 
-def writes_in_functions(script: Script) -> list[Node]:
+def writes_in_functions(script: ParsedScript) -> list[Node]:
     """Return the members that are written inside functions.
 
     Functions that the top level calls are excluded.

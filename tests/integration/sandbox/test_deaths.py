@@ -23,7 +23,7 @@ from headwater.sandbox import Sandbox
 from headwater.sandbox import sandbox as sandbox_module
 from headwater.sandbox.child import SandboxedChild
 from headwater.sandbox.deno_command import DenoCommand
-from headwater.sandbox.membership import MembershipQuery, MembershipResult
+from headwater.sandbox.lookups import LookupRequest, LookupResult
 from headwater.sandbox.results import ScriptFailure
 from headwater.sandbox.script_batch import ScriptBatch
 from tests.support.processes import alive
@@ -89,12 +89,12 @@ def test_kills_at_random_times_neither_lose_nor_reject_records() -> None:
         assert 1 <= sandbox.crash_events <= 12
 
 
-def asked(act: Callable[[], None]) -> Callable[[MembershipQuery], MembershipResult]:
-    """Return a lookup that calls a function for each query."""
+def asked(act: Callable[[], None]) -> Callable[[LookupRequest], LookupResult]:
+    """Return a lookup that calls a function for each request."""
 
-    def answer(question: MembershipQuery) -> MembershipResult:
+    def answer(request: LookupRequest) -> LookupResult:
         act()
-        return lookup(MEMBERS)(question)
+        return lookup(MEMBERS)(request)
 
     return answer
 
@@ -228,11 +228,11 @@ def test_no_record_is_rejected_if_reloading_a_script_is_too_slow(monkeypatch: py
 def test_a_batch_waits_for_an_unavailable_store() -> None:
     answers = iter([RedisUnavailable("away"), RedisUnavailable("away")])
 
-    def away(question: MembershipQuery) -> MembershipResult:
+    def away(request: LookupRequest) -> LookupResult:
         error = next(answers, None)
         if error is not None:
             raise error
-        return lookup(MEMBERS)(question)
+        return lookup(MEMBERS)(request)
 
     with Sandbox(spare=False) as sandbox:
         number = sandbox.add(SCRIPT, away)
@@ -323,7 +323,7 @@ def test_the_child_dies_with_its_parent() -> None:
         "import sys\n"
         "from headwater.sandbox import Sandbox\n"
         "sandbox = Sandbox()\n"
-        "sandbox.add('function process(d) { return d }', lambda question: [])\n"
+        "sandbox.add('function process(d) { return d }', lambda request: [])\n"
         "print(sandbox.pid, flush=True)\n"
         "sys.stdin.read()\n"
     )

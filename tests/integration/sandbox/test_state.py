@@ -11,7 +11,7 @@ import pytest
 
 from headwater.errors import RedisUnavailable
 from headwater.sandbox import Sandbox
-from headwater.sandbox.membership import MembershipQuery, MembershipResult
+from headwater.sandbox.lookups import LookupRequest, LookupResult
 from headwater.sandbox.script_batch import ScriptBatch
 from tests.integration.sandbox.test_deaths import Killer, finish
 from tests.support.sandbox import batch, lines, lookup
@@ -59,10 +59,10 @@ def test_a_kill_during_a_lookup_resets_the_state() -> None:
     kills = iter([True])
     with Sandbox(spare=False) as sandbox:
 
-        def answer(question: MembershipQuery) -> MembershipResult:
+        def answer(request: LookupRequest) -> LookupResult:
             if next(kills, False) and sandbox.pid:
                 os.kill(sandbox.pid, signal.SIGKILL)
-            return lookup(MEMBERS)(question)
+            return lookup(MEMBERS)(request)
 
         number = sandbox.add(SCRIPT, answer)
         job = sandbox.submit(number, batch(lines(*RECORDS[:3])))
@@ -91,9 +91,9 @@ def test_scripts_with_and_without_state_share_a_child() -> None:
 
 @pytest.mark.parametrize("pause_s", [0.06, pytest.param(0.4, marks=pytest.mark.long)])
 def test_no_record_is_rejected_for_slow_lookups(pause_s: float) -> None:
-    def answer(question: MembershipQuery) -> MembershipResult:
+    def answer(request: LookupRequest) -> LookupResult:
         time.sleep(pause_s)
-        return lookup(MEMBERS)(question)
+        return lookup(MEMBERS)(request)
 
     with Sandbox() as sandbox:
         number = sandbox.add(SCRIPT, answer)
@@ -138,10 +138,10 @@ def test_a_store_that_fails_during_a_batch() -> None:
     """
     rng = random.Random(1)
 
-    def answer(question: MembershipQuery) -> MembershipResult:
+    def answer(request: LookupRequest) -> LookupResult:
         if rng.random() < 0.5:
             raise RedisUnavailable("away")
-        return lookup(MEMBERS)(question)
+        return lookup(MEMBERS)(request)
 
     records = RECORDS[:12]
     with Sandbox() as sandbox:

@@ -180,7 +180,7 @@ def test_a_record_whose_outputs_grow_in_each_step_is_unfinished(database: Databa
 
 def test_the_children_have_a_low_priority() -> None:
     with trial_sandbox() as sandbox:
-        sandbox.add(COPY, lambda query: [[False] * len(values) for _, values in query])
+        sandbox.add(COPY, lambda request: [[False] * len(values) for _, values in request])
         assert sandbox.pid is not None
         niceness = os.getpriority(os.PRIO_PROCESS, sandbox.pid)
         assert niceness >= TRIAL_NICENESS

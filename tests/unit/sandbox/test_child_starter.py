@@ -5,13 +5,13 @@ from collections.abc import Iterator, Sequence
 import pytest
 
 from headwater.errors import SandboxFailed
+from headwater.sandbox.analysed_script import AnalysedScript
 from headwater.sandbox.child import ChildExited, SandboxedChild
 from headwater.sandbox.child_starter import ChildStarter
 from headwater.sandbox.deno_command import DenoCommand
-from headwater.sandbox.loadable_script import LoadableScript
 from headwater.sandbox.results import ScriptFailure
 
-SCRIPTS = {0: LoadableScript("")}
+SCRIPTS = {0: AnalysedScript("")}
 TIMEOUT = ScriptFailure("Timeout", "the top level of the script ran for more than 1 s")
 LoadResult = ScriptFailure | ChildExited | None
 
@@ -23,7 +23,7 @@ class Child:
         self._result = result
         self.killed = False
 
-    def load(self, _realm_number: int, _script: LoadableScript) -> ScriptFailure | None:
+    def load(self, _realm_number: int, _script: AnalysedScript) -> ScriptFailure | None:
         if isinstance(self._result, ChildExited):
             raise self._result
         return self._result

@@ -74,12 +74,12 @@ class TestSend:
     def test_a_frame_behind_one_that_is_not_out(self, ends: tuple[Channel, socket.socket]) -> None:
         channel, other = ends
         channel.send(Kind.SEGMENT, bytes(16 << 20))
-        channel.send(Kind.ANSWERS, b"1", b"0")
+        channel.send(Kind.LOOKUP_RESPONSE, b"1", b"0")
         received = bytearray()
         while len(received) < (16 << 20) + 12:
             received += other.recv(1 << 20)
             channel.flush()
-        assert received[(16 << 20) + 5 :] == struct.pack("<BI", Kind.ANSWERS, 2) + b"10"
+        assert received[(16 << 20) + 5 :] == struct.pack("<BI", Kind.LOOKUP_RESPONSE, 2) + b"10"
 
     def test_more_behind_that_is_refused(self, ends: tuple[Channel, socket.socket]) -> None:
         channel, _ = ends

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.sandbox.frames import ProtocolError
-from headwater.sandbox.results import ScriptFailure, parse_error, parse_questions, parse_results
+from headwater.sandbox.results import ScriptFailure, parse_error, parse_lookup_request, parse_results
 
 
 class TestResults:
@@ -82,12 +82,12 @@ class TestError:
             parse_error(line)
 
 
-class TestQuestion:
+class TestLookupRequest:
     def test_names_and_values(self) -> None:
-        assert parse_questions(b'["a",["x","y"],"b",[]]') == [("a", ["x", "y"]), ("b", [])]
+        assert parse_lookup_request(b'["a",["x","y"],"b",[]]') == [("a", ["x", "y"]), ("b", [])]
 
     def test_lone_surrogates_are_members_of_nothing(self) -> None:
-        assert parse_questions(rb'["a",["x\ud800","?"],"\udfff",["y"]]') == [("a", ["", "?"]), ("", ["y"])]
+        assert parse_lookup_request(rb'["a",["x\ud800","?"],"\udfff",["y"]]') == [("a", ["", "?"]), ("", ["y"])]
 
     @pytest.mark.parametrize(
         "payload",
@@ -95,4 +95,4 @@ class TestQuestion:
     )
     def test_invalid_results(self, payload: bytes) -> None:
         with pytest.raises(ProtocolError):
-            parse_questions(payload)
+            parse_lookup_request(payload)

@@ -12,10 +12,10 @@ import pytest
 
 from headwater.errors import InvalidScript, SandboxFailed
 from headwater.sandbox import Sandbox
+from headwater.sandbox.analysed_script import AnalysedScript
 from headwater.sandbox.child import ChildExited
 from headwater.sandbox.dry_runs import DRY_RUN_REALM_BIT
 from headwater.sandbox.frames import Frame, Kind
-from headwater.sandbox.loadable_script import LoadableScript
 from headwater.sandbox.results import ScriptFailure
 from tests.support.sandbox import batch, lines
 
@@ -33,7 +33,7 @@ class Child:
         self._answer = answer
         self._frames: deque[Frame] = deque()
 
-    def load(self, number: int, _script: LoadableScript) -> ScriptFailure | None:
+    def load(self, number: int, _script: AnalysedScript) -> ScriptFailure | None:
         self.loaded_realms.add(number)
         return None
 
@@ -67,7 +67,7 @@ class LoadingChild(Child):
         super().__init__(echo)
         self._results = results
 
-    def load(self, number: int, script: LoadableScript) -> ScriptFailure | None:
+    def load(self, number: int, script: AnalysedScript) -> ScriptFailure | None:
         if self.is_dead:
             raise ChildExited(-9)
         result = next(self._results)
@@ -82,14 +82,14 @@ class LoadingChild(Child):
 class RefusingChild(Child):
     """A child in which the top level of each script fails."""
 
-    def load(self, number: int, script: LoadableScript) -> ScriptFailure | None:
+    def load(self, number: int, script: AnalysedScript) -> ScriptFailure | None:
         return ScriptFailure("TypeError", "x is not a function")
 
 
 class SlowDryRunChild(Child):
     """A child in which a script's top level takes too much CPU time in the dry-run realm."""
 
-    def load(self, number: int, script: LoadableScript) -> ScriptFailure | None:
+    def load(self, number: int, script: AnalysedScript) -> ScriptFailure | None:
         if number & DRY_RUN_REALM_BIT:
             self.kill()
             return ScriptFailure("Timeout", "slow")
@@ -155,7 +155,7 @@ def breach(*frames: Frame) -> Callable[[], Iterator[AnswerFunction]]:
         results(b"!bad\n{}\n{}\n", b"3 0 0  "),
         results(b"{}\n", b"3 0 0  "),
         [Frame(Kind.SUMMARY, b"3 0 0  ")],
-        [Frame(Kind.QUESTIONS, b"[1]")],
+        [Frame(Kind.LOOKUP_REQUEST, b"[1]")],
         [Frame(Kind.TRACE, b"9" * 5000)],
         [Frame(Kind.TRACE, b"1"), Frame(Kind.TRACE, b"1")],
         [Frame(Kind.TRACE, b"3")],
@@ -165,7 +165,7 @@ def breach(*frames: Frame) -> Callable[[], Iterator[AnswerFunction]]:
 )
 def test_an_invalid_reply_loses_no_record(monkeypatch: pytest.MonkeyPatch, frames: list[Frame]) -> None:
     with sandbox(monkeypatch, breach(*frames)) as broken_sandbox:
-        number = broken_sandbox.add("", lambda question: [None for _ in question])
+        number = broken_sandbox.add("", lambda request: [None for _ in request])
         records = lines({"n": 1}, {"n": 2}, {"n": 3})
         jobs = [broken_sandbox.submit(number, batch(records)) for _ in range(3)]
         for job in jobs:
@@ -185,7 +185,7 @@ def test_a_record_that_always_breaks_the_protocol_is_rejected(monkeypatch: pytes
 
     with sandbox(monkeypatch, answers) as broken_sandbox:
         job = broken_sandbox.submit(
-            broken_sandbox.add("", lambda question: []), batch(lines({"n": 1}, {"n": 2}, {"n": 3}))
+            broken_sandbox.add("", lambda request: []), batch(lines({"n": 1}, {"n": 2}, {"n": 3}))
         )
         broken_sandbox.wait(job)
         assert [error.error for error in job.failures.values()] == ["SandboxCrash"]
@@ -198,7 +198,7 @@ def test_a_failure_of_the_harness_is_not_blamed_on_the_script(monkeypatch: pytes
             yield lambda *_: [Frame(Kind.HARNESS_ERROR, b"TypeError: x is undefined\n    at harness.js:1")]
 
     with sandbox(monkeypatch, answers) as broken_sandbox:
-        job = broken_sandbox.submit(broken_sandbox.add("", lambda question: []), batch(lines({"n": 1})))
+        job = broken_sandbox.submit(broken_sandbox.add("", lambda request: []), batch(lines({"n": 1})))
         broken_sandbox.wait(job)
         assert "(the harness failed: TypeError: x is undefined); if" in job.failures[0].message
 
@@ -213,8 +213,8 @@ def test_a_child_that_a_timeout_killed_does_not_count_as_an_attempt(monkeypatch:
         sandbox._starter.close()
         monkeypatch.setattr(sandbox, "_starter", Pool(LoadingChild(results) for _ in range(3)))
         with pytest.raises(InvalidScript, match="slow"):
-            sandbox.add("", lambda query: [])
-        assert sandbox.add("", lambda query: []) == 0
+            sandbox.add("", lambda request: [])
+        assert sandbox.add("", lambda request: []) == 0
 
 
 def sandbox_with(monkeypatch: pytest.MonkeyPatch, *children: Child) -> Sandbox:
@@ -230,7 +230,7 @@ def test_another_child_replaces_a_spare_child_that_ends_while_it_loads_a_missing
 ) -> None:
     first, spare, third = (LoadingChild(iter(results)) for results in ([None], [result], [None]))
     with sandbox_with(monkeypatch, first, spare, third) as sandbox:
-        number = sandbox.add("", lambda query: [])
+        number = sandbox.add("", lambda request: [])
         first.kill()
         sandbox._child = None
         job = sandbox.submit(number, batch(lines({"n": 1})))
@@ -241,7 +241,7 @@ def test_another_child_replaces_a_spare_child_that_ends_while_it_loads_a_missing
 def test_a_spare_child_that_refuses_an_accepted_script_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
     first, spare, third = LoadingChild(iter([None])), RefusingChild(echo), LoadingChild(iter([None]))
     with sandbox_with(monkeypatch, first, spare, third) as sandbox:
-        number = sandbox.add("", lambda query: [])
+        number = sandbox.add("", lambda request: [])
         first.kill()
         sandbox._child = None
         job = sandbox.submit(number, batch(lines({"n": 1})))
@@ -263,7 +263,7 @@ def test_no_record_is_blamed_when_the_load_of_the_realm_for_dry_runs_kills_the_c
 
     stateful = "let n = 0; function process(r) { n++; return flow.contains('a', [n]) ? r : null; }"
     with sandbox_with(monkeypatch, *(SlowDryRunChild(echo_and_note_mode) for _ in range(2))) as sandbox:
-        number = sandbox.add(stateful, lambda query: [])
+        number = sandbox.add(stateful, lambda request: [])
         records = lines(*({"n": n} for n in range(10)))
         job = sandbox.submit(number, batch(records))
         sandbox.wait(job)
@@ -286,7 +286,7 @@ def test_a_slow_record_is_measured_in_its_own_realm_when_a_second_realm_kills_th
     for child in children:
         monkeypatch.setattr(child, "cpu_s", lambda: 0.06 * min(next(times), 1))
     with sandbox_with(monkeypatch, *children) as sandbox:
-        number = sandbox.add(stateful, lambda query: [])
+        number = sandbox.add(stateful, lambda request: [])
         job = sandbox.submit(number, batch(lines({"n": 0})))
         sandbox.wait(job)
         assert ([*job.outputs], job.crashed) == (lines({"n": 0}), False)
@@ -299,7 +299,7 @@ def test_a_realm_whose_measurement_was_interrupted_is_reloaded(monkeypatch: pyte
     times = itertools.count()
 
     class NotingChild(SlowDryRunChild):
-        def load(self, number: int, script: LoadableScript) -> ScriptFailure | None:
+        def load(self, number: int, script: AnalysedScript) -> ScriptFailure | None:
             loaded.append(number)
             return super().load(number, script)
 
@@ -315,26 +315,26 @@ def test_a_realm_whose_measurement_was_interrupted_is_reloaded(monkeypatch: pyte
     for child in children:
         monkeypatch.setattr(child, "cpu_s", lambda: next(times) * 0.06)
     with sandbox_with(monkeypatch, *children) as sandbox:
-        number = sandbox.add(stateful, lambda query: [])
+        number = sandbox.add(stateful, lambda request: [])
         for n in range(2):
             sandbox.wait(sandbox.submit(number, batch(lines({"n": n}))))
         last_measurement, next_record = runs[2:4]
         assert next_record > last_measurement
 
 
-def test_a_question_before_the_answer_to_the_last_one_breaks_the_protocol(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lookup_request_before_the_last_response_breaks_the_protocol(monkeypatch: pytest.MonkeyPatch) -> None:
     lookup_may_end = threading.Event()
-    questions = [Frame(Kind.SYNC_QUESTION, b'["a",["%d"]]' % n) for n in range(2)]
+    requests = [Frame(Kind.SYNC_LOOKUP_REQUEST, b'["a",["%d"]]' % n) for n in range(2)]
 
     def ask_twice(kind: Kind, payload: bytes) -> list[Frame]:
-        return questions if kind is Kind.SEGMENT else results(b"{}\n", b"1 0 0  ")
+        return requests if kind is Kind.SEGMENT else results(b"{}\n", b"1 0 0  ")
 
     def echo_and_end_lookup(kind: Kind, payload: bytes) -> list[Frame]:
         lookup_may_end.set()
         return echo(kind, payload)
 
     with sandbox_with(monkeypatch, Child(ask_twice), Child(echo_and_end_lookup)) as sandbox:
-        number = sandbox.add("", lambda query: [None for _ in query if not lookup_may_end.wait(1)])
+        number = sandbox.add("", lambda request: [None for _ in request if not lookup_may_end.wait(1)])
         job = sandbox.submit(number, batch(lines({"n": 1})))
         sandbox.wait(job)
         assert ([*job.outputs], sandbox.crash_events) == (lines({"n": 1}), 1)

@@ -4,7 +4,7 @@ import pytest
 
 from headwater.ingest.evm.error_kinds import ErrorKind, classify_error
 
-ANSWERS = [
+LOOKUP_RESPONSE = [
     # Rates and quotas.
     (429, 0, "", ErrorKind.RATE_LIMITED),
     (200, -32005, "daily request count exceeded, request rate limited", ErrorKind.RATE_LIMITED),
@@ -76,7 +76,7 @@ ANSWERS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("status", "code", "words", "meaning"), ANSWERS)
+@pytest.mark.parametrize(("status", "code", "words", "meaning"), LOOKUP_RESPONSE)
 def test_an_answer_means(status: int, code: int, words: str, meaning: ErrorKind) -> None:
     assert classify_error(status, code, words) is meaning
     assert classify_error(status, code, words.upper()) is meaning

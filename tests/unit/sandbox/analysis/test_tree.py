@@ -3,10 +3,10 @@
 import threading
 import time
 
+from headwater.sandbox.analysed_script import AnalysedScript
 from headwater.sandbox.analysis.nodes import text_of
 from headwater.sandbox.analysis.state import keeps_state, may_use_flow_object
 from headwater.sandbox.analysis.tree import parse
-from headwater.sandbox.loadable_script import LoadableScript
 
 
 def test_nodes_of_a_long_text_have_their_text_and_place() -> None:
@@ -33,4 +33,4 @@ def test_a_script_with_state_need_not_block_without_lookups() -> None:
     text = "let n = 0; function process(r) { return { n: n++ } }"
     assert keeps_state(parse(text))
     assert not may_use_flow_object(text)
-    assert not LoadableScript.of(text).must_block
+    assert not AnalysedScript.of(text).must_block

@@ -1,4 +1,4 @@
-"""A script as a child loads it: its source text, and whether it must block on each answer."""
+"""A script as a child loads it: its source text, and the result of its analysis."""
 
 from typing import NamedTuple, Self
 
@@ -6,15 +6,15 @@ from headwater.sandbox.analysis.state import keeps_state, may_use_flow_object
 from headwater.sandbox.analysis.tree import parse
 
 
-class LoadableScript(NamedTuple):
-    """A script, and how it runs.
+class AnalysedScript(NamedTuple):
+    """A script, and whether it must block on each answer of `flow.contains`.
 
     Attributes:
         text: The source text.
         must_block: Whether the script can call `flow.contains` and may keep state (see `analysis/state.py`). Such a
             script is called stateful. It processes each record once, in order, and blocks until each answer of
             `flow.contains` is known. All other scripts may process a record more than once, also scripts that keep
-            state but can't call `flow`: their top-level variables are only a cache.
+            state but can't call `flow`. The values of their top-level variables are therefore not reliable.
     """
 
     text: str
