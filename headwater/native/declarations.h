@@ -12,8 +12,8 @@ int64_t find_long_integers(const uint8_t *text, int64_t size, int32_t *lines, in
                            int64_t *newline_count, int64_t *has_non_ascii);
 
 int64_t read_json_field(const uint8_t *text, int64_t size, const int32_t *sizes, int64_t count, const uint8_t *name,
-                        int64_t name_size, int64_t strings_only, int64_t ascii_only, int64_t max_chars, uint8_t *out,
-                        int32_t *unparsed_rows, int64_t *unparsed_count);
+                        int64_t name_size, int64_t strings_only, int64_t skip_non_ascii, int64_t max_chars,
+                        uint8_t *out, int32_t *unparsed_rows, int64_t *unparsed_count);
 
 void find_starts(const int32_t *sizes, int64_t count, int32_t *starts);
 int64_t rows_size(const int32_t *sizes, const int32_t *rows, int64_t count);

@@ -238,8 +238,8 @@ static int is_ascii(const uint8_t *text, int64_t size) {
 // bytes written. A value longer than `max_chars` is written as an empty line. `unparsed_rows` gets the rows that a
 // full parser must parse, `unparsed_count` their number; the lines of these rows are empty.
 int64_t read_json_field(const uint8_t *text, int64_t size, const int32_t *sizes, int64_t count, const uint8_t *name,
-                        int64_t name_size, int64_t strings_only, int64_t ascii_only, int64_t max_chars, uint8_t *out,
-                        int32_t *unparsed_rows, int64_t *unparsed_count) {
+                        int64_t name_size, int64_t strings_only, int64_t skip_non_ascii, int64_t max_chars,
+                        uint8_t *out, int32_t *unparsed_rows, int64_t *unparsed_count) {
     uint8_t *end = out;
     const uint8_t *const limit = text + size;
     uint16_t quotes[MAX_INDEXED_BYTES + 2];
@@ -249,7 +249,7 @@ int64_t read_json_field(const uint8_t *text, int64_t size, const int32_t *sizes,
         Json json = {text, text + record_size, limit, find_quotes(text, record_size, quotes) ? quotes : 0, 0};
         Slice value;
         uint8_t *const line = end;
-        const int is_parsed = (!ascii_only || is_ascii(text, record_size)) &&
+        const int is_parsed = (!skip_non_ascii || is_ascii(text, record_size)) &&
                               find_field(&json, name, name_size, strings_only != 0, &value) &&
                               append_lower(&end, value);
         if (!is_parsed) unparsed_rows[(*unparsed_count)++] = (int32_t)i;

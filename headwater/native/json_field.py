@@ -22,7 +22,7 @@ class JsonFieldValues(NamedTuple):
 
 
 def read_json_field(
-    records: BytesColumn, name: bytes, max_chars: int, *, strings_only: bool, ascii_only: bool = False
+    records: BytesColumn, name: bytes, max_chars: int, *, strings_only: bool, skip_non_ascii: bool = False
 ) -> JsonFieldValues:
     """Read from each record the last field whose name is `name`.
 
@@ -34,7 +34,7 @@ def read_json_field(
     - the value is an array or an object, or with `strings_only` a number or a boolean,
     - the value, or the name of any field of the object, contains an escape,
     - the value contains a byte beyond ASCII,
-    - with `ascii_only`, any byte of the record is beyond ASCII.
+    - with `skip_non_ascii`, any byte of the record is beyond ASCII.
 
     Every record that is not unparsed is a JSON object; only its UTF-8 is not checked.
     """
@@ -48,7 +48,7 @@ def read_json_field(
         name,
         len(name),
         strings_only,
-        ascii_only,
+        skip_non_ascii,
         max_chars,
         pointer_to_bytes(out),
         pointer(unparsed_rows),

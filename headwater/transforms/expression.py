@@ -101,9 +101,10 @@ class Expression:
         """
         if self._member is None:
             return JsonFieldValues([""] * len(records), [*range(len(records))])
-        ascii_only = not _is_utf_8(records.buffer)
+        # A record with invalid UTF-8 needs `select`, which reports it.
+        skip_non_ascii = not _is_utf_8(records.buffer)
         return read_json_field(
-            records, self._member, MAX_VALUE_CHARS, strings_only=self._strings_only, ascii_only=ascii_only
+            records, self._member, MAX_VALUE_CHARS, strings_only=self._strings_only, skip_non_ascii=skip_non_ascii
         )
 
     def _decode_record(self, record: bytes | None) -> Any:
