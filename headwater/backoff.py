@@ -1,8 +1,8 @@
 """Delays between the retries of loops that never end.
 
-tenacity, which is used elsewhere, repeats one call until it succeeds. A loop that never ends differs in two ways: the
-loop itself decides which success resets its delay, by a call of `reset`, and it does not sleep during the delay but
-waits for an event or a child process, or serves other partitions.
+tenacity, which is used elsewhere, repeats one call until it succeeds. A loop that never ends differs in two ways. The
+loop itself decides which success resets its delay, by a call of `reset`. During the delay it does not sleep, but waits
+for an event or a child process, or serves other partitions.
 """
 
 import random

@@ -36,9 +36,10 @@ class RedriveSelection(BaseModel):
 
     Attributes:
         ranges: By partition, where the letters are. A letter that is written after the request is in no range.
-        ids: The letters as (partition, offset), sorted; None selects letters by the other members.
+        ids: The positions of the letters as (partition, offset), sorted; None selects letters by the other attributes.
         error: The class of the error; None selects letters with any class.
-        transform_uid: The uid of the transform, or the name of the sink; None selects letters of all.
+        transform_uid: The uid of the transform, or the name of the sink; None selects the letters of all
+            transforms and sinks.
     """
 
     model_config = ConfigDict(frozen=True)

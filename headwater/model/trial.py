@@ -13,6 +13,7 @@ from headwater.errors import Fault
 from headwater.model.flow import NewFlow
 from headwater.model.record import Failure
 from headwater.model.request_model import RequestModel
+from headwater.model.revision import MAX_REVISION
 from headwater.model.timestamps import parse_rfc_3339
 from headwater.model.topic_record import RecordPosition, TopicRecord
 
@@ -24,7 +25,6 @@ MAX_STREAM_SAMPLES = 10_000
 """The maximum number of records that a trial reads from the stream."""
 MAX_STREAM_SAMPLE_BYTES = 16_000_000
 """The maximum size of the records that a trial reads from the stream."""
-MAX_REVISION = 2**31 - 1
 _POSITION = re.compile(r"([0-9]{1,9})/([0-9]{1,18})")
 """The partition fits into 32 bits, and the offset into 64 bits."""
 

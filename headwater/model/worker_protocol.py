@@ -56,14 +56,14 @@ class Heartbeat(BaseModel):
     The worker sends a heartbeat as a JSON line each second and at every change of its state.
 
     Attributes:
-        state: One of
-            "starting",
-            "prepared": the worker can join its consumer group, and waits for the message JOIN,
-            "ready",
-            "waiting": a store or Kafka is unavailable,
-            "crashing": many records crash the process of the scripts,
-            "draining": the worker finishes its batches before it ends,
-            "failed": the worker has failed; this is its last heartbeat.
+        state: One of seven texts:
+            "starting": The worker starts.
+            "prepared": The worker can join its consumer group, and waits for the message JOIN.
+            "ready": The worker reads and processes records.
+            "waiting": A store or Kafka is unavailable.
+            "crashing": Many records crash the process of the scripts.
+            "draining": The worker finishes its batches before it ends.
+            "failed": The worker has failed. This is its last heartbeat.
         spec_hash: The hash of the spec that the worker runs.
         reason: Why the worker is in this state, as a sentence.
         progress: A counter of loop iterations and records read. A worker whose counter does not change is stuck.

@@ -32,7 +32,7 @@ _MEMBERS = {
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """The addresses of a pool and of its two tokens, as on chain and in the pool's own order."""
+    """The addresses of a pool and of its two tokens, as in records and in the pool's own order."""
 
     address: str
     first: str

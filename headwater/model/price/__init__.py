@@ -9,7 +9,8 @@ The modules use these words:
 - band: a price range of a factor of two, with a number. The ticks of a state are grouped by band, and the statistics
   leave out the prices of bands that are not accepted.
 - recent window: the hours at the end of the state for which the state has single ticks.
-- horizon: the start of the period that counts. Of the ticks before the horizon, only the last one is kept.
+- horizon: the start of the period whose ticks are kept. Of the ticks before the horizon, each band keeps only the last
+  one.
 - archived ticks: ticks that are no longer part of the state, but are stored beside it.
 - bucket: an hour of archived ticks, or a minute of an hour.
 - tail: ticks that were appended to the stored state and are not folded into it yet.

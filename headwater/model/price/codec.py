@@ -10,9 +10,9 @@ The layout is:
 - for each band: its number, the lengths of its four series and of its list of hours (20 bytes from offset 4 on), and
   its columns: the times, orders and prices of each series, the hours, and the minutes.
 
-In a state with a single band, no hours_archived_by_minute, no ticks ahead and no address (see `is_single_band`),
-recent_start is word 2, the newest tick is in the words 3 to 6, the head of the band in the words 7 to 9, and its
-columns start at word 10. single_band.py reads states by these word numbers.
+single_band.py reads the words of a state that has a single band, no hours_archived_by_minute, no ticks ahead and no
+address (see `is_single_band`). In such a state, recent_start is word 2, and the newest tick is in the words 3 to 6. The
+head of the band is in the words 7 to 9, and its columns start at word 10.
 """
 
 import struct
