@@ -197,7 +197,7 @@ class Deployment:
 
     @property
     def undelivered_gaps(self) -> tuple[OffsetGap, ...]:
-        """The gaps that no response has contained yet: those of a resume in progress."""
+        """The gaps that no response has contained yet, because the resume is in progress."""
         return () if self.phase is Phase.RUNNING else self.gaps
 
     @property
