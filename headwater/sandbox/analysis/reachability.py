@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 MAX_DEPTH: Final = 8
-"""The largest `Reachability.depth`. It stands for any greater depth, and for values of which nothing is known."""
+"""The largest `Reachability.depth`. It means this or any greater depth, and is the depth of values of which nothing is known."""
 
 
 class Reachability(NamedTuple):
