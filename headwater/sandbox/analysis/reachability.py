@@ -7,7 +7,10 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 MAX_DEPTH: Final = 8
-"""The largest `Reachability.depth`. It means this or any greater depth, and is the depth of values of which nothing is known."""
+"""The largest `Reachability.depth`, which also means any greater depth.
+
+A value of which nothing is known has this depth.
+"""
 
 
 class Reachability(NamedTuple):
