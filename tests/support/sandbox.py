@@ -28,7 +28,7 @@ def lines(*records: Any) -> list[bytes]:
 
 
 def lookup(sets: Mapping[str, set[str]]) -> Callable[[LookupRequest], LookupResult]:
-    """Return a function that answers membership queries from plain sets.
+    """Return a function that answers lookups from plain sets.
 
     Other names are unknown.
     """
