@@ -1,6 +1,12 @@
 /** Live tails: server-sent events, with a new connection when one ends. */
 
-import { ConnectionFailed, RequestFailed } from "./errors.ts";
+import {
+  ConnectionFailed,
+  RateLimited,
+  RequestFailed,
+  ServerError,
+  Unavailable,
+} from "./errors.ts";
 import { parseJson } from "./json.ts";
 import { type Call, type CallOptions, type Session, sleep } from "./session.ts";
 import type { Skipped, TailEnd, TailRecord } from "./types.ts";
@@ -8,6 +14,8 @@ import type { Skipped, TailEnd, TailRecord } from "./types.ts";
 /** The server sends a comment every 10 s, so a connection that is silent for longer is broken. */
 const SILENCE_MS = 30_000;
 const RECONNECT_MS = 500;
+/** The seconds after which a tail that the server has refused is opened again, unless the server names others. */
+const REFUSED_S = 2;
 /** Reasons for the end of a tail after which a new connection would get no records. */
 const FINAL_REASONS = new Set(["deployment_ended", "topic_removed", "key_ended"]);
 
@@ -44,7 +52,7 @@ export async function* tail(
 /**
  * Yields the events of a tail, until all tails of the connection have ended for good.
  *
- * A connection that breaks or ends is opened again; what was appended meanwhile is not shown.
+ * A connection that breaks or ends is opened again, as often as it takes; what was appended meanwhile is not shown.
  */
 export async function* tailEvents(
   session: Session,
@@ -56,6 +64,7 @@ export async function* tailEvents(
   let of = Array.isArray(query["of"]) ? query["of"] : [];
   let isOpen = true;
   while (isOpen) {
+    let waitMs = RECONNECT_MS;
     const call: Call = { method: "GET", path, query: { ...query, of } };
     try {
       const response = await session.open(call, options);
@@ -70,11 +79,18 @@ export async function* tailEvents(
       }
     } catch (error) {
       options.signal?.throwIfAborted();
-      if (error instanceof RequestFailed || !(error instanceof ConnectionFailed)) throw error;
+      if (!isTemporary(error)) throw error;
       yield { kind: "broken", error };
+      if (error instanceof RequestFailed) waitMs = 1000 * (error.retryAfter ?? REFUSED_S);
     }
-    if (isOpen) await sleep(RECONNECT_MS, options.signal);
+    if (isOpen) await sleep(waitMs, options.signal);
   }
+}
+
+/** Whether a new connection may succeed later. */
+function isTemporary(error: unknown): error is Error {
+  return error instanceof ConnectionFailed || error instanceof Unavailable ||
+    error instanceof RateLimited || error instanceof ServerError;
 }
 
 /** Yields the events of a response. Throws ConnectionFailed when it breaks or is silent. */

@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 
-import { stubbed } from "./stub_server.ts";
+import { problem, stubbed } from "./stub_server.ts";
 
 const BEGIN = 'event: records\ndata: [{"offset": 1, "of": "base/log"}, ';
 const REST = '{"offset": 2, "of": "base/log"}]\n\n: keep-alive\n\n';
@@ -53,4 +53,23 @@ Deno.test("a tail says that its connection broke, and opens another", async () =
   );
   const events = await Array.fromAsync(hw.tailEvents(["base/log"]), (event) => event.kind);
   assert.deepEqual(events, ["open", "broken", "open", "end"]);
+});
+
+Deno.test("a tail that the server refuses for a while is opened again", async () => {
+  const refused = () => problem(503, { detail: "Kafka is unavailable.", retryAfter: 0 });
+  const { hw } = stubbed(
+    ...Array.from({ length: 6 }, () => refused),
+    () => problem(502, { retryAfter: 0 }),
+    () => stream('event: end\ndata: {"reason": "key_ended"}\n\n'),
+  );
+  const events = await Array.fromAsync(
+    hw.tailEvents(["base/log"]),
+    (event) => event.kind === "broken" ? event.error.name : event.kind,
+  );
+  assert.deepEqual(events, ["Unavailable", "ServerError", "open", "end"]);
+});
+
+Deno.test("a tail that the key may not open ends with the error", async () => {
+  const { hw } = stubbed(() => problem(403, { detail: "no scope" }));
+  await assert.rejects(Array.fromAsync(hw.tailEvents(["base/log"])), /no scope/);
 });

@@ -1,14 +1,15 @@
 import { QueryClient } from "@tanstack/react-query";
-import { ConnectionFailed, Unavailable } from "headwater-client";
 
-const MAX_REPEATS = 2;
+import { isTemporary } from "../common/errors.ts";
 
-/** Repeats only what may succeed later, and keeps the last answer on the page meanwhile. */
+const AGAIN_MS = 5_000;
+
+/** Reads again what could not be read, and keeps the last answer on the page meanwhile. */
 export const queryClient = new QueryClient({
   defaultOptions: {
     queries: {
-      retry: (count, error) =>
-        count < MAX_REPEATS && (error instanceof ConnectionFailed || error instanceof Unavailable),
+      retry: false,
+      refetchInterval: ({ state }) => isTemporary(state.error) ? AGAIN_MS : false,
       staleTime: 2_000,
       networkMode: "always",
     },

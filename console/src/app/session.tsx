@@ -4,12 +4,13 @@ import { Headwater } from "headwater-client";
 import { code } from "../signin/code.ts";
 import { queryClient } from "./query_client.ts";
 
+const UNAUTHENTICATED = 401;
 const KEY_NAME = "headwater-key";
 /** Set while the key came from a one-time code: such a key is revoked when its user signs out. */
 const FROM_CODE_NAME = "headwater-key-from-code";
 
 interface Session {
-  /** The client with the key of this tab; undefined before signing in. */
+  /** The client with the key of this tab; undefined before signing in. It signs out when the server refuses the key. */
   hw: Headwater | undefined;
   /** Why the last session ended; empty when it was the user's wish. */
   notice: string;
@@ -40,7 +41,17 @@ export function SessionProvider({ children }: { children: ReactNode }) {
     setNotice(why);
     setKey("");
   }, []);
-  const hw = useMemo(() => key ? new Headwater({ key, retries: 1 }) : undefined, [key]);
+  const hw = useMemo(() => {
+    if (!key) return undefined;
+    const send: typeof fetch = async (input, init) => {
+      const response = await fetch(input, init);
+      if (response.status === UNAUTHENTICATED && key === sessionStorage.getItem(KEY_NAME)) {
+        signOut("The API key is no longer valid: it was revoked, or has expired.");
+      }
+      return response;
+    };
+    return new Headwater({ key, retries: 1, fetch: send });
+  }, [key, signOut]);
   const session = useMemo(() => ({ hw, notice, signIn, signOut }), [hw, notice, signIn, signOut]);
   return <SessionContext value={session}>{children}</SessionContext>;
 }

@@ -9,13 +9,15 @@ import {
 } from "headwater-client";
 import { CircleAlert } from "lucide-react";
 
+import { textOf } from "./errors.ts";
+
 /** Says what is wrong, in the words of the server, and what to do. */
 export function ErrorNotice({ error, retry }: { error: Error; retry?: () => void }) {
   const requestId = error instanceof RequestFailed ? error.problem.request_id : "";
   const faults = error instanceof Unprocessable ? error.errors : [];
   return (
     <Alert color="red" variant="light" icon={<CircleAlert size={18} />} title={titleOf(error)}>
-      <Text size="sm">{error.message}</Text>
+      <Text size="sm">{textOf(error)}</Text>
       {faults.length > 0 && (
         <List size="sm" mt="xs">
           {faults.map((fault) => (
@@ -34,7 +36,7 @@ export function ErrorNotice({ error, retry }: { error: Error; retry?: () => void
 }
 
 function titleOf(error: Error): string {
-  if (error instanceof ConnectionFailed) return "The server can't be reached";
+  if (error instanceof ConnectionFailed) return "The service can't be reached";
   if (error instanceof Unavailable) return "A service is unavailable";
   if (error instanceof NotAllowed) return "This key may not do that";
   if (error instanceof NotFound) return "Not found";

@@ -1,6 +1,7 @@
 import { Badge, Tooltip } from "@mantine/core";
 import { CloudOff } from "lucide-react";
 
+import { textOf } from "./errors.ts";
 import { duration } from "./numbers.ts";
 import { useNow } from "./use_now.ts";
 
@@ -9,7 +10,7 @@ export function Stale({ error, updatedAt }: { error: Error | null; updatedAt: nu
   const now = useNow();
   if (!error || !updatedAt) return null;
   return (
-    <Tooltip label={error.message}>
+    <Tooltip label={textOf(error)}>
       <Badge color="yellow" leftSection={<CloudOff size={12} />}>
         {duration(Math.max(0, now - updatedAt))} old, reconnecting
       </Badge>

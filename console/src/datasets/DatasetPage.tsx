@@ -20,7 +20,7 @@ export function DatasetPage() {
   const queries = useQueryClient();
   const { id } = useParams({ from: "/datasets/$id" });
   const [isOpen, modal] = useDisclosure();
-  const { data: dataset, error } = useQuery({
+  const { data: dataset, error, refetch } = useQuery({
     queryKey: ["dataset", id],
     queryFn: ({ signal }) => hw.datasets.get(id, { signal }),
     structuralSharing: false,
@@ -35,8 +35,7 @@ export function DatasetPage() {
       </Empty>
     );
   }
-  if (error) return <ErrorNotice error={error} />;
-  if (!dataset || !source) return null;
+  if (!dataset || !source) return error && <ErrorNotice error={error} retry={() => refetch()} />;
   return (
     <Stack gap="sm">
       <Group justify="space-between">

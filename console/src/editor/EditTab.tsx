@@ -1,9 +1,10 @@
 import { Skeleton } from "@mantine/core";
-import { lazy, Suspense } from "react";
+import { Suspense } from "react";
 
+import { lazyPart } from "../common/lazy_part.ts";
 import { usePipeline } from "../pipeline/pipeline_context.ts";
 
-const Editor = lazy(() => import("./Editor.tsx"));
+const Editor = lazyPart(() => import("./Editor.tsx"));
 
 /** Loads the editor, which has the largest libraries of the console, when it is opened. */
 export function EditTab() {

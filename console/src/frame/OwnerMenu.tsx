@@ -4,6 +4,9 @@ import { ChevronDown, LogOut } from "lucide-react";
 
 import { useHeadwater, useSession } from "../app/session.tsx";
 
+/** How often the key is checked: pages that read nothing by themselves sign out too when it ends. */
+const EVERY_MS = 15_000;
+
 /** The owner of the key, its scopes, and the way out. */
 export function OwnerMenu() {
   const hw = useHeadwater();
@@ -11,7 +14,7 @@ export function OwnerMenu() {
   const { data: key } = useQuery({
     queryKey: ["me"],
     queryFn: ({ signal }) => hw.me({ signal }),
-    staleTime: Infinity,
+    refetchInterval: EVERY_MS,
   });
   return (
     <Menu position="bottom-end" width={260}>

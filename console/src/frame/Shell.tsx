@@ -5,18 +5,17 @@ import { useEffect } from "react";
 
 import icon from "../icon.svg";
 import { HealthDot } from "./HealthDot.tsx";
+import { OutageNotice } from "./OutageNotice.tsx";
 import { OwnerMenu } from "./OwnerMenu.tsx";
 import { Rail } from "./Rail.tsx";
 import { Search } from "./Search.tsx";
 import { ThemeSwitch } from "./ThemeSwitch.tsx";
-import { useSignOutWithKey } from "./use_sign_out_with_key.ts";
 
 /** The frame of every page: the rail on the left, the bar on top. */
 export function Shell() {
   const [isOpen, { toggle, close }] = useDisclosure(false);
   const { pathname } = useLocation();
   useEffect(close, [pathname, close]);
-  useSignOutWithKey();
   return (
     <AppShell
       header={{ height: 48 }}
@@ -47,6 +46,7 @@ export function Shell() {
         <Rail />
       </AppShell.Navbar>
       <AppShell.Main>
+        <OutageNotice />
         <Outlet />
       </AppShell.Main>
     </AppShell>

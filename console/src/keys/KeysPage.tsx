@@ -16,7 +16,6 @@ export function KeysPage() {
   const key = useQuery({
     queryKey: ["me"],
     queryFn: ({ signal }) => hw.me({ signal }),
-    staleTime: Infinity,
   });
   const limits = useQuery({
     queryKey: ["limits"],

@@ -1,6 +1,7 @@
 import { Grid, Stack } from "@mantine/core";
 import { useState } from "react";
 
+import { ErrorNotice } from "../common/ErrorNotice.tsx";
 import { Logs } from "./Logs.tsx";
 import { usePipeline } from "./pipeline_context.ts";
 import { Picture } from "./picture/Picture.tsx";
@@ -11,13 +12,14 @@ import { Workers } from "./Workers.tsx";
 /** What the pipeline does right now. */
 export function OverviewTab() {
   const flow = usePipeline();
-  const { data: item } = useItem(flow.id);
+  const { data: item, error } = useItem(flow.id);
   const [worker, setWorker] = useState<string>();
   const isDeployed = item !== undefined && item !== null && item.state !== "draft" &&
     item.state !== "unreadable";
   return (
     <Stack gap="lg">
       <Picture flow={flow} isDeployed={isDeployed} />
+      {error && !item && <ErrorNotice error={error} />}
       {isDeployed && (
         <>
           <Plots flow={flow} />

@@ -2,6 +2,8 @@ import { notifications } from "@mantine/notifications";
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import type { Flow } from "headwater-client";
 
+import { textOf } from "../common/errors.ts";
+
 /** Does something with a pipeline, says how it ended, and reads the pipeline again. */
 export function useAction(flow: Flow, done: string, work: () => Promise<unknown>) {
   const queries = useQueryClient();
@@ -12,7 +14,7 @@ export function useAction(flow: Flow, done: string, work: () => Promise<unknown>
       notifications.show({
         color: "red",
         title: "That did not work",
-        message: error.message,
+        message: textOf(error),
         autoClose: false,
       }),
     onSettled: () => {

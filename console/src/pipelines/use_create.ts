@@ -3,6 +3,7 @@ import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 
 import { useHeadwater } from "../app/session.tsx";
+import { textOf } from "../common/errors.ts";
 import type { Template } from "./templates.ts";
 
 /** Creates a draft from a template, and opens it in the editor. */
@@ -20,7 +21,7 @@ export function useCreate() {
       notifications.show({
         color: "red",
         title: "The draft was not created",
-        message: error.message,
+        message: textOf(error),
         autoClose: false,
       }),
   });

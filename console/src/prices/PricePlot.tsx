@@ -5,7 +5,7 @@ import { lazy, Suspense, useMemo } from "react";
 import { PRICE_LINES, priceData, priceRange } from "./price_data.ts";
 import { useHistory } from "./use_tokens.ts";
 
-const Plot = lazy(() => import("../common/plot/Plot.tsx"));
+const Plot = lazyPart(() => import("../common/plot/Plot.tsx"));
 const HEIGHT = 220;
 
 /** The prices of the last 25 hours: a line of those that count, and dots of those that do not. */

@@ -17,6 +17,7 @@ import { Headwater } from "headwater-client";
 import { useState } from "react";
 
 import { useSession } from "../app/session.tsx";
+import { textOf } from "../common/errors.ts";
 import { useCode } from "./use_code.ts";
 import icon from "../icon.svg";
 
@@ -53,7 +54,7 @@ export function SignInPage() {
           {code.isPending && <Text size="sm" role="status">Signing in…</Text>}
           {code.error && (
             <Alert color="yellow" title="The link does not work any more">
-              {code.error.message}
+              {textOf(code.error)}
             </Alert>
           )}
           <PasswordInput
@@ -62,7 +63,7 @@ export function SignInPage() {
             placeholder="hw_live_…"
             value={key}
             onChange={(event) => setKey(event.currentTarget.value)}
-            error={trial.error?.message}
+            error={trial.error && textOf(trial.error)}
             autoComplete="off"
             autoFocus
           />

@@ -5,6 +5,7 @@ import { useNavigate, useParams, useSearch } from "@tanstack/react-router";
 
 import { useHeadwater } from "../app/session.tsx";
 import { Empty } from "../common/Empty.tsx";
+import { ErrorNotice } from "../common/ErrorNotice.tsx";
 import { JsonView } from "../common/JsonView.tsx";
 import { LiveRecords } from "../records/LiveRecords.tsx";
 import { NewestRecords } from "./NewestRecords.tsx";
@@ -34,7 +35,7 @@ export function StreamPage() {
   const { chain, entity } = useParams({ from: "/streams/$chain/$entity" });
   const { view = "newest", text = "" } = useSearch({ from: "/streams/$chain/$entity" });
   const navigate = useNavigate({ from: "/streams/$chain/$entity" });
-  const { data: streams } = useQuery({
+  const { data: streams, error, refetch } = useQuery({
     queryKey: ["streams"],
     queryFn: ({ signal }) => hw.streams.list({ signal }),
     staleTime: Infinity,
@@ -72,6 +73,12 @@ export function StreamPage() {
         />
       )}
       {view === "example" && stream && <JsonView value={stream.example} />}
+      {view === "example" && error && !streams && (
+        <ErrorNotice
+          error={error}
+          retry={() => refetch()}
+        />
+      )}
     </Stack>
   );
 }

@@ -51,7 +51,7 @@ export function StreamsPage() {
         />
       </Group>
       {isSlow && <Rows />}
-      {error && <ErrorNotice error={error} retry={() => refetch()} />}
+      {error && !streams && <ErrorNotice error={error} retry={() => refetch()} />}
       {shown && (
         <Table.ScrollContainer minWidth={700}>
           <Table layout="fixed">

@@ -26,6 +26,7 @@ class Console:
         client: An HTTP client with the key of the user.
         errors: What the browser has reported: exceptions, and violations of the page's policy.
         other_hosts: The hosts to which the page has sent requests, without its own.
+        may_lose_service: Whether requests may fail, because the test stops the service.
     """
 
     def __init__(self, page: Page, installation: Installation, key: str) -> None:
@@ -33,9 +34,13 @@ class Console:
         self.client: httpx2.Client = installation.client(key)
         self.errors: list[str] = []
         self.other_hosts: set[str] = set()
+        self.may_lose_service = False
         self._installation = installation
         self._key = key
         self._has_written = False
+        self._watch(page)
+
+    def _watch(self, page: Page) -> None:
         page.on("console", self._on_message)
         page.on("pageerror", lambda error: self.errors.append(str(error)))
         page.on("request", self._on_request)
@@ -50,6 +55,13 @@ class Console:
     def open(self, path: str) -> None:
         """Open an address below /console/."""
         self.page.goto(f"{self._installation.url}/console/{path}")
+
+    def open_tab(self, path: str) -> Page:
+        """Open an address below /console/ in a new tab, which has the key of the present one."""
+        with self.page.expect_popup() as opened:
+            self.page.evaluate("(url) => { window.open(url) }", f"{self._installation.url}/console/{path}")
+        self._watch(opened.value)
+        return opened.value
 
     def create(self, body: dict[str, Any], *, deploy: bool = True) -> str:
         """Create and deploy a pipeline of the user without the console. Returns its id."""
@@ -78,8 +90,9 @@ class Console:
         return findings
 
     def _on_message(self, message: ConsoleMessage) -> None:
-        is_response = message.text.startswith("Failed to load resource") and any(
-            f"status of {status}" in message.text for status in EXPECTED_STATUSES
+        is_response = message.text.startswith("Failed to load resource") and (
+            any(f"status of {status}" in message.text for status in EXPECTED_STATUSES)
+            or (self.may_lose_service and "net::ERR_" in message.text)
         )
         # Text that is put into the editor as a whole comes with a style attribute, which the policy blocks.
         is_inserted_style = self._has_written and message.text.startswith("Applying inline style")

@@ -5,6 +5,7 @@ import type { KafkaConnection } from "headwater-client";
 import { RotateCcwKey } from "lucide-react";
 
 import { ConfirmModal } from "../../common/ConfirmModal.tsx";
+import { ErrorNotice } from "../../common/ErrorNotice.tsx";
 import { Section } from "../../common/Section.tsx";
 import { NotDeployed } from "../NotDeployed.tsx";
 import { usePipeline } from "../pipeline_context.ts";
@@ -17,10 +18,10 @@ import { Snippet } from "./Snippet.tsx";
 export function ConnectTab() {
   const flow = usePipeline();
   const queries = useQueryClient();
-  const { data: deployment } = useDeployment(flow);
+  const { data: deployment, error, refetch } = useDeployment(flow);
   const [isOpen, modal] = useDisclosure();
   if (deployment === null) return <NotDeployed what="credentials and topics" />;
-  if (!deployment) return null;
+  if (!deployment) return error && <ErrorNotice error={error} retry={() => refetch()} />;
   const sinks = deployment.sinks.filter((sink): sink is KafkaConnection => sink.type === "kafka");
   if (sinks.length === 0) {
     return <Text size="sm">This pipeline has no Kafka sink: its records become token prices.</Text>;

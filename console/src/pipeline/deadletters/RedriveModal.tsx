@@ -1,10 +1,12 @@
 import { Button, Group, Modal, Progress, Stack, Text } from "@mantine/core";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
-import type { Flow, LetterSelection, Redrive } from "headwater-client";
-import { useState } from "react";
+import type { Flow, LetterSelection } from "headwater-client";
+import { useEffect } from "react";
 
 import { ErrorNotice } from "../../common/ErrorNotice.tsx";
 import { exact } from "../../common/numbers.ts";
+
+const EVERY_MS = 500;
 
 /** Counts the letters, sends them, and shows how far the redrive is. It goes on when the dialogue is closed. */
 export function RedriveModal({ flow, selection, close }: {
@@ -13,18 +15,27 @@ export function RedriveModal({ flow, selection, close }: {
   close: () => void;
 }) {
   const queries = useQueryClient();
-  const [state, setState] = useState<Redrive>();
   const count = useQuery({
     queryKey: ["pipeline", flow.id, "letters", "count", selection],
     queryFn: ({ signal }) => flow.deadLetters.count(selection, { signal }),
     staleTime: 0,
   });
-  const redrive = useMutation({
-    mutationFn: () => flow.deadLetters.redrive(selection, { onProgress: setState }),
-    onSettled: () => queries.invalidateQueries({ queryKey: ["pipeline", flow.id, "letters"] }),
+  const redrive = useMutation({ mutationFn: () => flow.deadLetters.startRedrive(selection) });
+  const id = redrive.data?.id;
+  const { data: state, error: lost } = useQuery({
+    queryKey: ["pipeline", flow.id, "redrive", id],
+    queryFn: ({ signal }) => flow.deadLetters.redriveState(id!, { signal }),
+    enabled: id !== undefined,
+    refetchInterval: ({ state: { data } }) => data?.state === "running" || !data ? EVERY_MS : false,
   });
+  const isRunning = state?.state === "running";
+  useEffect(() => {
+    if (state && !isRunning) {
+      void queries.invalidateQueries({ queryKey: ["pipeline", flow.id, "letters"] });
+    }
+  }, [queries, flow.id, state === undefined, isRunning]);
   const done = state ? state.delivered + state.dropped + state.failed : 0;
-  const error = count.error ?? redrive.error;
+  const error = count.error ?? redrive.error ?? lost;
   return (
     <Modal
       opened
@@ -62,7 +73,7 @@ export function RedriveModal({ flow, selection, close }: {
           {!state && (
             <Button
               disabled={!count.data}
-              loading={redrive.isPending}
+              loading={redrive.isPending || id !== undefined}
               onClick={() => redrive.mutate()}
             >
               Redrive

@@ -17,8 +17,7 @@ export function DiffView(
     staleTime: Infinity,
   });
   if (!hasBefore) return <Text size="sm" c="dimmed">No earlier revision is kept.</Text>;
-  if (error) return <ErrorNotice error={error} />;
-  if (!diff) return null;
+  if (!diff) return error && <ErrorNotice error={error} />;
   return (
     <Stack gap="sm">
       {Object.entries(diff.scripts).map(([uid, text]) => (

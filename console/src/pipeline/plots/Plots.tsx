@@ -2,14 +2,15 @@ import { SegmentedControl, SimpleGrid, Skeleton } from "@mantine/core";
 import { keepPreviousData, useQuery } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import type { Flow, TimeRange } from "headwater-client";
-import { lazy, Suspense } from "react";
+import { Suspense } from "react";
 
 import { ErrorNotice } from "../../common/ErrorNotice.tsx";
+import { lazyPart } from "../../common/lazy_part.ts";
 import { Section } from "../../common/Section.tsx";
 import { RANGES } from "../range.ts";
 import { plotData, PLOTS } from "./plot_data.ts";
 
-const Plot = lazy(() => import("../../common/plot/Plot.tsx"));
+const Plot = lazyPart(() => import("../../common/plot/Plot.tsx"));
 const HEIGHT = 150;
 
 /** Four plots with one crosshair. Drag to zoom, double-click to zoom out. */

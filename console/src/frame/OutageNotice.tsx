@@ -1,0 +1,40 @@
+import { Alert, List } from "@mantine/core";
+import { CloudOff } from "lucide-react";
+
+import { useReadiness, useRecovery } from "./use_readiness.ts";
+
+/** What is away, by the names in the response of the readiness, and what still works meanwhile. */
+const PARTS: Record<string, string> = {
+  broker:
+    "Kafka is away: pipelines wait, and lose nothing. Records, live tails, trials, dead letters and deploys wait too. Lists, editing, history, figures and the values of filters work.",
+  set_store:
+    "The set store is away: values of filters, datasets, prices, figures and live tails wait, and so do pipelines that look values up. Lists, editing and history work.",
+  database: "The database is away: nothing can be listed or saved. Pipelines that run go on.",
+  controller:
+    "The controller is away: deploys, pauses and teardowns wait. Pipelines that run go on, and everything else works.",
+};
+
+/** Says on every page that the service is lost, or which part of it, and what still works. */
+export function OutageNotice() {
+  useRecovery();
+  const { error, away } = useReadiness();
+  if (!error) return null;
+  return (
+    <Alert
+      color="yellow"
+      icon={<CloudOff size={18} />}
+      title={away ? "A part of the service is away" : "The service does not answer"}
+      role="alert"
+      mb="sm"
+    >
+      {away
+        ? (
+          <List size="sm">
+            {away.map((name) => <List.Item key={name}>{PARTS[name] ?? `${name} fails.`}
+            </List.Item>)}
+          </List>
+        )
+        : "What is shown may be old. The console connects again by itself, and then shows the newest data."}
+    </Alert>
+  );
+}
