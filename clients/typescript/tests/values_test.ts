@@ -88,4 +88,6 @@ Deno.test("a filter's values are replaced in one request", async () => {
   assert.equal(JSON.parse(seen[1]!.body).values.length, 45_000);
   await filter.replace([]);
   assert.deepEqual(JSON.parse(seen[2]!.body), { values: [] });
+  await filter.replace(new Blob(['{"values":["0xa"]}']));
+  assert.deepEqual(JSON.parse(seen[3]!.body), { values: ["0xa"] });
 });

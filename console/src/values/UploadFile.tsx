@@ -1,11 +1,12 @@
-import { Button, FileInput, Group, Progress, Select, Stack, Table, Text } from "@mantine/core";
+import { Button, FileInput, Group, Select, Stack, Table } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
-import { FileUp } from "lucide-react";
+import { useBlocker } from "@tanstack/react-router";
+import { FileUp, Pause, Play } from "lucide-react";
 import { useState } from "react";
 
 import { ErrorNotice } from "../common/ErrorNotice.tsx";
-import { exact, short } from "../common/numbers.ts";
 import { shapeOf } from "./parse.ts";
+import { UploadProgress } from "./UploadProgress.tsx";
 import { type UploadKind, useUpload } from "./use_upload.ts";
 import type { ValueSource } from "./value_source.ts";
 
@@ -15,7 +16,7 @@ const PREVIEW_ROWS = 5;
 export function UploadFile({ source }: { source: ValueSource }) {
   const [file, setFile] = useState<File | null>(null);
   const [chosen, choose] = useState<string | null>(null);
-  const { state, start, cancel } = useUpload(source);
+  const { state, start, pause, resume, cancel } = useUpload(source);
   const { data: shape, error } = useQuery({
     queryKey: ["file", file?.name, file?.size, file?.lastModified],
     queryFn: () => shapeOf(file!),
@@ -24,9 +25,15 @@ export function UploadFile({ source }: { source: ValueSource }) {
   });
   const column = chosen ?? shape?.columns[0];
   const begin = (kind: UploadKind) => () => {
-    if (file && shape && column) void start(kind, file, shape, column);
+    if (file && shape && column) void start({ kind, file, shape, column });
   };
-  const isRunning = state !== undefined && !state.isDone;
+  const phase = state?.phase;
+  const isRunning = phase === "reads" || phase === "sends" || phase === "paused";
+  const isOneRequest = phase === "sends" && state?.task.kind === "replace";
+  useBlocker({
+    shouldBlockFn: () => isRunning && !confirm("Leave and stop the upload?"),
+    enableBeforeUnload: isRunning,
+  });
   return (
     <Stack gap="xs">
       <FileInput
@@ -71,6 +78,15 @@ export function UploadFile({ source }: { source: ValueSource }) {
             </Table>
           </Table.ScrollContainer>
           <Group gap="xs">
+            {isRunning && !isOneRequest && (
+              <Button
+                variant="default"
+                leftSection={phase === "paused" ? <Play size={14} /> : <Pause size={14} />}
+                onClick={phase === "paused" ? resume : pause}
+              >
+                {phase === "paused" ? "Go on" : "Pause"}
+              </Button>
+            )}
             {isRunning ? <Button variant="default" color="red" onClick={cancel}>Stop</Button> : (
               <>
                 <Button onClick={begin("add")}>Add all</Button>
@@ -86,22 +102,10 @@ export function UploadFile({ source }: { source: ValueSource }) {
         </>
       )}
       {state && (
-        <Stack gap={4} role="status">
-          <Progress
-            value={state.isDone && !state.error ? 100 : state.read * 100}
-            color={state.error ? "red" : "water"}
-            aria-label="Progress of the upload"
-            transitionDuration={120}
-          />
-          <Text size="xs" c="dimmed">
-            {exact(state.sent)} sent, {exact(state.changed)}{" "}
-            {state.kind === "remove" ? "removed" : state.kind === "add" ? "new" : "now in the set"}
-            {!state.isDone && state.sent > 0 &&
-              `, ${short(state.sent / Math.max(1, (Date.now() - state.startedAt) / 1000))}/s`}
-            {state.isDone && !state.error && ". Done."}
-          </Text>
-          {state.error && <ErrorNotice error={state.error} />}
-        </Stack>
+        <UploadProgress
+          state={state}
+          goOn={() => void start(state.task, state.complete)}
+        />
       )}
     </Stack>
   );

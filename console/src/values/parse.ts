@@ -43,7 +43,7 @@ export async function shapeOf(file: File): Promise<FileShape> {
   ).slice(0, PREVIEW_ROWS + 1);
   const first = lines[0] ?? "";
   if (first.startsWith("{")) {
-    const columns = Object.keys(JSON.parse(first));
+    const columns = membersOf(first);
     return {
       kind: "json lines",
       columns,
@@ -107,6 +107,19 @@ function cellsOf(line: string): string[] {
     line.matchAll(/(?:^|[,;\t])(?:"((?:[^"]|"")*)"|([^,;\t]*))/g),
     ([, quoted, plain]) => quoted?.replaceAll('""', '"') ?? plain ?? "",
   );
+}
+
+function membersOf(line: string): string[] {
+  try {
+    return Object.keys(JSON.parse(line));
+  } catch (error) {
+    throw new Error(
+      "The first line of the file is not a whole JSON object. Each line must be one.",
+      {
+        cause: error,
+      },
+    );
+  }
 }
 
 function memberOf(line: string, name: string): string {

@@ -12,10 +12,14 @@ export class Filter extends ValueSet {
     super(session, path("flow", configId, "transforms", uid, "filter-values"), "count");
   }
 
-  /** Replaces all values at once with any number of values, in one request. */
-  async replace(values: Values, options?: CallOptions): Promise<FilterCount> {
-    const call = { method: "PUT", path: this.path, body: await valuesBlob(values) } as const;
-    return await this.session.send(call, options);
+  /**
+   * Replaces all values at once with any number of values, in one request.
+   *
+   * A Blob, for example a file, is sent as it is: it is the JSON `{"values": […]}`.
+   */
+  async replace(values: Values | Blob, options?: CallOptions): Promise<FilterCount> {
+    const body = values instanceof Blob ? values : await valuesBlob(values);
+    return await this.session.send({ method: "PUT", path: this.path, body }, options);
   }
 
   /** Returns whether a value is in the set. */
