@@ -2,7 +2,9 @@ import { Group, Table, Text, UnstyledButton } from "@mantine/core";
 import { useNavigate } from "@tanstack/react-router";
 import type { OverviewItem } from "headwater-client";
 import { ArrowDown, ArrowUp } from "lucide-react";
+import { useMemo } from "react";
 
+import { TableBody } from "../common/TableBody.tsx";
 import type { OverviewSearch, SortColumn } from "./overview_search.ts";
 import { PipelineRow } from "./PipelineRow.tsx";
 import { sorted } from "./sorting.ts";
@@ -17,12 +19,15 @@ const COLUMNS: { column: SortColumn; label: string; isFigure: boolean; width?: n
   { column: "lag", label: "Lag", isFigure: true, width: 70 },
 ];
 
+const ROW_HEIGHT = 36;
+
 /** The list of pipelines. A click on a head sorts, a second one turns the order. */
 export function PipelineTable(
   { items, search }: { items: OverviewItem[]; search: OverviewSearch },
 ) {
   const navigate = useNavigate({ from: "/pipelines" });
   const { sort = "state", desc = sort !== "name" } = search;
+  const rows = useMemo(() => sorted(items, sort, desc), [items, sort, desc]);
   const sortBy = (column: SortColumn) =>
     navigate({
       search: (before) => ({
@@ -56,9 +61,11 @@ export function PipelineTable(
             </Table.Th>
           </Table.Tr>
         </Table.Thead>
-        <Table.Tbody>
-          {sorted(items, sort, desc).map((item) => <PipelineRow key={item.id} item={item} />)}
-        </Table.Tbody>
+        <TableBody
+          items={rows}
+          row={(item) => <PipelineRow key={item.id} item={item} />}
+          rowHeight={ROW_HEIGHT}
+        />
       </Table>
     </Table.ScrollContainer>
   );

@@ -14,6 +14,8 @@ const KEYS: Record<SortColumn, (item: OverviewItem) => number | string> = {
   lag: (item) => item.lag ?? -1,
 };
 
+const TIES: SortColumn[] = ["state", "errors", "lag"];
+
 /** Sorts by a column. The default order shows first what is wrong. */
 export function sorted(
   items: OverviewItem[],
@@ -21,14 +23,17 @@ export function sorted(
   isDescending: boolean,
 ): OverviewItem[] {
   const direction = isDescending ? -1 : 1;
-  const ties: SortColumn[] = ["state", "errors", "lag"];
-  return items.toSorted((one, other) =>
-    direction * compare(KEYS[column](one), KEYS[column](other)) ||
-    -ties.map((tie) => compare(KEYS[tie](one), KEYS[tie](other))).reduce((found, next) =>
-      found || next
-    ) ||
-    compare(one.name, other.name)
+  const ranked = items.map((item) => ({
+    item,
+    key: KEYS[column](item),
+    ties: TIES.map((tie) => KEYS[tie](item)),
+  }));
+  ranked.sort((one, other) =>
+    direction * compare(one.key, other.key) ||
+    -TIES.reduce((found, _, tie) => found || compare(one.ties[tie]!, other.ties[tie]!), 0) ||
+    compare(one.item.name, other.item.name)
   );
+  return ranked.map(({ item }) => item);
 }
 
 function compare(one: number | string, other: number | string): number {

@@ -1,7 +1,8 @@
 import { Skeleton } from "@mantine/core";
 import type { PriceExplanation } from "headwater-client";
-import { lazy, Suspense, useMemo } from "react";
+import { Suspense, useMemo } from "react";
 
+import { lazyPart } from "../common/lazy_part.ts";
 import { PRICE_LINES, priceData, priceRange } from "./price_data.ts";
 import { useHistory } from "./use_tokens.ts";
 

@@ -1,13 +1,14 @@
 import { Button, Grid, Group, Stack, TextInput } from "@mantine/core";
 import { Pause, Play, Search } from "lucide-react";
-import { useDeferredValue, useMemo, useState } from "react";
+import { useMemo, useState } from "react";
 
 import { Empty } from "../common/Empty.tsx";
 import { RecordList } from "./RecordList.tsx";
 import { RecordPanel } from "./RecordPanel.tsx";
-import { recordText } from "./record_text.ts";
+import type { Row } from "./tail_buffer.ts";
 import { TailStatus } from "./TailStatus.tsx";
-import { type Row, useTail } from "./use_tail.ts";
+import { useRowFilter } from "./use_row_filter.ts";
+import { useTail } from "./use_tail.ts";
 
 const HEIGHT = "calc(100dvh - 280px)";
 
@@ -20,13 +21,7 @@ export function LiveRecords({ topic, filter, setFilter }: {
   const view = useTail(useMemo(() => [topic], [topic]));
   const [frozen, setFrozen] = useState<Row[]>();
   const [open, setOpen] = useState<Row>();
-  const wanted = useDeferredValue(filter.toLowerCase());
-  const all = frozen ?? view.rows;
-  const rows = wanted
-    ? all.filter((row) =>
-      recordText(row).toLowerCase().includes(wanted) || row.key?.toLowerCase().includes(wanted)
-    )
-    : all;
+  const { rows, isDone } = useRowFilter(frozen ?? view.rows, filter.toLowerCase());
   return (
     <Stack gap="sm">
       <Group gap="sm">
@@ -50,8 +45,14 @@ export function LiveRecords({ topic, filter, setFilter }: {
       </Group>
       {rows.length === 0
         ? (
-          <Empty title={wanted ? "No record has this text" : "Waiting for records"}>
-            {wanted ? "" : "Records appear here as they are appended; older ones are not shown."}
+          <Empty
+            title={!filter
+              ? "Waiting for records"
+              : isDone
+              ? "No record has this text"
+              : "Searching the records"}
+          >
+            {filter ? "" : "Records appear here as they are appended; older ones are not shown."}
           </Empty>
         )
         : (

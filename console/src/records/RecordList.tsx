@@ -1,16 +1,15 @@
-import { Box, ScrollArea, Text, UnstyledButton } from "@mantine/core";
-import { useVirtualizer } from "@tanstack/react-virtual";
-import { memo, useRef } from "react";
+import { Box, ScrollArea, Text } from "@mantine/core";
+import { type CSSProperties, memo, useLayoutEffect, useRef } from "react";
 
+import { useRowsInSight } from "../common/use_rows_in_sight.ts";
 import { recordText } from "./record_text.ts";
-import type { Row } from "./use_tail.ts";
+import type { Row } from "./tail_buffer.ts";
 
 const ROW_HEIGHT = 28;
-const OVERSCAN = 12;
 const PREVIEW_CHARACTERS = 400;
 const COLUMNS = "96px 90px 170px 1fr";
 
-/** Records, the newest first; only the rows in sight are drawn. */
+/** Records, the newest first; only the rows in sight are drawn. Who has scrolled keeps the same rows in sight. */
 export function RecordList({ rows, selected, select, height }: {
   rows: Row[];
   selected: number | undefined;
@@ -18,13 +17,16 @@ export function RecordList({ rows, selected, select, height }: {
   height: string;
 }) {
   const viewport = useRef<HTMLDivElement>(null);
-  const list = useVirtualizer({
-    count: rows.length,
-    getScrollElement: () => viewport.current,
-    estimateSize: () => ROW_HEIGHT,
-    overscan: OVERSCAN,
-    getItemKey: (index) => rows[rows.length - 1 - index]!.row,
-  });
+  const list = useRef<HTMLDivElement>(null);
+  const { first, end } = useRowsInSight(list, rows.length, ROW_HEIGHT);
+  const newest = rows.at(-1)?.row ?? 0;
+  const newestBefore = useRef(newest);
+  useLayoutEffect(() => {
+    const more = rows.length - 1 - rows.findLastIndex(({ row }) => row <= newestBefore.current);
+    newestBefore.current = newest;
+    const { current } = viewport;
+    if (current && current.scrollTop > 0 && more > 0) current.scrollTop += more * ROW_HEIGHT;
+  }, [rows, newest]);
   return (
     <Box>
       <Box display="grid" px="xs" pb={4} style={{ gridTemplateColumns: COLUMNS, gap: 8 }}>
@@ -37,54 +39,61 @@ export function RecordList({ rows, selected, select, height }: {
         viewportRef={viewport}
         viewportProps={{ tabIndex: 0, "aria-label": "Records" }}
       >
-        <Box pos="relative" h={list.getTotalSize()}>
-          {list.getVirtualItems().map(({ key, index, start }) => {
-            const row = rows[rows.length - 1 - index]!;
-            return (
+        <Box ref={list} pos="relative" h={rows.length * ROW_HEIGHT}>
+          <Box pos="absolute" top={first * ROW_HEIGHT} left={0} right={0} ff="monospace" fz="xs">
+            {rows.slice(rows.length - end, rows.length - first).reverse().map((row) => (
               <RecordRow
-                key={key}
+                key={row.row}
                 row={row}
-                top={start}
                 isSelected={row.row === selected}
                 select={select}
               />
-            );
-          })}
+            ))}
+          </Box>
         </Box>
       </ScrollArea>
     </Box>
   );
 }
 
-const RecordRow = memo(function RecordRow({ row, top, isSelected, select }: {
+const ROW: CSSProperties = {
+  display: "grid",
+  gridTemplateColumns: COLUMNS,
+  gap: 8,
+  alignItems: "center",
+  width: "100%",
+  height: ROW_HEIGHT,
+  padding: "0 var(--mantine-spacing-xs)",
+  border: 0,
+  background: "none",
+  color: "inherit",
+  font: "inherit",
+  textAlign: "left",
+  cursor: "pointer",
+  outlineOffset: -2,
+  contain: "strict",
+};
+const SELECTED = { ...ROW, background: "var(--mantine-primary-color-light)" };
+const CELL: CSSProperties = { overflow: "hidden", textOverflow: "ellipsis", whiteSpace: "nowrap" };
+const DIMMED = { ...CELL, color: "var(--mantine-color-dimmed)" };
+
+/** One record in plain elements: hundreds of rows a second are drawn. */
+const RecordRow = memo(function RecordRow({ row, isSelected, select }: {
   row: Row;
-  top: number;
   isSelected: boolean;
   select: (row: Row) => void;
 }) {
   return (
-    <UnstyledButton
-      pos="absolute"
-      left={0}
-      right={0}
-      h={ROW_HEIGHT}
-      px="xs"
-      ff="monospace"
-      fz="xs"
-      display="grid"
-      bg={isSelected ? "var(--mantine-primary-color-light)" : ""}
-      style={{
-        transform: `translateY(${top}px)`,
-        gridTemplateColumns: COLUMNS,
-        gap: 8,
-        alignItems: "center",
-      }}
+    <button
+      type="button"
+      className="mantine-focus-auto"
+      style={isSelected ? SELECTED : ROW}
       onClick={() => select(row)}
     >
-      <Text inherit c="dimmed">{row.timestamp?.slice(11, 23)}</Text>
-      <Text inherit c="dimmed">{row.partition}/{row.offset}</Text>
-      <Text inherit truncate>{row.key ?? ""}</Text>
-      <Text inherit truncate>{recordText(row).slice(0, PREVIEW_CHARACTERS)}</Text>
-    </UnstyledButton>
+      <span style={DIMMED}>{row.timestamp?.slice(11, 23)}</span>
+      <span style={DIMMED}>{row.partition}/{row.offset}</span>
+      <span style={CELL}>{row.key ?? ""}</span>
+      <span style={CELL}>{recordText(row).slice(0, PREVIEW_CHARACTERS)}</span>
+    </button>
   );
 });

@@ -21,6 +21,7 @@ export function TailStatus({ view }: { view: TailView }) {
       <Text size="xs" c="dimmed">
         {exact(view.rows.length)}{" "}
         shown{view.skipped > 0 && `, ${exact(view.skipped)} left out because they are too many`}
+        {view.missed > 0 && `, about ${exact(view.missed)} missed without a connection`}
       </Text>
       {view.reason && <Text size="xs" c="dimmed">{view.reason}</Text>}
     </Group>

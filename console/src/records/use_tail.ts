@@ -1,72 +1,73 @@
-import type { TailRecord } from "headwater-client";
-import { useCallback, useEffect, useRef, useState } from "react";
+import { useCallback, useEffect, useReducer, useRef, useState } from "react";
 
 import { useHeadwater } from "../app/session.tsx";
-
-/** The newest records that a tail keeps. */
-export const MOST_RECORDS = 50_000;
+import { textOf } from "../common/errors.ts";
+import { type Row, TailBuffer } from "./tail_buffer.ts";
 
 export type TailState = "connecting" | "open" | "hidden" | "ended" | "failed";
 
-/** A record of the page, with a number that no other one has. */
-export type Row = TailRecord & { row: number };
-
 /** What a tail has shown so far. */
 export interface TailView {
-  /** The oldest first. */
+  /** The oldest first; the array grows and shrinks in place. */
   rows: Row[];
   state: TailState;
   /** Why the tail has ended or failed, or why it connects again; empty otherwise. */
   reason: string;
   /** How many records the server has left out. */
   skipped: number;
+  /** How many records were appended while there was no connection. */
+  missed: number;
   clear: () => void;
 }
+
+/** Reasons for an end after which no connection is opened again. */
+const FINAL_REASONS = ["deployment_ended", "topic_removed", "key_ended"];
 
 /** Shows the records that are appended to topics from now on. A hidden tab lets its connection go. */
 export function useTail(topics: string[]): TailView {
   const hw = useHeadwater();
-  const rows = useRef<Row[]>([]);
-  const count = useRef(0);
-  const [, draw] = useState(0);
+  const [buffer] = useState(() => new TailBuffer());
+  const [, draw] = useReducer((times: number) => times + 1, 0);
+  const frame = useRef(0);
   const [status, setStatus] = useState({ state: "connecting" as TailState, reason: "" });
-  const [skipped, setSkipped] = useState(0);
   const key = topics.join(" ");
 
   const clear = useCallback(() => {
-    rows.current = [];
-    setSkipped(0);
-    draw((before) => before + 1);
-  }, []);
+    buffer.clear();
+    draw();
+  }, [buffer]);
 
   useEffect(() => {
     let stop = new AbortController();
+    const drawSoon = () => {
+      frame.current ||= requestAnimationFrame(() => {
+        frame.current = 0;
+        draw();
+      });
+    };
     const read = async () => {
       const { signal } = stop;
       try {
         for await (const event of hw.tailEvents(key.split(" "), { signal })) {
-          if (event.kind === "open") setStatus({ state: "open", reason: "" });
-          if (event.kind === "broken") {
-            setStatus({ state: "connecting", reason: event.error.message });
+          if (event.kind === "open") {
+            buffer.resume();
+            setStatus({ state: "open", reason: "" });
+          } else if (event.kind === "broken") {
+            setStatus({ state: "connecting", reason: textOf(event.error) });
+          } else if (event.kind === "end") {
+            const { reason, detail } = event.end;
+            const state = FINAL_REASONS.includes(reason) ? "ended" : "connecting";
+            setStatus({ state, reason: detail ?? reason });
+          } else {
+            if (event.kind === "records") buffer.add(event.records);
+            else buffer.skipped += event.skipped.count;
+            drawSoon();
           }
-          if (event.kind === "end") {
-            setStatus({ state: "ended", reason: event.end.detail ?? event.end.reason });
-          }
-          if (event.kind === "skipped") setSkipped((before) => before + event.skipped.count);
-          if (event.kind !== "records") continue;
-          for (const record of event.records) {
-            rows.current.push({ ...record, row: count.current++ });
-          }
-          if (rows.current.length > MOST_RECORDS) rows.current = rows.current.slice(-MOST_RECORDS);
-          draw((before) => before + 1);
         }
       } catch (error) {
-        if (!signal.aborted) {
-          setStatus({
-            state: "failed",
-            reason: error instanceof Error ? error.message : String(error),
-          });
-        }
+        if (signal.aborted) return;
+        const reason = error instanceof Error ? textOf(error) : String(error);
+        setStatus({ state: "failed", reason });
       }
     };
     const onVisibility = () => {
@@ -82,8 +83,11 @@ export function useTail(topics: string[]): TailView {
     return () => {
       document.removeEventListener("visibilitychange", onVisibility);
       stop.abort();
+      cancelAnimationFrame(frame.current);
+      frame.current = 0;
     };
-  }, [hw, key, clear]);
+  }, [hw, key, buffer, clear]);
 
-  return { rows: rows.current, ...status, skipped, clear };
+  const { rows, skipped, missed } = buffer;
+  return { rows, ...status, skipped, missed, clear };
 }

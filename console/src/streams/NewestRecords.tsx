@@ -11,7 +11,7 @@ import { Rows } from "../common/Rows.tsx";
 import { useDelayed } from "../common/use_delayed.ts";
 import { RecordList } from "../records/RecordList.tsx";
 import { RecordPanel } from "../records/RecordPanel.tsx";
-import type { Row } from "../records/use_tail.ts";
+import type { Row } from "../records/tail_buffer.ts";
 
 const RECORDS = 100;
 const HEIGHT = "calc(100dvh - 240px)";

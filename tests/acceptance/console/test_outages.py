@@ -91,8 +91,8 @@ def test_every_page_recovers_from_a_restart_of_the_api(installation: Installatio
 
     for path, text in pages.items():
         expect(tabs[path].get_by_role("alert")).to_have_count(0, timeout=90_000)
-        expect(tabs[path].get_by_text(text).first).to_be_visible()
-    expect(tabs[STREAM].get_by_text("meanwhile").first).to_be_visible()
+        expect(tabs[path].get_by_text(text).first).to_be_visible(timeout=60_000)
+    expect(tabs[STREAM].get_by_text("meanwhile").first).to_be_visible(timeout=60_000)
     for path in (f"pipelines/{config_id}/tail", f"{STREAM}?view=live"):
         expect(tabs[path].get_by_text("Live", exact=True).first).to_be_visible(timeout=60_000)
     feed(installation, "fed after")
@@ -125,11 +125,11 @@ def test_pages_say_what_works_without_kafka(installation: Installation, console:
         tabs[f"{of}/edit"].keyboard.press("Control+Home")
         tabs[f"{of}/edit"].keyboard.type("// saved meanwhile\n")
         tabs[f"{of}/edit"].keyboard.press("Control+S")
-        expect(tabs[f"{of}/edit"].get_by_text("Revision 2 is saved")).to_be_visible(timeout=60_000)
+        expect(tabs[f"{of}/edit"].get_by_text("Revision 2 is saved. What runs")).to_be_visible(timeout=60_000)
 
     for tab in tabs.values():
         expect(tab.get_by_role("alert")).to_have_count(0, timeout=90_000)
-    expect(tabs[STREAM].get_by_text("before").first).to_be_visible()
+    expect(tabs[STREAM].get_by_text("before").first).to_be_visible(timeout=60_000)
     expect(tabs[f"{of}/edit"].get_by_role("region", name="Trial")).to_contain_text("sent ·", timeout=60_000)
     expect(tabs[f"{of}/tail"].get_by_text("Live", exact=True)).to_be_visible(timeout=60_000)
     feed(installation, "fed after")

@@ -1,0 +1,137 @@
+"""Chromium for benchmarks of the console: pages, Chromium's own trace, and the memory of a page."""
+
+import json
+import shutil
+import statistics
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+from playwright.sync_api import Browser, BrowserContext, CDPSession, Page, sync_playwright
+
+VIEWPORT = {"width": 1280, "height": 800}
+CATEGORIES = (
+    "toplevel",
+    "devtools.timeline",
+    "disabled-by-default-devtools.timeline",
+    "disabled-by-default-devtools.timeline.frame",
+)
+FRAME_MS = 1000 / 60
+SCRIPT = frozenset({"EvaluateScript", "FunctionCall", "RunMicrotasks", "TimerFire", "FireAnimationFrame", "EventDispatch"})
+LAYOUT = frozenset({"UpdateLayoutTree", "Layout", "PrePaint", "Paint", "Layerize", "HitTest"})
+KEY_SCRIPT = "(() => sessionStorage.setItem('headwater-key', {key}))()"
+"""Signs in without the form. {key} is the key as JSON."""
+
+
+@contextmanager
+def chromium() -> Iterator[Browser]:
+    """Run Debian's Chromium during the block."""
+    path = shutil.which("chromium")
+    assert path is not None, "The benchmark needs the package chromium."
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        try:
+            yield browser
+        finally:
+            browser.close()
+
+
+@contextmanager
+def new_page(browser: Browser, key: str) -> Iterator[Page]:
+    """Open an empty page with an empty cache, whose visits to the console are signed in."""
+    context: BrowserContext = browser.new_context(viewport=VIEWPORT)
+    context.add_init_script(KEY_SCRIPT.format(key=json.dumps(key)))
+    try:
+        yield context.new_page()
+    finally:
+        context.close()
+
+
+class Work(NamedTuple):
+    """What the main thread of a page did in a trace, in ms.
+
+    Attributes:
+        longest: The longest task.
+        longest_cpu: The longest task in CPU time of the thread, which other processes do not lengthen.
+        frame_p95: The 95th percentile of script and layout in a frame, of the frames that had any.
+        busy: The share of the time in which tasks ran.
+    """
+
+    longest: float
+    longest_cpu: float
+    frame_p95: float
+    busy: float
+
+
+def traced(browser: Browser, page: Page, work: Callable[[], object]) -> Work:
+    """Return what the main thread of a page does while `work` runs."""
+    browser.start_tracing(page=page, categories=CATEGORIES)
+    try:
+        work()
+    finally:
+        trace = browser.stop_tracing()
+    return _work(json.loads(trace)["traceEvents"])
+
+
+def _work(events: Sequence[Mapping[str, Any]]) -> Work:
+    """Return the work of the busiest main thread of a renderer in a trace."""
+    main_threads: dict[tuple[int, int], list[Mapping[str, Any]]] = {
+        (event["pid"], event["tid"]): []
+        for event in events
+        if event["name"] == "thread_name" and event["args"]["name"] == "CrRendererMain"
+    }
+    for event in events:
+        if event["ph"] == "X" and (event["pid"], event["tid"]) in main_threads:
+            main_threads[event["pid"], event["tid"]].append(event)
+    found = max(main_threads.values(), key=len)
+    tasks = [event for event in found if event["name"] == "RunTask"]
+    span_us = max(e["ts"] + e["dur"] for e in tasks) - min(e["ts"] for e in tasks)
+    return Work(
+        longest=max(event["dur"] for event in tasks) / 1000,
+        longest_cpu=max(event.get("tdur", 0) for event in tasks) / 1000,
+        frame_p95=_frame_p95(found),
+        busy=sum(event["dur"] for event in tasks) / span_us,
+    )
+
+
+def _frame_p95(events: Iterable[Mapping[str, Any]]) -> float:
+    """Return the 95th percentile of the ms of script and layout in the frames that have any.
+
+    Nested events count once. The frames are intervals of FRAME_MS, since a page that keeps up draws in each of them.
+    """
+    frames: dict[int, float] = {}
+    end_us = 0.0
+    for event in sorted((e for e in events if e["name"] in SCRIPT | LAYOUT), key=lambda e: (e["ts"], -e["dur"])):
+        begin, until = max(event["ts"], end_us), event["ts"] + event["dur"]
+        if until > begin:
+            frame = int(begin / 1000 / FRAME_MS)
+            frames[frame] = frames.get(frame, 0.0) + (until - begin) / 1000
+            end_us = until
+    return statistics.quantiles(frames.values(), n=20)[18]
+
+
+def scroll(page: Page, selector: str, distance: int, speed: int = 4_000) -> None:
+    """Scroll an element down by some pixels, with `speed` pixels a second."""
+    box = page.locator(selector).first.bounding_box()
+    assert box is not None
+    session = page.context.new_cdp_session(page)
+    middle = {"x": box["x"] + box["width"] / 2, "y": min(box["y"] + box["height"] / 2, VIEWPORT["height"] - 100)}
+    gesture = {**middle, "yDistance": -distance, "speed": speed, "gestureSourceType": "mouse"}
+    session.send("Input.synthesizeScrollGesture", gesture)
+    session.detach()
+
+
+class Heap:
+    """The JavaScript heap and the elements of a page."""
+
+    def __init__(self, page: Page) -> None:
+        self._session: CDPSession = page.context.new_cdp_session(page)
+
+    def megabytes(self) -> float:
+        """Return the size of the heap after a garbage collection."""
+        self._session.send("HeapProfiler.collectGarbage")
+        return float(self._session.send("Runtime.getHeapUsage")["usedSize"]) / 1e6
+
+    def nodes(self) -> int:
+        """Return the number of DOM nodes, those without a document included."""
+        return int(self._session.send("Memory.getDOMCounters")["nodes"])
