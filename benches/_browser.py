@@ -17,7 +17,9 @@ CATEGORIES = (
     "disabled-by-default-devtools.timeline.frame",
 )
 FRAME_MS = 1000 / 60
-SCRIPT = frozenset({"EvaluateScript", "FunctionCall", "RunMicrotasks", "TimerFire", "FireAnimationFrame", "EventDispatch"})
+SCRIPT = frozenset(
+    {"EvaluateScript", "FunctionCall", "RunMicrotasks", "TimerFire", "FireAnimationFrame", "EventDispatch"}
+)
 LAYOUT = frozenset({"UpdateLayoutTree", "Layout", "PrePaint", "Paint", "Layerize", "HitTest"})
 KEY_SCRIPT = "(() => sessionStorage.setItem('headwater-key', {key}))()"
 """Signs in without the form. {key} is the key as JSON."""
@@ -54,12 +56,14 @@ class Work(NamedTuple):
         longest: The longest task.
         longest_cpu: The longest task in CPU time of the thread, which other processes do not lengthen.
         frame_p95: The 95th percentile of script and layout in a frame, of the frames that had any.
+        frame_p95_cpu: The same in CPU time of the thread.
         busy: The share of the time in which tasks ran.
     """
 
     longest: float
     longest_cpu: float
     frame_p95: float
+    frame_p95_cpu: float
     busy: float
 
 
@@ -89,22 +93,29 @@ def _work(events: Sequence[Mapping[str, Any]]) -> Work:
     return Work(
         longest=max(event["dur"] for event in tasks) / 1000,
         longest_cpu=max(event.get("tdur", 0) for event in tasks) / 1000,
-        frame_p95=_frame_p95(found),
+        frame_p95=_frame_p95(found, "ts", "dur"),
+        frame_p95_cpu=_frame_p95([event for event in found if "tdur" in event], "tts", "tdur"),
         busy=sum(event["dur"] for event in tasks) / span_us,
     )
 
 
-def _frame_p95(events: Iterable[Mapping[str, Any]]) -> float:
+def _frame_p95(events: Iterable[Mapping[str, Any]], start: str, duration: str) -> float:
     """Return the 95th percentile of the ms of script and layout in the frames that have any.
 
     Nested events count once. The frames are intervals of FRAME_MS, since a page that keeps up draws in each of them.
+
+    Args:
+        events: The events of a thread.
+        start: The member with the start of an event, in µs of the clock or of the thread's CPU time.
+        duration: The member with its duration on the same scale.
     """
     frames: dict[int, float] = {}
     end_us = 0.0
-    for event in sorted((e for e in events if e["name"] in SCRIPT | LAYOUT), key=lambda e: (e["ts"], -e["dur"])):
-        begin, until = max(event["ts"], end_us), event["ts"] + event["dur"]
+    drawn = (event for event in events if event["name"] in SCRIPT | LAYOUT)
+    for event in sorted(drawn, key=lambda each: (each[start], -each[duration])):
+        begin, until = max(event[start], end_us), event[start] + event[duration]
         if until > begin:
-            frame = int(begin / 1000 / FRAME_MS)
+            frame = int(event["ts"] / 1000 / FRAME_MS)
             frames[frame] = frames.get(frame, 0.0) + (until - begin) / 1000
             end_us = until
     return statistics.quantiles(frames.values(), n=20)[18]
