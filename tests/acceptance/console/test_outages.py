@@ -152,8 +152,8 @@ def test_a_hidden_tab_lets_go_of_its_tail(installation: Installation, console: C
     page = console.page
     console.open(f"{STREAM}?view=live")
     expect(page.get_by_text("Live", exact=True).last).to_be_visible(timeout=30_000)
-    feed(installation, "shown")
-    expect(page.get_by_text("shown").first).to_be_visible(timeout=30_000)
+    feed(installation, "in sight")
+    expect(page.get_by_text("in sight")).to_be_visible(timeout=30_000)
 
     with page.expect_event("requestfailed", is_tail):
         page.evaluate(HIDE, True)
@@ -163,8 +163,8 @@ def test_a_hidden_tab_lets_go_of_its_tail(installation: Installation, console: C
     with page.expect_request(is_tail):
         page.evaluate(HIDE, False)
     expect(page.get_by_role("status").get_by_text("Live", exact=True)).to_be_visible(timeout=30_000)
-    feed(installation, "shown again")
-    expect(page.get_by_text("shown again")).to_be_visible(timeout=30_000)
+    feed(installation, "in sight again")
+    expect(page.get_by_text("in sight again")).to_be_visible(timeout=30_000)
     expect(page.get_by_text("about 2 missed without a connection")).to_be_visible()
 
 
