@@ -94,7 +94,7 @@ def test_every_page_recovers_from_a_restart_of_the_api(installation: Installatio
         expect(tabs[path].get_by_text(text).first).to_be_visible(timeout=60_000)
     expect(tabs[STREAM].get_by_text("meanwhile").first).to_be_visible(timeout=60_000)
     for path in (f"pipelines/{config_id}/tail", f"{STREAM}?view=live"):
-        expect(tabs[path].get_by_text("Live", exact=True).first).to_be_visible(timeout=60_000)
+        wait_until_live(tabs[path])
     feed(installation, "fed after")
     for path in (f"pipelines/{config_id}/tail", f"{STREAM}?view=live"):
         expect(tabs[path].get_by_text("fed after").first).to_be_visible(timeout=60_000)
@@ -102,6 +102,10 @@ def test_every_page_recovers_from_a_restart_of_the_api(installation: Installatio
     assert console.client.put(f"/api/v1/flow/{config_id}", json=renamed).status_code == 200
     for path in ("pipelines", f"pipelines/{config_id}/connect"):
         expect(tabs[path].get_by_text("renamed").first).to_be_visible(timeout=60_000)
+
+
+def wait_until_live(tab: Page) -> None:
+    expect(tab.get_by_role("status").get_by_text("Live", exact=True)).to_be_visible(timeout=60_000)
 
 
 def wait_for_notice(tab: Page, text: str) -> None:
@@ -131,7 +135,7 @@ def test_pages_say_what_works_without_kafka(installation: Installation, console:
         expect(tab.get_by_role("alert")).to_have_count(0, timeout=90_000)
     expect(tabs[STREAM].get_by_text("before").first).to_be_visible(timeout=60_000)
     expect(tabs[f"{of}/edit"].get_by_role("region", name="Trial")).to_contain_text("sent ·", timeout=60_000)
-    expect(tabs[f"{of}/tail"].get_by_text("Live", exact=True)).to_be_visible(timeout=60_000)
+    wait_until_live(tabs[f"{of}/tail"])
     feed(installation, "fed after")
     expect(tabs[f"{of}/tail"].get_by_text("fed after").first).to_be_visible(timeout=60_000)
 
@@ -151,7 +155,7 @@ def test_a_revoked_key_signs_every_page_out(installation: Installation, console:
 def test_a_hidden_tab_lets_go_of_its_tail(installation: Installation, console: Console) -> None:
     page = console.page
     console.open(f"{STREAM}?view=live")
-    expect(page.get_by_text("Live", exact=True).last).to_be_visible(timeout=30_000)
+    wait_until_live(page)
     feed(installation, "in sight")
     expect(page.get_by_text("in sight")).to_be_visible(timeout=30_000)
 
@@ -162,7 +166,7 @@ def test_a_hidden_tab_lets_go_of_its_tail(installation: Installation, console: C
 
     with page.expect_request(is_tail):
         page.evaluate(HIDE, False)
-    expect(page.get_by_role("status").get_by_text("Live", exact=True)).to_be_visible(timeout=30_000)
+    wait_until_live(page)
     feed(installation, "in sight again")
     expect(page.get_by_text("in sight again")).to_be_visible(timeout=30_000)
     expect(page.get_by_text("about 2 missed without a connection")).to_be_visible()
