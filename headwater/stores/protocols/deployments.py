@@ -68,8 +68,8 @@ class DeploymentStore(Protocol):
         """Request that the positions are moved while no worker runs.
 
         The request increments the change counter, and replaces an earlier request that is still pending. A request that
-        is identical to the last one counts as its repetition, and changes nothing: while the rewind is in progress, and
-        then until `mark_rewind_answered` says that a client gets the result, but no longer than REWIND_REPEATABLE_FOR
+        is identical to the last one changes nothing while the rewind is in progress. After that, it changes nothing
+        until `mark_rewind_answered` says that a client gets the result, but for at most REWIND_REPEATABLE_FOR
         (model/rollout.py). Raises NotFound, Conflict when the configuration is not deployed, and StoredDataUnreadable.
         """
 
