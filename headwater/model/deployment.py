@@ -115,7 +115,7 @@ class LogLine(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class DeployedRevision:
-    """A revision that a deploy has requested, with the part of its state that the deployment needs.
+    """A revision that a deploy has requested.
 
     Attributes:
         number: The number of the configuration's revision.

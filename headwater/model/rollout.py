@@ -283,10 +283,10 @@ def _has_become_stable(current: Deployment, observation: Observation) -> bool:
 
 
 def not_deployed_conflict() -> Conflict:
-    """Return the error (409) of a request that changes a deployment, such as a pause, when there is none."""
+    """Return the error (409) of a pause, resume, rewind or redrive without a deployment."""
     return Conflict("This configuration is in the state draft: it is not deployed. Deploy it with POST …/deploy.")
 
 
 def deployment_not_found() -> NotFound:
-    """Return the error (404) of a request that reads or removes a deployment, when there is none."""
+    """Return the error (404) of any other request that needs a deployment, when there is none."""
     return NotFound("This configuration is not deployed. Deploy it with POST …/deploy.")

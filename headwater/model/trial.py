@@ -46,9 +46,10 @@ def _require_position(text: str) -> str:
 
 
 def _require_against(value: object) -> object:
-    """Return the value of `against`. Raises ValueError when it is not "deployed", a revision or null.
+    """Return the value of `against`.
 
-    Without this function, pydantic reports a fault for each member of the union.
+    Raises ValueError when the value is not "deployed", a revision or null. Without this function, pydantic reports a
+    fault for each member of the union.
     """
     is_revision = isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= MAX_REVISION
     if value is not None and value != "deployed" and not is_revision:

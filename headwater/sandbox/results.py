@@ -1,4 +1,4 @@
-"""Parses and validates the frames that the child sends: results, errors and lookup requests.
+"""Parses and validates frames of the child: results, errors and lookup requests.
 
 The child is not trusted.
 """

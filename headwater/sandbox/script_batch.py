@@ -219,7 +219,7 @@ class ScriptBatch:
         return self._queue[0] if self._queue else None
 
     def cache_response(self, request: bytes, response: bytes) -> None:
-        """Cache the response to a lookup request, if the request is short and few responses are cached."""
+        """Cache a response, if its lookup request is short and few responses are cached."""
         if len(request) <= _MAX_CACHED_REQUEST_BYTES and len(self.cached_responses) < _MAX_CACHED_RESPONSES:
             self.cached_responses[request] = response
 

@@ -1,4 +1,4 @@
-"""Declares how transforms of a `type` are checked and prepared when they are saved, and how they are built."""
+"""Declares how transforms of a `type` are checked, prepared and built."""
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass

@@ -191,7 +191,10 @@ def build(config: V8Transform, context: TransformContext) -> V8Script:
 
 
 def prepare_script(config: V8Transform, context: PrepareContext) -> PreparedTransform:
-    """Validate and compile the script, unless the stored configuration has it already. Raises SandboxFailed."""
+    """Validate and compile the script, unless the stored configuration has it already.
+
+    Raises SandboxFailed.
+    """
     for stored in context.stored:
         if isinstance(stored, V8Transform) and stored.script == config.script:
             return PreparedTransform(config.model_copy(update={"javascript": stored.javascript}))

@@ -83,7 +83,10 @@ class TokenState:
 
     @property
     def horizon(self) -> int:
-        """The start of the period of which each band keeps ticks. Of earlier ticks, a band keeps only the last one."""
+        """The start of the period of which each band keeps all needed ticks.
+
+        Of the ticks before the horizon, each band keeps only the last one.
+        """
         return horizon_of(self.window_start)
 
     def fold(self, tick: TokenTick, now: int) -> None:

@@ -89,7 +89,9 @@ class EvaluableState(Protocol):
 
 
 def accepted_bands(state: EvaluableState, *, filter_outliers: bool = True) -> Collection[int]:
-    """Return the accepted bands, whose prices the statistics use. Without the filter, these are all bands.
+    """Return the accepted bands, whose prices the statistics use.
+
+    Without the filter of outliers, all bands are accepted.
 
     A minute in which a band has a tick is an active minute of the band. A band is established when it has at least
     MIN_ACTIVE_MINUTES active minutes since the horizon, and at least the sum of the active minutes of all bands divided

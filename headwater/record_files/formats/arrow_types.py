@@ -34,7 +34,10 @@ class Member(NamedTuple):
 
     @classmethod
     def like(cls, example: Any) -> "Member":
-        """Return the Member for a nested value. The stream does not define its type, which follows from the example."""
+        """Return the Member for a nested value, whose type the stream does not define.
+
+        The type follows from the example.
+        """
         return cls(type_of(example), example)
 
     @property

@@ -1,4 +1,7 @@
-"""Computes which objects that survive from one record to the next the value of an expression can reach."""
+"""Computes which surviving objects the value of an expression can reach.
+
+A surviving object exists from one record to the next.
+"""
 
 import re
 from typing import Final
