@@ -140,8 +140,8 @@ def _record(message: "confluent_kafka.Message") -> ConsumedRecord:
     kind, milliseconds = message.timestamp()
     return ConsumedRecord(
         topic=message.topic() or "",
-        partition=_known(message.partition()),
-        offset=_known(message.offset()),
+        partition=_or_unknown(message.partition()),
+        offset=_or_unknown(message.offset()),
         timestamp=datetime.fromtimestamp(milliseconds / 1000, UTC) if kind else None,
         key=_bytes(message.key()),
         value=_bytes(message.value()) or b"",
@@ -154,7 +154,8 @@ def _header_pairs(message: "confluent_kafka.Message") -> list[tuple[str, Any]]:
     return list(headers.items()) if isinstance(headers, dict) else [(str(name), value) for name, value in headers]
 
 
-def _known(number: int | None) -> int:
+def _or_unknown(number: int | None) -> int:
+    """Return a number; -1 when librdkafka does not know it."""
     return -1 if number is None else number
 
 

@@ -68,7 +68,7 @@ def read_folder(path: Path, environment: str = "", variables: Mapping[str, str] 
     pipelines, faults = [], []
     for file in _pipeline_files(path):
         try:
-            pipelines.append(_Reader(path, file, defaults, variables).read())
+            pipelines.append(_PipelineReader(path, file, defaults, variables).read())
         except FolderError as error:
             faults.append(str(error))
     if faults:
@@ -128,7 +128,7 @@ def _merged(members: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str
     return merged
 
 
-class _Reader:
+class _PipelineReader:
     """Reads the file of a pipeline, and the files that it names."""
 
     def __init__(self, folder: Path, file: Path, defaults: Mapping[str, Any], variables: Mapping[str, str]) -> None:
