@@ -27,7 +27,10 @@ class PricesWorkers:
         self._reads = OptionalReads[None]("prices workers", clock)
 
     def any_runs(self) -> bool | None:
-        """Return whether a prices worker runs; None when it is not known. Ask Kafka in the background."""
+        """Return whether a prices worker runs; None when it is not known.
+
+        Kafka is asked in the background.
+        """
         has_members, read_at = self._answer
         age_s = self._clock() - read_at
         if age_s >= FRESH_S:

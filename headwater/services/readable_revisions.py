@@ -1,4 +1,4 @@
-"""Knows which revisions of configurations this version of Headwater can read, and their sources."""
+"""Knows the sources of the revisions that this version of Headwater can read."""
 
 import threading
 from collections.abc import Collection, Mapping
@@ -10,9 +10,10 @@ MAX_KNOWN = 200_000
 
 
 class ReadableRevisions:
-    """Remembers the sources of revisions that can be read, since their pipelines never change. Thread-safe.
+    """Remembers the sources of revisions that can be read. Thread-safe.
 
-    So a list reads no pipelines except those that were saved since the last list, and all of them after a start.
+    The pipeline of a revision never changes. So a list reads no pipelines except those that were saved since the last
+    list, and all of them after a start.
     """
 
     def __init__(self, store: OverviewStore) -> None:

@@ -93,7 +93,10 @@ def canonical(record: Record) -> str:
 
 
 def generated(count: int) -> DemoStream:
-    """Return a stream of `count` generated ERC-20 transfers until now. The filter selects wallets."""
+    """Return a stream of `count` generated ERC-20 transfers until now.
+
+    The filter selects wallets.
+    """
     start = datetime.now(UTC) - timedelta(seconds=count / TRANSFERS_PER_BLOCK * BLOCK_TIME_S)
     generator = TransferGenerator(seed=7, wallets=20_000, start=start)
     return DemoStream(
