@@ -34,7 +34,7 @@ def resident_bytes(pid: int) -> int:
 class OomKillDetector:
     """Watches the kernel's counter `oom_kill` of a control group.
 
-    It is a worker's control group, or this process's own when workers have none.
+    The control group is the worker's own, or this process's when workers have none.
 
     Args:
         clock: Returns monotonic seconds.
