@@ -9,7 +9,7 @@ export function SourceSelect(
   { source, select }: { source: NewSource; select: (source: NewSource) => void },
 ) {
   const hw = useHeadwater();
-  const { data: streams = [] } = useQuery({
+  const { data: streams = [source] } = useQuery({
     queryKey: ["streams"],
     queryFn: ({ signal }) => hw.streams.list({ signal }),
     staleTime: Infinity,

@@ -1,4 +1,4 @@
-import { Box, ScrollArea, Text } from "@mantine/core";
+import { Box, ScrollArea, Text, useMatches } from "@mantine/core";
 import { type CSSProperties, memo, useLayoutEffect, useRef } from "react";
 
 import { useRowsInSight } from "../common/use_rows_in_sight.ts";
@@ -8,14 +8,20 @@ import type { Row } from "./tail_buffer.ts";
 const ROW_HEIGHT = 28;
 const PREVIEW_CHARACTERS = 400;
 const COLUMNS = "96px 90px 170px 1fr";
+const NARROW_COLUMNS = "96px 1fr";
+const WIDE_ONLY = "mantine-visible-from-sm";
 
-/** Records, the newest first; only the rows in sight are drawn. Who has scrolled keeps the same rows in sight. */
+/**
+ * Records, the newest first; only the rows in sight are drawn. Who has scrolled keeps the same rows in sight.
+ * A narrow page has no positions and keys.
+ */
 export function RecordList({ rows, selected, select, height }: {
   rows: Row[];
   selected: number | undefined;
   select: (row: Row) => void;
   height: string;
 }) {
+  const columns = useMatches({ base: NARROW_COLUMNS, sm: COLUMNS });
   const viewport = useRef<HTMLDivElement>(null);
   const list = useRef<HTMLDivElement>(null);
   const { first, end } = useRowsInSight(list, rows.length, ROW_HEIGHT);
@@ -28,11 +34,12 @@ export function RecordList({ rows, selected, select, height }: {
     if (current && current.scrollTop > 0 && more > 0) current.scrollTop += more * ROW_HEIGHT;
   }, [rows, newest]);
   return (
-    <Box>
-      <Box display="grid" px="xs" pb={4} style={{ gridTemplateColumns: COLUMNS, gap: 8 }}>
-        {["Time", "Position", "Key", "Record"].map((head) => (
-          <Text key={head} size="xs" fw={600}>{head}</Text>
-        ))}
+    <Box __vars={{ "--columns": columns }}>
+      <Box display="grid" px="xs" pb={4} style={{ gridTemplateColumns: "var(--columns)", gap: 8 }}>
+        <Text size="xs" fw={600}>Time</Text>
+        <Text size="xs" fw={600} visibleFrom="sm">Position</Text>
+        <Text size="xs" fw={600} visibleFrom="sm">Key</Text>
+        <Text size="xs" fw={600}>Record</Text>
       </Box>
       <ScrollArea
         h={height}
@@ -58,7 +65,7 @@ export function RecordList({ rows, selected, select, height }: {
 
 const ROW: CSSProperties = {
   display: "grid",
-  gridTemplateColumns: COLUMNS,
+  gridTemplateColumns: "var(--columns)",
   gap: 8,
   alignItems: "center",
   width: "100%",
@@ -91,8 +98,8 @@ const RecordRow = memo(function RecordRow({ row, isSelected, select }: {
       onClick={() => select(row)}
     >
       <span style={DIMMED}>{row.timestamp?.slice(11, 23)}</span>
-      <span style={DIMMED}>{row.partition}/{row.offset}</span>
-      <span style={CELL}>{row.key ?? ""}</span>
+      <span style={DIMMED} className={WIDE_ONLY}>{row.partition}/{row.offset}</span>
+      <span style={CELL} className={WIDE_ONLY}>{row.key ?? ""}</span>
       <span style={CELL}>{recordText(row).slice(0, PREVIEW_CHARACTERS)}</span>
     </button>
   );

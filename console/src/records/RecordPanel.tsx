@@ -45,7 +45,9 @@ export function RecordPanel(
           </ActionIcon>
         </Group>
       </Group>
-      <Text size="xs" c="dimmed">{record.timestamp} · key {record.key ?? "none"}</Text>
+      <Text size="xs" c="dimmed" style={{ overflowWrap: "anywhere" }}>
+        {record.timestamp} · key {record.key ?? "none"}
+      </Text>
       <ScrollArea.Autosize mah={height} viewportProps={{ tabIndex: 0 }}>
         <JsonView value={value} />
         {record.headers && Object.keys(record.headers).length > 0 && (

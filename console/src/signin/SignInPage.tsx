@@ -59,7 +59,7 @@ export function SignInPage() {
           )}
           <PasswordInput
             label="API key"
-            description={`On this machine it lies in the file "api-key" of the data directory.`}
+            description={`The key of this machine is in .headwater/api-key. "headwater keys sign-in-link" prints a link that needs none.`}
             placeholder="hw_live_…"
             value={key}
             onChange={(event) => setKey(event.currentTarget.value)}

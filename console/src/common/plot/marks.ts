@@ -7,6 +7,8 @@ export interface Mark {
   label: string;
 }
 
+const LABEL_WIDTH = 28;
+
 /** Draws a dashed line at each mark, with its label. */
 export function marksPlugin(marks: () => Mark[], color: string): UPlot.Plugin {
   const draw = (plot: UPlot) => {
@@ -15,6 +17,7 @@ export function marksPlugin(marks: () => Mark[], color: string): UPlot.Plugin {
     ctx.strokeStyle = ctx.fillStyle = color;
     ctx.font = `${10 * devicePixelRatio}px system-ui`;
     ctx.setLineDash([3 * devicePixelRatio, 3 * devicePixelRatio]);
+    const gap = 3 * devicePixelRatio;
     for (const { time, label } of marks()) {
       const { min = 0, max = 0 } = plot.scales["x"] ?? {};
       if (time < (min ?? 0) || time > (max ?? 0)) continue;
@@ -23,7 +26,9 @@ export function marksPlugin(marks: () => Mark[], color: string): UPlot.Plugin {
       ctx.moveTo(x, bbox.top);
       ctx.lineTo(x, bbox.top + bbox.height);
       ctx.stroke();
-      ctx.fillText(`r${label}`, x + 3 * devicePixelRatio, bbox.top + 10 * devicePixelRatio);
+      const isAtTheEnd = x + LABEL_WIDTH * devicePixelRatio > bbox.left + bbox.width;
+      ctx.textAlign = isAtTheEnd ? "right" : "left";
+      ctx.fillText(`r${label}`, isAtTheEnd ? x - gap : x + gap, bbox.top + 10 * devicePixelRatio);
     }
     ctx.restore();
   };

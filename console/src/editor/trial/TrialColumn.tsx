@@ -3,6 +3,8 @@ import { Unprocessable } from "headwater-client";
 
 import { Empty } from "../../common/Empty.tsx";
 import { ErrorNotice } from "../../common/ErrorNotice.tsx";
+import { Rows } from "../../common/Rows.tsx";
+import { useDelayed } from "../../common/use_delayed.ts";
 import type { EditedDocument } from "../document.ts";
 import { Comparison } from "./Comparison.tsx";
 import { TrialRow } from "./TrialRow.tsx";
@@ -15,7 +17,8 @@ export function TrialColumn({ trial, document, isDeployed, title }: {
   isDeployed: boolean;
   title: string;
 }) {
-  const { data, error, isFetching } = trial;
+  const { data, error, isFetching, isPending } = trial;
+  const isSlow = useDelayed(isPending);
   const summary = data?.summary;
   const on = document.transforms.filter(({ isOff }) => !isOff);
   const others = error instanceof Unprocessable
@@ -43,6 +46,7 @@ export function TrialColumn({ trial, document, isDeployed, title }: {
           retry={() => trial.refetch()}
         />
       )}
+      {isSlow && <Rows />}
       {data?.records?.length === 0 && (
         <Empty title="The stream has no records yet">
           Records appear here as soon as some are written to it.

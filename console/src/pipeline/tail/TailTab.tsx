@@ -1,4 +1,4 @@
-import { SegmentedControl, Stack } from "@mantine/core";
+import { ScrollArea, SegmentedControl, Stack } from "@mantine/core";
 import { useNavigate, useSearch } from "@tanstack/react-router";
 
 import { LiveRecords } from "../../records/LiveRecords.tsx";
@@ -42,14 +42,15 @@ export function TailTab() {
   ];
   return (
     <Stack gap="sm">
-      <SegmentedControl
-        aria-label="Topic"
-        w="fit-content"
-        data={choices}
-        value={of}
-        onChange={(value) =>
-          navigate({ search: (before) => ({ ...before, of: value }), replace: true })}
-      />
+      <ScrollArea type="auto">
+        <SegmentedControl
+          aria-label="Topic"
+          data={choices}
+          value={of}
+          onChange={(value) =>
+            navigate({ search: (before) => ({ ...before, of: value }), replace: true })}
+        />
+      </ScrollArea>
       {deployment === null && of !== STREAM ? <NotDeployed what="outputs" /> : (
         <LiveRecords
           topic={topic}
