@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[2]
 PICTURES = ROOT / "docs" / "pictures"
 SIZE = (1280, 800)
 MAX_BYTES = 120_000
-HISTORY_S = 200.0
+HISTORY_S = 130.0
 """The seconds in which the demo writes records before the first picture, so that the plots have lines."""
 WITHIN_MS = 60_000
 TEMPLATES = ("large-transfers", "decoded-events")
