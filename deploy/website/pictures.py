@@ -78,6 +78,7 @@ def signed_in_page(link: str) -> Iterator[Page]:
         page = chromium.new_page(viewport={"width": width, "height": height}, color_scheme="light")
         page.set_default_timeout(WITHIN_MS)
         expect.set_options(timeout=WITHIN_MS)
+        page.on("dialog", lambda dialog: dialog.accept())  # the editor is left with unsaved changes
         page.goto(link)
         expect(page.get_by_role("heading", name="Pipelines", exact=True)).to_be_visible()
         yield page
@@ -94,19 +95,18 @@ def open_pipeline(page: Page) -> None:
     """Open the pipeline that is watched."""
     open_pipelines(page)
     page.get_by_role("link", name="watched").click()
-    expect(page.get_by_text("dropped")).to_be_visible()
+    expect(page.get_by_text("dropped").first).to_be_visible()
 
 
 def open_editor(page: Page) -> None:
     """Open a script, and change it: the trial says what the change would do."""
     page.get_by_role("tab", name="Edit").click()
+    expect(page.get_by_role("button", name="Save and deploy")).to_be_visible()
     page.get_by_text("shorten").first.click()
-    page.get_by_label("Code of shorten").click()
-    page.keyboard.press("Control+Home")
-    for _ in range(5):
-        page.keyboard.press("ArrowDown")
-    page.keyboard.type("    chain: 'base',\n")
-    expect(page.get_by_text("would change").first).to_be_visible()
+    page.get_by_label("Code of shorten").get_by_text("token: transfer").click()
+    page.keyboard.press("Home")
+    page.keyboard.insert_text("chain: 'base',\n    ")
+    expect(page.get_by_text(re.compile(r"^\d+ would change"))).to_be_visible()
 
 
 def open_tail(page: Page) -> None:
