@@ -30,8 +30,9 @@ Deno.test("counted, held and rejected prices are three lines over the last 25 ho
     [null, null, null, null, 300, null],
     [null, null, 9e6, null, null, null],
   ]);
-  const [low, high] = priceRange([times, ...prices]);
-  assert.ok(low < 100 && high > 300 && high < 1_000);
+  const [low, high] = priceRange([times, ...prices], false);
+  assert.ok(low < 100 && high > 101 && high < 102);
+  assert.deepEqual(priceRange([times, ...prices], true), [100 / 1.5, 9e6 * 1.5]);
 });
 
 Deno.test("each trade says why it counts, the newest first", () => {

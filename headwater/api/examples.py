@@ -383,7 +383,7 @@ PRICE_EXPLANATION: dict[str, Any] = {
             "timestamp": STARTED_AT,
             "price": 9900.0,
             "status": "held",
-            "reason": "Prices from 8192 to 16384 have trades in 1 of the minutes that count, and 3 are needed.",
+            "reason": "Prices from 8,192 to 16,384 have trades in 1 of the minutes that count, and 3 are needed.",
         }
     ],
 }

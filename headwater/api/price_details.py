@@ -286,7 +286,7 @@ def _unaccepted(price: ExplainedPrice, explanation: Explanation) -> Iterable[Una
     for tick in explanation.unaccepted:
         number = band_of(tick[2])
         reason = (
-            f"Prices from {_power_of_two(number - 1):g} to {_power_of_two(number):g} have trades in "
+            f"Prices from {_number(_power_of_two(number - 1))} to {_number(_power_of_two(number))} have trades in "
             f"{minutes.get(number, 0)} of the minutes that count, and {explanation.required_minutes} are needed."
         )
         point = PricePoint.of(tick)
@@ -300,3 +300,7 @@ def _unaccepted(price: ExplainedPrice, explanation: Explanation) -> Iterable[Una
 
 def _power_of_two(exponent: int) -> float:
     return min(ldexp(1.0, min(exponent, 1023)), sys.float_info.max)
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if 1 <= value < 1e15 else f"{value:g}"

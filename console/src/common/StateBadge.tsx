@@ -9,5 +9,5 @@ export interface Look {
 }
 
 export function StateBadge({ look: { word, color, Icon } }: { look: Look }) {
-  return <Badge color={color} leftSection={<Icon size={12} />}>{word}</Badge>;
+  return <Badge color={color} flex="none" leftSection={<Icon size={12} />}>{word}</Badge>;
 }

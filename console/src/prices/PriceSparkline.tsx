@@ -22,7 +22,13 @@ export function PriceSparkline({ chain, address }: { chain: string; address: str
     }`
   );
   return (
-    <svg width={WIDTH} height={HEIGHT} role="img" aria-label="Prices of the last day">
+    <svg
+      width={WIDTH}
+      height={HEIGHT}
+      display="block"
+      role="img"
+      aria-label="Prices of the last day"
+    >
       <polyline
         points={line.join(" ")}
         fill="none"

@@ -11,7 +11,7 @@ export function Status({ token }: { token: PricedToken }) {
   return (
     <Group gap="xs" wrap="nowrap">
       <StateBadge look={lookOf(token.status)} />
-      {sentence && <Text size="xs" truncate title={sentence}>{sentence}</Text>}
+      {sentence && <Text size="xs" lh={1.3}>{sentence}</Text>}
     </Group>
   );
 }

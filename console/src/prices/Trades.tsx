@@ -33,7 +33,11 @@ export function Trades({ explanation }: { explanation: PriceExplanation }) {
       data={CHOICES}
       value={kind ?? ""}
       onChange={(value) =>
-        navigate({ search: value ? { trades: value as TradeKind } : {}, replace: true })}
+        navigate({
+          search: ({ trades: _, ...before }) =>
+            value ? { ...before, trades: value as TradeKind } : before,
+          replace: true,
+        })}
     />
   );
   return (
@@ -44,7 +48,7 @@ export function Trades({ explanation }: { explanation: PriceExplanation }) {
           <Table layout="fixed">
             <Table.Thead>
               <Table.Tr>
-                <Table.Th fz="xs" w={190}>Time, UTC</Table.Th>
+                <Table.Th fz="xs" w={200}>Time, UTC</Table.Th>
                 <Table.Th fz="xs" w={90} ta="right">Age</Table.Th>
                 <Table.Th fz="xs" w={130} ta="right">Price, USD</Table.Th>
                 <Table.Th fz="xs" w={120}>Status</Table.Th>
@@ -54,7 +58,7 @@ export function Trades({ explanation }: { explanation: PriceExplanation }) {
             <Table.Tbody>
               {shown.map((trade, index) => (
                 <Table.Tr key={index} h={36}>
-                  <Table.Td>
+                  <Table.Td style={{ whiteSpace: "nowrap" }}>
                     {trade.timestamp.replace("T", " ").replace("Z", "")}
                   </Table.Td>
                   <Table.Td ta="right">

@@ -11,32 +11,34 @@ export function Windows({ explanation }: { explanation: PriceExplanation }) {
   const { windows, percent_change_1h, percent_change_24h } = explanation;
   return (
     <Section title="Windows">
-      <Table layout="fixed">
-        <Table.Thead>
-          <Table.Tr>
-            <Table.Th fz="xs" w={60}>Last</Table.Th>
-            <Table.Th fz="xs" ta="right">Low</Table.Th>
-            <Table.Th fz="xs" ta="right">High</Table.Th>
-            <Table.Th fz="xs" w={90} ta="right">Change</Table.Th>
-          </Table.Tr>
-        </Table.Thead>
-        <Table.Tbody>
-          {windows.map(({ window, low, high }) => (
-            <Table.Tr key={window} h={36}>
-              <Table.Td>{window.replace("h", " h")}</Table.Td>
-              <Table.Td>
-                <Extreme point={low} />
-              </Table.Td>
-              <Table.Td>
-                <Extreme point={high} />
-              </Table.Td>
-              <Table.Td ta="right">
-                <Change percentage={window === "1h" ? percent_change_1h : percent_change_24h} />
-              </Table.Td>
+      <Table.ScrollContainer minWidth={440}>
+        <Table layout="fixed">
+          <Table.Thead>
+            <Table.Tr>
+              <Table.Th fz="xs" w={60}>Last</Table.Th>
+              <Table.Th fz="xs" ta="right">Low</Table.Th>
+              <Table.Th fz="xs" ta="right">High</Table.Th>
+              <Table.Th fz="xs" w={90} ta="right">Change</Table.Th>
             </Table.Tr>
-          ))}
-        </Table.Tbody>
-      </Table>
+          </Table.Thead>
+          <Table.Tbody>
+            {windows.map(({ window, low, high }) => (
+              <Table.Tr key={window} h={36}>
+                <Table.Td>{window.replace("h", " h")}</Table.Td>
+                <Table.Td>
+                  <Extreme point={low} />
+                </Table.Td>
+                <Table.Td>
+                  <Extreme point={high} />
+                </Table.Td>
+                <Table.Td ta="right">
+                  <Change percentage={window === "1h" ? percent_change_1h : percent_change_24h} />
+                </Table.Td>
+              </Table.Tr>
+            ))}
+          </Table.Tbody>
+        </Table>
+      </Table.ScrollContainer>
     </Section>
   );
 }

@@ -12,9 +12,8 @@ export const PRICE_LINES: Line[] = [
 
 const SHOWN_S = 25 * 3600;
 const ROUNDED_TO_S = 300;
-/** Held prices that are further away than this factor do not widen the plot. */
-const MOST_FACTOR = 8;
 const MARGIN = 0.05;
+const LOG_MARGIN = 1.5;
 
 /** Returns the times of the last 25 hours with a trade, in seconds, and the prices at each of them. */
 export function priceData(
@@ -39,16 +38,17 @@ export function priceData(
   return [times, ...groups.map((prices) => times.map((time) => prices.get(time) ?? null))];
 }
 
-/** Returns the lowest and the highest price that the plot shows: all counted ones, and near ones that are held. */
-export function priceRange([, counted = [], held = []]: (number | null)[][]): [number, number] {
-  const prices = counted.filter((price) => price !== null);
-  if (prices.length === 0) prices.push(...held.filter((price) => price !== null));
-  if (prices.length === 0) return [0, 1];
-  let [low, high] = [Math.min(...prices), Math.max(...prices)];
-  const near = held.filter((price) => price !== null).filter((price) =>
-    price > low / MOST_FACTOR && price < high * MOST_FACTOR
-  );
-  [low, high] = [Math.min(low, ...near), Math.max(high, ...near)];
+/** Returns the range of the plot: around the prices that count, or around all prices. */
+export function priceRange(
+  [, counted = [], ...others]: (number | null)[][],
+  isAll: boolean,
+): [number, number] {
+  const known = (prices: (number | null)[]) => prices.filter((price) => price !== null);
+  const prices = known(counted);
+  if (isAll || prices.length === 0) prices.push(...known(others.flat()));
+  if (prices.length === 0) return isAll ? [0.1, 1] : [0, 1];
+  const [low, high] = [Math.min(...prices), Math.max(...prices)];
+  if (isAll) return [low / LOG_MARGIN, high * LOG_MARGIN];
   const margin = (high - low) * MARGIN || high * MARGIN;
   return [Math.max(0, low - margin), high + margin];
 }

@@ -9,6 +9,8 @@ export type TradeKind = typeof TRADE_KINDS[number];
 
 export interface TokenSearch {
   trades?: TradeKind;
+  /** Whether the plot shows also the prices that do not count, on a logarithmic scale. */
+  all?: boolean;
 }
 
 export function readPrices(search: Record<string, unknown>): PricesSearch {
@@ -20,5 +22,8 @@ export function readPrices(search: Record<string, unknown>): PricesSearch {
 
 export function readToken(search: Record<string, unknown>): TokenSearch {
   const trades = TRADE_KINDS.find((kind) => kind === search["trades"]);
-  return trades ? { trades } : {};
+  return {
+    ...(trades ? { trades } : {}),
+    ...(search["all"] === true ? { all: true } : {}),
+  };
 }

@@ -21,16 +21,20 @@ export type Unit = "/s" | "ms" | "USD" | "";
 const NO_MARKS: Mark[] = [];
 
 /** One plot. All plots of a page share a crosshair, and the values at it are beside the title. */
-export default function Plot({ title, unit, series, data, marks = NO_MARKS, height, range }: {
-  title: string;
-  unit: Unit;
-  series: Line[];
-  data: [number[], ...(number | null)[][]];
-  marks?: Mark[];
-  height: number;
-  /** The lowest and the highest value that is shown; by default from 0 on. */
-  range?: [number, number];
-}) {
+export default function Plot(
+  { title, unit, series, data, marks = NO_MARKS, height, range, isLog = false }: {
+    title: string;
+    unit: Unit;
+    series: Line[];
+    data: [number[], ...(number | null)[][]];
+    marks?: Mark[];
+    height: number;
+    /** The lowest and the highest value that is shown; by default from 0 on. */
+    range?: [number, number];
+    /** Whether the scale is logarithmic. */
+    isLog?: boolean;
+  },
+) {
   const { ref, width } = useElementSize();
   const target = useRef<HTMLDivElement>(null);
   const plot = useRef<UPlot>(undefined);
@@ -60,7 +64,10 @@ export default function Plot({ title, unit, series, data, marks = NO_MARKS, heig
         cursor: { sync: { key: "pipeline" }, points: { size: 6 }, y: false },
         tzDate: (time) => UPlot.tzDate(new Date(time * 1000), "Etc/UTC"),
         scales: {
-          y: { range: (_, __, most) => rangeNow.current ?? [0, most > 0 ? most * 1.1 : 1] },
+          y: {
+            distr: isLog ? 3 : 1,
+            range: (_, __, most) => rangeNow.current ?? [0, most > 0 ? most * 1.1 : 1],
+          },
         },
         axes: [
           { ...axis, size: 24, space: 80, values: "{HH}:{mm}" },
@@ -91,7 +98,7 @@ export default function Plot({ title, unit, series, data, marks = NO_MARKS, heig
       target.current,
     );
     return () => plot.current?.destroy();
-  }, [width, height, scheme, series]);
+  }, [width, height, scheme, series, isLog]);
 
   useEffect(() => plot.current?.setData(data, false), [data]);
   useEffect(() => {
