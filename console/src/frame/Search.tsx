@@ -1,32 +1,16 @@
 import { Button, Kbd } from "@mantine/core";
 import { useDebouncedValue } from "@mantine/hooks";
 import { Spotlight, spotlight } from "@mantine/spotlight";
-import { keepPreviousData, useQuery } from "@tanstack/react-query";
-import { useNavigate } from "@tanstack/react-router";
-import { Search as SearchIcon, Workflow } from "lucide-react";
+import { Search as SearchIcon } from "lucide-react";
 import { useState } from "react";
 
-import { useHeadwater } from "../app/session.tsx";
-import { PAGES } from "./pages.ts";
+import { useResults } from "./use_results.ts";
 
-const MOST = 8;
-
-/** Finds pages and pipelines by their names. */
+/** Finds what has a name, from every page. */
 export function Search() {
-  const hw = useHeadwater();
-  const navigate = useNavigate();
   const [text, setText] = useState("");
   const [q] = useDebouncedValue(text.trim(), 150);
-  const { data } = useQuery({
-    queryKey: ["search", q],
-    queryFn: ({ signal }) => hw.flows.overviewPage({ q, limit: MOST, signal }),
-    enabled: q !== "",
-    placeholderData: keepPreviousData,
-  });
-  const pages = PAGES.filter(({ label }) =>
-    label.toLowerCase().includes(text.trim().toLowerCase())
-  );
-  const flows = q ? data?.items ?? [] : [];
+  const groups = useResults(q);
   return (
     <>
       <Button
@@ -37,32 +21,25 @@ export function Search() {
       >
         Search
       </Button>
-      <Spotlight.Root query={text} onQueryChange={setText} shortcut={["mod + K", "/"]} scrollable>
+      <Spotlight.Root query={text} onQueryChange={setText} shortcut="mod + K" scrollable>
         <Spotlight.Search
-          placeholder="Pipelines and pages"
+          placeholder="Pipelines, streams, datasets, tokens and pages"
           leftSection={<SearchIcon size={16} />}
         />
         <Spotlight.ActionsList>
-          {pages.map(({ to, label, Icon }) => (
-            <Spotlight.Action
-              key={to}
-              label={label}
-              leftSection={<Icon size={16} />}
-              onClick={() => navigate({ to })}
-            />
+          {groups.map(({ label, results }) => (
+            <Spotlight.ActionsGroup key={label} label={label}>
+              {results.map(({ key, Icon, open, ...shown }) => (
+                <Spotlight.Action
+                  key={key}
+                  {...shown}
+                  leftSection={<Icon size={16} />}
+                  onClick={open}
+                />
+              ))}
+            </Spotlight.ActionsGroup>
           ))}
-          {flows.map((flow) => (
-            <Spotlight.Action
-              key={flow.id}
-              label={flow.name}
-              description={flow.tags.join(", ")}
-              leftSection={<Workflow size={16} />}
-              onClick={() => navigate({ to: "/pipelines/$id/overview", params: { id: flow.id } })}
-            />
-          ))}
-          {pages.length + flows.length === 0 && (
-            <Spotlight.Empty>Nothing has this name.</Spotlight.Empty>
-          )}
+          {groups.length === 0 && <Spotlight.Empty>Nothing has this name.</Spotlight.Empty>}
         </Spotlight.ActionsList>
       </Spotlight.Root>
     </>

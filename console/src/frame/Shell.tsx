@@ -5,17 +5,21 @@ import { useEffect } from "react";
 
 import icon from "../icon.svg";
 import { HealthDot } from "./HealthDot.tsx";
+import { KeysHelp } from "./KeysHelp.tsx";
 import { OutageNotice } from "./OutageNotice.tsx";
 import { OwnerMenu } from "./OwnerMenu.tsx";
 import { Rail } from "./Rail.tsx";
 import { Search } from "./Search.tsx";
 import { ThemeSwitch } from "./ThemeSwitch.tsx";
+import { usePageKeys } from "./use_page_keys.ts";
 
 /** The frame of every page: the rail on the left, the bar on top. */
 export function Shell() {
   const [isOpen, { toggle, close }] = useDisclosure(false);
   const { pathname } = useLocation();
   useEffect(close, [pathname, close]);
+  const [isHelpOpen, help] = useDisclosure(false);
+  usePageKeys(help.open);
   return (
     <AppShell
       header={{ height: 48 }}
@@ -47,6 +51,7 @@ export function Shell() {
       </AppShell.Navbar>
       <AppShell.Main>
         <OutageNotice />
+        <KeysHelp isOpen={isHelpOpen} close={help.close} />
         <Outlet />
       </AppShell.Main>
     </AppShell>

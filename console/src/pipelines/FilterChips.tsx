@@ -1,7 +1,7 @@
-import { CloseButton, Group, Pill, SegmentedControl, TextInput } from "@mantine/core";
+import { Group, Pill, SegmentedControl } from "@mantine/core";
 import { useNavigate } from "@tanstack/react-router";
-import { Search } from "lucide-react";
 
+import { PageSearch } from "../common/PageSearch.tsx";
 import { type OverviewSearch, type State } from "./overview_search.ts";
 
 const CHOICES: { value: State | ""; label: string }[] = [
@@ -19,20 +19,11 @@ export function FilterChips({ search }: { search: OverviewSearch }) {
     navigate({ search: (before) => ({ ...before, ...members }) as OverviewSearch, replace: true });
   return (
     <Group gap="sm">
-      <TextInput
-        aria-label="Search by name or id"
+      <PageSearch
+        label="Search by name or id"
         placeholder="Name or id"
-        leftSection={<Search size={14} />}
-        rightSection={search.q && (
-          <CloseButton
-            size="xs"
-            aria-label="Clear"
-            onClick={() => change({ q: undefined })}
-          />
-        )}
-        value={search.q ?? ""}
-        onChange={(event) => change({ q: event.currentTarget.value || undefined })}
-        w={220}
+        text={search.q ?? ""}
+        change={(q) => change({ q: q || undefined })}
       />
       <SegmentedControl
         aria-label="State"

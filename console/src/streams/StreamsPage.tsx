@@ -1,12 +1,12 @@
-import { Badge, Group, Stack, Table, Text, TextInput, Title } from "@mantine/core";
+import { Badge, Group, Stack, Table, Text, Title } from "@mantine/core";
 import { useDocumentTitle } from "@mantine/hooks";
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";
-import { Search } from "lucide-react";
 
 import { useHeadwater } from "../app/session.tsx";
 import { ErrorNotice } from "../common/ErrorNotice.tsx";
 import { LinkAnchor } from "../common/links.tsx";
+import { PageSearch } from "../common/PageSearch.tsx";
 import { Rows } from "../common/Rows.tsx";
 import { useDelayed } from "../common/use_delayed.ts";
 
@@ -38,16 +38,11 @@ export function StreamsPage() {
     <Stack gap="sm">
       <Group justify="space-between">
         <Title order={1}>Streams</Title>
-        <TextInput
-          aria-label="Search streams"
+        <PageSearch
+          label="Search streams"
           placeholder="Chain or entity"
-          leftSection={<Search size={14} />}
-          value={q}
-          onChange={(event) =>
-            navigate({
-              search: event.currentTarget.value ? { q: event.currentTarget.value } : {},
-              replace: true,
-            })}
+          text={q}
+          change={(text) => navigate({ search: text ? { q: text } : {}, replace: true })}
         />
       </Group>
       {isSlow && <Rows />}
