@@ -1,70 +1,108 @@
-import { Group, Table, Text, UnstyledButton } from "@mantine/core";
+import { Checkbox, Group, Table, UnstyledButton } from "@mantine/core";
 import { useNavigate } from "@tanstack/react-router";
 import type { OverviewItem } from "headwater-client";
 import { ArrowDown, ArrowUp } from "lucide-react";
-import { useMemo } from "react";
+import { type Dispatch, type SetStateAction, useCallback, useMemo } from "react";
 
 import { TableBody } from "../common/TableBody.tsx";
-import type { OverviewSearch, SortColumn } from "./overview_search.ts";
+import { isText, type OverviewSearch, type SortColumn } from "./overview_search.ts";
 import { PipelineRow } from "./PipelineRow.tsx";
 import { sorted } from "./sorting.ts";
 
-const COLUMNS: { column: SortColumn; label: string; isFigure: boolean; width?: number }[] = [
-  { column: "state", label: "State", isFigure: false, width: 130 },
-  { column: "name", label: "Name", isFigure: false },
-  { column: "in", label: "In", isFigure: true, width: 180 },
-  { column: "out", label: "Out", isFigure: true, width: 180 },
-  { column: "errors", label: "Errors, 1 h", isFigure: true, width: 100 },
-  { column: "age", label: "Data age", isFigure: true, width: 90 },
-  { column: "lag", label: "Lag", isFigure: true, width: 70 },
+const COLUMNS: { column: SortColumn; label: string; width?: number }[] = [
+  { column: "state", label: "State", width: 118 },
+  { column: "name", label: "Name" },
+  { column: "source", label: "Source", width: 188 },
+  { column: "in", label: "In", width: 122 },
+  { column: "out", label: "Out", width: 122 },
+  { column: "errors", label: "Errors 1 h", width: 80 },
+  { column: "age", label: "Data age", width: 74 },
+  { column: "lag", label: "Lag", width: 54 },
+  { column: "revision", label: "Revision", width: 104 },
 ];
 
-const ROW_HEIGHT = 36;
+const HEIGHT = 36;
+/** All rows are higher when one of them has tags, since rows have equal heights. */
+const HEIGHT_WITH_TAGS = 52;
 
 /** The list of pipelines. A click on a head sorts, a second one turns the order. */
-export function PipelineTable(
-  { items, search }: { items: OverviewItem[]; search: OverviewSearch },
-) {
+export function PipelineTable({ items, search, selected, setSelected }: {
+  items: OverviewItem[];
+  search: OverviewSearch;
+  selected: ReadonlySet<string>;
+  setSelected: Dispatch<SetStateAction<ReadonlySet<string>>>;
+}) {
   const navigate = useNavigate({ from: "/pipelines" });
-  const { sort = "state", desc = sort !== "name" } = search;
+  const { sort = "state", desc = !isText(sort) } = search;
   const rows = useMemo(() => sorted(items, sort, desc), [items, sort, desc]);
+  const height = items.some(({ tags }) => tags.length > 0) ? HEIGHT_WITH_TAGS : HEIGHT;
   const sortBy = (column: SortColumn) =>
     navigate({
       search: (before) => ({
         ...before,
         sort: column,
-        desc: column === sort ? !desc : column !== "name",
+        desc: column === sort ? !desc : !isText(column),
       }),
       replace: true,
     });
+  const select = useCallback(
+    (id: string, isSelected: boolean) =>
+      setSelected((before) => {
+        const after = new Set(before);
+        if (isSelected) after.add(id);
+        else after.delete(id);
+        return after;
+      }),
+    [setSelected],
+  );
+  const count = items.filter(({ id }) => selected.has(id)).length;
   return (
-    <Table.ScrollContainer minWidth={900}>
-      <Table layout="fixed">
+    <Table.ScrollContainer minWidth={1060}>
+      <Table layout="fixed" horizontalSpacing={8}>
         <Table.Thead>
           <Table.Tr>
-            {COLUMNS.map(({ column, label, isFigure, width }) => (
+            <Table.Th w={32}>
+              <Checkbox
+                size="xs"
+                aria-label="Select all"
+                checked={count === items.length}
+                indeterminate={count > 0 && count < items.length}
+                onChange={() =>
+                  setSelected(new Set(count === items.length ? [] : items.map(({ id }) => id)))}
+              />
+            </Table.Th>
+            {COLUMNS.map(({ column, label, width }) => (
               <Table.Th
                 key={column}
                 w={width}
                 aria-sort={column === sort ? (desc ? "descending" : "ascending") : "none"}
               >
                 <UnstyledButton onClick={() => sortBy(column)} fz="xs" fw={600} w="100%">
-                  <Group gap={4} wrap="nowrap" justify={isFigure ? "flex-end" : "flex-start"}>
+                  <Group
+                    gap={4}
+                    wrap="nowrap"
+                    justify={isText(column) || column === "state" ? "flex-start" : "flex-end"}
+                  >
                     {label}
                     {column === sort && (desc ? <ArrowDown size={12} /> : <ArrowUp size={12} />)}
                   </Group>
                 </UnstyledButton>
               </Table.Th>
             ))}
-            <Table.Th w={80} ta="right">
-              <Text size="xs" fw={600}>Revision</Text>
-            </Table.Th>
           </Table.Tr>
         </Table.Thead>
         <TableBody
           items={rows}
-          row={(item) => <PipelineRow key={item.id} item={item} />}
-          rowHeight={ROW_HEIGHT}
+          row={(item) => (
+            <PipelineRow
+              key={item.id}
+              item={item}
+              height={height}
+              isSelected={selected.has(item.id)}
+              select={select}
+            />
+          )}
+          rowHeight={height}
         />
       </Table>
     </Table.ScrollContainer>

@@ -1,12 +1,14 @@
 import { Group, Stack, Text, Title } from "@mantine/core";
 import { useDocumentTitle } from "@mantine/hooks";
 import { useSearch } from "@tanstack/react-router";
+import { useState } from "react";
 
 import { Empty } from "../common/Empty.tsx";
 import { ErrorNotice } from "../common/ErrorNotice.tsx";
 import { Rows } from "../common/Rows.tsx";
 import { Stale } from "../common/Stale.tsx";
 import { useDelayed } from "../common/use_delayed.ts";
+import { BulkBar } from "./bulk/BulkBar.tsx";
 import { EmptyPipelines } from "./EmptyPipelines.tsx";
 import { FilterChips } from "./FilterChips.tsx";
 import { NewPipeline } from "./NewPipeline.tsx";
@@ -18,6 +20,7 @@ export function PipelinesPage() {
   const search = useSearch({ from: "/pipelines" });
   const { data, error, isPending, refetch, dataUpdatedAt } = useOverview(search);
   const isSlow = useDelayed(isPending);
+  const [selected, setSelected] = useState<ReadonlySet<string>>(new Set());
   useDocumentTitle("Pipelines – Headwater");
   const isFiltered = Boolean(search.q || search.tag || search.state);
   return (
@@ -34,7 +37,20 @@ export function PipelinesPage() {
       </Group>
       {isSlow && <Rows />}
       {error && !data && <ErrorNotice error={error} retry={() => refetch()} />}
-      {data && data.items.length > 0 && <PipelineTable items={data.items} search={search} />}
+      {data && data.items.length > 0 && (
+        <PipelineTable
+          items={data.items}
+          search={search}
+          selected={selected}
+          setSelected={setSelected}
+        />
+      )}
+      {data && (
+        <BulkBar
+          items={data.items.filter(({ id }) => selected.has(id))}
+          select={setSelected}
+        />
+      )}
       {data && data.items.length === 0 && isFiltered && (
         <Empty title="No pipeline matches">Change the name, the state or the tag.</Empty>
       )}

@@ -8,9 +8,24 @@ export interface OverviewSearch {
 }
 
 export const STATES = ["deployed", "failing", "paused", "draft", "unreadable"] as const;
-export const SORT_COLUMNS = ["state", "name", "in", "out", "errors", "age", "lag"] as const;
+export const SORT_COLUMNS = [
+  "state",
+  "name",
+  "source",
+  "in",
+  "out",
+  "errors",
+  "age",
+  "lag",
+  "revision",
+] as const;
 export type State = typeof STATES[number];
 export type SortColumn = typeof SORT_COLUMNS[number];
+
+/** Whether a column has texts, which are sorted from A to Z first. */
+export function isText(column: SortColumn): boolean {
+  return column === "name" || column === "source";
+}
 
 export function readOverviewSearch(search: Record<string, unknown>): OverviewSearch {
   return {

@@ -7,11 +7,13 @@ import { lookOf } from "./state.ts";
 const KEYS: Record<SortColumn, (item: OverviewItem) => number | string> = {
   state: (item) => lookOf(item).severity,
   name: (item) => item.name.toLowerCase(),
+  source: ({ source }) => source ? `${source.chain} ${source.entity}` : "",
   in: (item) => recentRate(item.messages_received ?? []),
   out: (item) => recentRate(item.messages_sent ?? []),
   errors: (item) => sum(item.errors ?? []),
   age: (item) => item.avg_data_age_ms ?? -1,
   lag: (item) => item.lag ?? -1,
+  revision: (item) => item.updated_at,
 };
 
 const TIES: SortColumn[] = ["state", "errors", "lag"];
