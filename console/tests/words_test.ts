@@ -28,8 +28,8 @@ Deno.test("numbers are short", () => {
 });
 
 Deno.test("prices have six digits", () => {
-  const values = [2005.1234, 0.00001234, 1.5e-12, 9_000_000, 0];
-  assert.deepEqual(values.map(usd), ["2,005.12", "0.00001234", "1.500e-12", "9,000,000", "0"]);
+  const values = [2005.1234, 0.00001234, 1.5e-12, 8_388_608, 0];
+  assert.deepEqual(values.map(usd), ["2,005.12", "0.00001234", "1.500e-12", "8,388,608", "0"]);
   assert.deepEqual([1.254, -3, 0, 12_000].map(percent), [
     "+1.25 %",
     "-3.00 %",

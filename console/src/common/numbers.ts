@@ -19,12 +19,15 @@ export function exact(value: number): string {
   return value.toLocaleString("en-US", { maximumFractionDigits: 3 });
 }
 
-/** Returns `1,234.56` or `1.2e-10`: a price with at most 6 significant digits. */
+/** Returns `1,234.56` or `1.235e-10`: a price with 6 significant digits, or more in front of the point. */
 export function usd(value: number): string {
   if (value !== 0 && (Math.abs(value) < 1e-7 || Math.abs(value) >= 1e12)) {
     return value.toExponential(3);
   }
-  return value.toLocaleString("en-US", { maximumSignificantDigits: 6 });
+  const digits = Math.abs(value) < 1e5
+    ? { maximumSignificantDigits: 6 }
+    : { maximumFractionDigits: 0 };
+  return value.toLocaleString("en-US", digits);
 }
 
 /** Returns `+1.25 %`. */

@@ -12,11 +12,11 @@ import { sorted } from "./sorting.ts";
 const COLUMNS: { column: SortColumn; label: string; width?: number }[] = [
   { column: "state", label: "State", width: 118 },
   { column: "name", label: "Name" },
-  { column: "source", label: "Source", width: 188 },
-  { column: "in", label: "In", width: 122 },
-  { column: "out", label: "Out", width: 122 },
-  { column: "errors", label: "Errors 1 h", width: 80 },
-  { column: "age", label: "Data age", width: 74 },
+  { column: "source", label: "Source", width: 200 },
+  { column: "in", label: "In", width: 116 },
+  { column: "out", label: "Out", width: 116 },
+  { column: "errors", label: "Errors 1 h", width: 84 },
+  { column: "age", label: "Data age", width: 78 },
   { column: "lag", label: "Lag", width: 54 },
   { column: "revision", label: "Revision", width: 104 },
 ];
@@ -77,7 +77,13 @@ export function PipelineTable({ items, search, selected, setSelected }: {
                 w={width}
                 aria-sort={column === sort ? (desc ? "descending" : "ascending") : "none"}
               >
-                <UnstyledButton onClick={() => sortBy(column)} fz="xs" fw={600} w="100%">
+                <UnstyledButton
+                  onClick={() => sortBy(column)}
+                  fz="xs"
+                  fw={600}
+                  w="100%"
+                  style={{ whiteSpace: "nowrap" }}
+                >
                   <Group
                     gap={4}
                     wrap="nowrap"

@@ -11,7 +11,7 @@ export function Windows({ explanation }: { explanation: PriceExplanation }) {
   const { windows, percent_change_1h, percent_change_24h } = explanation;
   return (
     <Section title="Windows">
-      <Table.ScrollContainer minWidth={440}>
+      <Table.ScrollContainer minWidth={500}>
         <Table layout="fixed">
           <Table.Thead>
             <Table.Tr>
@@ -46,7 +46,7 @@ export function Windows({ explanation }: { explanation: PriceExplanation }) {
 function Extreme({ point }: { point: PriceExplanation["windows"][number]["low"] }) {
   if (!point) return <Text size="sm" c="dimmed" ta="right">no trade</Text>;
   return (
-    <Group gap="xs" justify="flex-end" wrap="nowrap">
+    <Group gap="xs" justify="flex-end" wrap="nowrap" style={{ whiteSpace: "nowrap" }}>
       <Text size="sm">{usd(point.price)}</Text>
       <Text span c="dimmed">
         <Age time={point.timestamp} />
