@@ -10,7 +10,7 @@ import { Sparkline } from "../common/Sparkline.tsx";
 import { StateBadge } from "../common/StateBadge.tsx";
 import { lookOf } from "./state.ts";
 
-interface RowProps {
+interface Props {
   item: OverviewItem;
   height: number;
   isSelected: boolean;
@@ -18,9 +18,7 @@ interface RowProps {
 }
 
 /** One pipeline in the list. */
-export const PipelineRow = memo(function PipelineRow(
-  { item, height, isSelected, select }: RowProps,
-) {
+export const PipelineRow = memo(function PipelineRow({ item, height, isSelected, select }: Props) {
   const { messages_received: received, messages_sent: sent, source } = item;
   const errors = item.errors && sum(item.errors);
   return (
