@@ -1,7 +1,11 @@
 """Fixtures shared by all tests; the real servers are in tests/support."""
 
+import functools
+import gc
+from collections.abc import Generator, Iterator
 from typing import Any
 
+import httpcore2
 import hypothesis
 import pytest
 import structlog
@@ -39,6 +43,28 @@ def pytest_configure() -> None:
     *processors, _ = structlog.get_config()["processors"]
     console = structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
     structlog.configure(processors=[*processors, console])
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Exempt what is imported and collected from garbage collections, which would walk it again and again."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _one_tls_context() -> Iterator[None]:
+    """Let all HTTP clients share one TLS context.
+
+    Otherwise each client would read all certificates of the system.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(httpcore2, "default_ssl_context", functools.cache(httpcore2.default_ssl_context))
+        yield
 
 
 # On a new machine the first example with text is slow, since Hypothesis builds its table of characters.

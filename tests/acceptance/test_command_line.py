@@ -34,6 +34,7 @@ class Shell:
 
     def __init__(self, installation: Installation, folder: Path) -> None:
         self.folder = folder
+        self.client = installation.client()
         self.environment = {
             **os.environ,
             "HEADWATER_URL": installation.url,
@@ -55,6 +56,15 @@ class Shell:
         )
         assert ended.returncode == code, ended.stdout + ended.stderr
         return ended.stdout + ended.stderr
+
+    def flows(self) -> list[dict[str, Any]]:
+        """Return all configurations, without a command."""
+        found: list[dict[str, Any]] = self.client.get("/api/v1/flow").json()
+        return found
+
+    def conditions(self) -> list[str]:
+        """Return the conditions of all deployments, without a command."""
+        return [self.client.get(f"/api/v1/flow/{flow['id']}/deploy").json()["condition"] for flow in self.flows()]
 
     def json(self, *arguments: str) -> Any:
         return json.loads(self.run(*arguments, "--json"))
@@ -88,8 +98,9 @@ def shell(installation: Installation, tmp_path: Path) -> Iterator[Shell]:
     shell = Shell(installation, tmp_path / "pipelines")
     shell.folder.mkdir()
     yield shell
-    for flow in shell.json("flows", "list"):
-        shell.run("flows", "delete", flow["id"], "--yes")
+    for flow in shell.flows():
+        assert shell.client.delete(f"/api/v1/flow/{flow['id']}").status_code == 200
+    shell.client.close()
 
 
 class TestExample:
@@ -107,8 +118,10 @@ class TestExample:
             until(lambda: _fed(installation, transfer, tail), 60, "the end of the tail")
             assert tail.stdout is not None
             assert json.loads(tail.stdout.read())["usdc"] == 12.5
-        until(lambda: "● runs" in shell.run("flows", "list"), 60, "the end of the rollout")
-        assert "base.erc20_token_transfer" in shell.run("flows", "list")
+        until(lambda: shell.conditions() == ["Stable"], 60, "the end of the rollout")
+        listed = shell.run("flows", "list")
+        assert "● runs" in listed
+        assert "base.erc20_token_transfer" in listed
 
         assert shell.json("filters", "add", "usdc whales", "whales", "0xAB")["added"] == 1
         assert shell.run("filters", "check", "wallets/usdc-whales", "whales", "0xab").strip() == "in the filter"
@@ -204,6 +217,8 @@ class TestExitStatus:
         refused = shell.run("flows", "get", "twin", code=64)
         assert all(config_id in refused for config_id in ids)
         assert shell.json("flows", "get", "twins/a")["name"] == "twin"
+        shell.run("flows", "delete", ids[0], "--yes")
+        assert [flow["id"] for flow in shell.flows()] == ids[1:]
 
     def test_a_closed_pipe_ends_a_command(self, shell: Shell) -> None:
         piped = f"set -o pipefail; {COMMAND} streams list --json | head -c 10 > /dev/null"

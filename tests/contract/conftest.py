@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.sql import SqlStores, open_postgres, open_sqlite
+from tests.support.sql import FRESH_DATABASES, SqlStores, open_postgres, open_sqlite
 from tests.support.v8 import Bench
 
 
@@ -20,7 +20,9 @@ def stores(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[SqlStores
 def _open(request: pytest.FixtureRequest, directory: Path) -> SqlStores:
     if request.param == "postgresql":
         return open_postgres(request.getfixturevalue("postgres_url"))
-    return open_sqlite(directory / "headwater.db")
+    path = directory / "headwater.db"
+    FRESH_DATABASES.copy_to(path)
+    return open_sqlite(path)
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,8 @@ from headwater.model.deployment import Phase
 from headwater.stores.sql import connections
 from headwater.stores.sql.database import Database
 from headwater.stores.sql.postgresql import TimedConnection
-from tests.support.postgres_server import PASSWORD, PostgresServer
+from tests.support.ports import free_port
+from tests.support.postgres_server import PASSWORD, USER, PostgresServer
 from tests.support.sql import (
     OWNER,
     SECRET_KEY,
@@ -214,10 +215,9 @@ class TestOutages:
             database.keys.find("k1")
         database.close()
 
-    def test_no_server(self, postgres_server: PostgresServer) -> None:
-        postgres_server.stop()
+    def test_no_server(self) -> None:
         with pytest.raises(SetupError, match="can't be opened") as refused:
-            open_postgres(postgres_server.url())
+            open_postgres(f"postgresql://{USER}:{PASSWORD}@127.0.0.1:{free_port()}/postgres")
         assert PASSWORD not in str(refused.value)
 
     def test_a_wrong_password(self, shared_postgres: PostgresServer) -> None:

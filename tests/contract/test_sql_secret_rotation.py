@@ -14,7 +14,7 @@ from headwater.stores.sql.credential_rows import RotationResult
 from headwater.stores.sql.database import Database, open_database
 from headwater.stores.sql.encryption import KEY_ID_BYTES, FieldCipher
 from headwater.stores.sql.tables import deployments
-from tests.support.sql import OWNER, SECRET_KEY, a_deployment, a_flow, at, seen
+from tests.support.sql import FRESH_DATABASES, OWNER, SECRET_KEY, a_deployment, a_flow, at, seen
 
 NEW_KEY = bytes(range(32, 64))
 COUNT = 5
@@ -23,8 +23,10 @@ COUNT = 5
 @pytest.fixture(params=["sqlite", "postgresql"])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "sqlite":
-        return f"sqlite:///{tmp_path / 'headwater.db'}"
-    found: str = request.getfixturevalue("empty_postgres_url")
+        path = tmp_path / "headwater.db"
+        FRESH_DATABASES.copy_to(path)
+        return f"sqlite:///{path}"
+    found: str = request.getfixturevalue("postgres_url")
     return found
 
 

@@ -17,6 +17,7 @@ from headwater.stores.sql.connections import Connections, make_engine
 from headwater.stores.sql.database import Database, open_database
 from headwater.stores.sql.encryption import FieldCipher
 from tests.support.sql import (
+    FRESH_DATABASES,
     OWNER,
     SECRET_KEY,
     T0,
@@ -36,8 +37,10 @@ Damage = Callable[..., None]
 @pytest.fixture(params=["sqlite", "postgresql"])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "sqlite":
-        return f"sqlite:///{tmp_path / 'headwater.db'}"
-    found: str = request.getfixturevalue("empty_postgres_url")
+        path = tmp_path / "headwater.db"
+        FRESH_DATABASES.copy_to(path)
+        return f"sqlite:///{path}"
+    found: str = request.getfixturevalue("postgres_url")
     return found
 
 

@@ -31,6 +31,7 @@ from headwater.stores.sql.connections import Connections, make_engine
 from headwater.stores.sql.database import Database, open_database
 from headwater.stores.sql.deployment_mapper import DeploymentMapper
 from headwater.stores.sql.encryption import FieldCipher
+from headwater.stores.sql.migrate import migrate
 
 SECRET_KEY = bytes(range(32))
 OWNER = "ann"
@@ -97,13 +98,25 @@ class FreshDatabases:
 
     def open(self, defaults: QuotaDefaults = NO_QUOTAS) -> Database:
         """Return an empty database that lives until `close`."""
-        if not self._template.exists():
-            open_sqlite(self._template).close()
         engine = self._unused.pop() if self._unused else self._new_engine()
-        shutil.copyfile(self._template, str(engine.url.database))
+        self.copy_to(Path(str(engine.url.database)))
         database = Database(Connections(engine), DeploymentMapper(FieldCipher(SECRET_KEY)), defaults)
         self._opened.append((engine, database))
         return database
+
+    def copy_to(self, path: Path) -> None:
+        """Write an empty database to a file, which must have no connections."""
+        if not self._template.exists():
+            engine = make_engine(f"sqlite:///{self._template}")
+            migrate(engine)
+            engine.dispose()
+        shutil.copyfile(self._template, path)
+
+    def migrate(self, engine: Engine) -> None:
+        """Migrate a database; a new SQLite database becomes a copy of the migrated one."""
+        if engine.name == "sqlite" and not (path := Path(str(engine.url.database))).stat().st_size:
+            self.copy_to(path)
+        migrate(engine)
 
     def _new_engine(self) -> Engine:
         engine = make_engine(f"sqlite:///{self._template.with_name(f'{uuid.uuid4().hex}.db')}")

@@ -1,22 +1,17 @@
 """Fixtures of all unit tests."""
 
-import functools
 from collections.abc import Iterator
 
-import httpcore2
 import pytest
 
 from tests.support.sql import FRESH_DATABASES
 
 
 @pytest.fixture(autouse=True, scope="session")
-def _one_tls_context() -> Iterator[None]:
-    """Let all HTTP clients share one TLS context.
-
-    Otherwise each client would read all certificates of the system.
-    """
+def _one_migration() -> Iterator[None]:
+    """Migrate one SQLite database, of which all others are copies."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(httpcore2, "default_ssl_context", functools.cache(httpcore2.default_ssl_context))
+        patch.setattr("headwater.stores.sql.database.migrate", FRESH_DATABASES.migrate)
         yield
 
 

@@ -14,7 +14,7 @@ from headwater.children import inherited_environment, spawn
 from tests.support.processes import alive
 from tests.support.waiting import until
 
-SLEEPER = [sys.executable, "-c", "import time; time.sleep(600)"]
+SLEEPER = ["/bin/sleep", "600"]
 
 
 class TestSpawn:

@@ -10,7 +10,7 @@ from headwater.backoff import Backoff
 from headwater.children import Child, spawn
 from headwater.supervisor import SupervisedProcess, Supervisor
 
-SLEEPER = [sys.executable, "-c", "import time; time.sleep(600)"]
+SLEEPER = ["/bin/sleep", "600"]
 REFUSER = [sys.executable, "-c", "raise SystemExit(2)"]
 
 

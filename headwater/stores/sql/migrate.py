@@ -1,5 +1,7 @@
 """Migrates a database to the schema of this version of Headwater."""
 
+from functools import cache
+
 from alembic import command
 from alembic.config import Config
 from alembic.migration import MigrationContext
@@ -23,17 +25,28 @@ def migrate(engine: Engine) -> None:
     If several processes call this at once, one of them migrates. Raises DatabaseUnavailable, and SetupError when the
     schema is of a newer version of Headwater.
     """
-    config = Config()
-    config.set_main_option("script_location", SCRIPTS)
-    scripts = ScriptDirectory.from_config(config)
+    scripts = _scripts()
     with Connections(engine).writing() as connection, without_time_limits(connection):
         if engine.dialect.name == "postgresql":
             connection.execute(_SET_LOCK_TIMEOUT)
             connection.execute(_LOCK)
         revision = _revision(connection, scripts)
         if revision != scripts.get_current_head():
+            config = _config()
             config.attributes["connection"] = connection
             command.upgrade(config, "head")
+
+
+def _config() -> Config:
+    config = Config()
+    config.set_main_option("script_location", SCRIPTS)
+    return config
+
+
+@cache
+def _scripts() -> ScriptDirectory:
+    """Return the migrations, whose files are read once."""
+    return ScriptDirectory.from_config(_config())
 
 
 def _revision(connection: Connection, scripts: ScriptDirectory) -> str | None:

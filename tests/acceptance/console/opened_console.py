@@ -1,7 +1,7 @@
 """The console in a browser, as a user sees it."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
 import httpx2
@@ -80,8 +80,10 @@ class Console:
         self.page.keyboard.press("Control+A")
         self.page.keyboard.insert_text(text)
 
-    def serious_findings(self) -> list[str]:
-        """Return what axe finds on the page that keeps people from using it."""
+    def serious_findings(self, scheme: Literal["light", "dark"]) -> list[str]:
+        """Return what axe finds on the page that keeps people from using it, in one scheme of colours."""
+        self.page.emulate_media(color_scheme=scheme)
+        expect(self.page.locator(f"html[data-mantine-color-scheme={scheme}]")).to_be_attached()
         session = self.page.context.new_cdp_session(self.page)
         session.send("Runtime.evaluate", {"expression": AXE.read_text("utf-8")})
         found = session.send("Runtime.evaluate", {"expression": SERIOUS, "awaitPromise": True, "returnByValue": True})

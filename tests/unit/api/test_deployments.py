@@ -18,6 +18,7 @@ from headwater.model.parallelism import Scaling
 from headwater.services.deployments import Deployments
 from headwater.services.ids import new_id
 from headwater.services.redaction import redactor
+from tests.support.waiting import until
 from tests.unit.api.installation import FLOW, Installation, User, installation
 
 STARTED = datetime(2026, 1, 2, 3, 4, 5, 123000, UTC)
@@ -146,8 +147,7 @@ class TestDeploy:
     def test_a_concurrent_teardown(self, headwater: Installation, alice: User, config_id: str) -> None:
         headwater.controller.asleep = True
         deploy = alice.start("POST", f"{FLOW}/{config_id}/deploy")
-        while headwater.database.deployments.active(config_id) is None:
-            pass
+        until(lambda: headwater.database.deployments.active(config_id) is not None)
         teardown = alice.start("POST", f"{FLOW}/{config_id}/teardown")
         alice.problem(deploy.result(), 409, "conflict")
         again = alice.start("POST", f"{FLOW}/{config_id}/deploy")
@@ -180,8 +180,7 @@ class TestDeploy:
         headwater.controller.asleep = True
         ids = [alice.create(transforms=[])["id"] for _ in range(60)]
         deploys = [alice.start("POST", f"{FLOW}/{config_id}/deploy") for config_id in ids]
-        while len(headwater.database.deployments.list_active()) < len(ids):
-            pass
+        until(lambda: len(headwater.database.deployments.list_active()) == len(ids))
         assert len(alice.get(FLOW).json()) == len(ids), "60 waiting deploys must not use up the 40 threads"
         headwater.controller.asleep = False
         assert {deploy.result().status_code for deploy in deploys} == {200}
@@ -383,6 +382,7 @@ class TestStats:
             answered.wait(20)
             return {}
 
+        monkeypatch.setattr(deployments, "OPTIONAL_READ_TIMEOUT_S", 0.2)
         alice.post(f"{FLOW}/{config_id}/deploy")
         monkeypatch.setattr(headwater.broker, "lag", hang)
         asked = [alice.start("GET", f"{FLOW}/{config_id}/deploy/stats") for _ in range(100)]

@@ -12,6 +12,7 @@ from headwater.api import health
 from headwater.api.app import create_api
 from headwater.api.prometheus import OPENMETRICS, PrometheusMetrics
 from headwater.errors import BrokerUnavailable, SetupError
+from tests.support.waiting import until
 from tests.unit.api.installation import FLOW, Installation, installation
 
 
@@ -94,8 +95,7 @@ class TestReadyz:
             ]
             free.set()
             monkeypatch.setattr(health, "PROBE_TIMEOUT_S", 30)
-            while headwater.nobody().get("/readyz").status_code != 200:
-                pass
+            until(lambda: headwater.nobody().get("/readyz").status_code == 200)
 
     def test_answers_while_all_threads_are_taken(self, monkeypatch: pytest.MonkeyPatch) -> None:
         free = threading.Event()

@@ -7,6 +7,7 @@ import pytest
 
 from headwater.api import owner_limiter
 from headwater.errors import UploadAborted
+from tests.support.waiting import until
 from tests.unit.api.installation import FLOW, Installation, User
 
 JSON_TYPE = {"content-type": "application/json"}
@@ -48,8 +49,7 @@ def test_uploads_of_one_owner_do_not_delay_others(alice: User, bob: User, stalle
         alice.start("POST", path, content=stalled.body(), headers=JSON_TYPE)
         for _ in range(owner_limiter.MAX_CONCURRENT_UPLOADS + 1)
     ]
-    while stalled.begun < owner_limiter.MAX_CONCURRENT_UPLOADS_PER_OWNER:
-        pass
+    until(lambda: stalled.begun >= owner_limiter.MAX_CONCURRENT_UPLOADS_PER_OWNER)
     assert bob.post(values_path(bob), {"values": ["b"]}).json()["added"] == 1
     assert stalled.begun == owner_limiter.MAX_CONCURRENT_UPLOADS_PER_OWNER
     stalled.go_on()
@@ -59,8 +59,7 @@ def test_uploads_of_one_owner_do_not_delay_others(alice: User, bob: User, stalle
 def test_five_uploads_of_one_owner_run_concurrently(alice: User, stalled: Stalled) -> None:
     path = values_path(alice)
     sent = [alice.start("POST", path, content=stalled.body(), headers=JSON_TYPE) for _ in range(5)]
-    while stalled.begun < 5:
-        pass
+    until(lambda: stalled.begun >= 5)
     stalled.go_on()
     assert sum(answer.result().json()["added"] for answer in sent) == 1
 

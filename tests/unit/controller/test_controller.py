@@ -57,7 +57,7 @@ class TestUp:
 
     def test_outputs_get_new_partitions_with_a_running_source(self, world: World) -> None:
         world.deploy()
-        world.run(ticks=100)
+        world.pass_time(50)
         world.broker.logs[TOPIC] += [[], []]
         world.run(ticks=130)
         assert {len(log) for log in world.broker.logs.values()} == {6}
@@ -108,7 +108,7 @@ class TestUp:
         assert world.active is not None
         assert not world.active.is_reconciled
         world.broker.away = False
-        world.run(ticks=100)
+        world.pass_time(50)
         assert world.active.phase is Phase.RUNNING
 
     def test_the_next_controller_resumes_what_ran(self, world: World) -> None:
@@ -135,7 +135,7 @@ class TestCredentials:
 
     def test_a_rotation_of_a_stable_deployment_begins_at_once(self, world: World) -> None:
         world.deploy()
-        world.run(ticks=100)
+        world.pass_time(50)
         for version in range(2, 6):
             world.database.deployments.request_credential_rotation("owner", FLOW, "newer")
             world.run(ticks=2, step_s=0.1)
@@ -146,7 +146,7 @@ class TestCredentials:
         self, world: World, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         world.deploy()
-        world.run(ticks=100)
+        world.pass_time(50)
 
         def fail(_: object) -> None:
             raise DeployFailed("The cluster has no authorizer.")
@@ -176,7 +176,7 @@ class TestDatabaseOutages:
             raise DatabaseUnavailable("The database is away.")
 
         world.deploy()
-        world.run(ticks=100)
+        world.pass_time(50)
         monkeypatch.setattr(world.broker, "ensure", record_and_ensure)
         monkeypatch.setattr(world.database.deployments, "write_observations", fail_once)
         world.database.deployments.request_credential_rotation("owner", FLOW, "newer")
@@ -212,7 +212,7 @@ class TestDown:
         world.run()
         world.sets.add(filter_set_id(FLOW, "t1"), ["x"])
         world.database.deployments.request_teardown(FLOW)
-        world.run(ticks=100)
+        world.pass_time(50)
         assert world.active is None
         assert set(world.broker.topics) == {TOPIC}
         assert (world.broker.users, world.broker.acls, world.orchestrator.worker_set_ids()) == (
@@ -248,17 +248,17 @@ class TestDown:
         world.run()
         world.broker.members[f"dep-{DEPLOYMENT}.main"] = 1
         world.database.deployments.request_teardown(FLOW)
-        world.run(ticks=100)
+        world.pass_time(50)
         assert world.active is None
         assert world.broker.inventory().groups == {f"dep-{DEPLOYMENT}.main"}
         world.broker.members[f"dep-{DEPLOYMENT}.main"] = 0
-        world.run(ticks=100)
+        world.pass_time(50)
         assert world.broker.inventory().groups == frozenset()
 
     def test_other_installations_groups_are_not_touched(self, world: World) -> None:
         foreign = "wrk-01zz0000000000000000000000.1"
         world.broker.commits[foreign] = {(TOPIC, 0): 5}
-        world.run(ticks=100)
+        world.pass_time(50)
         assert foreign in world.broker.inventory().groups
 
     def test_delete_removes_filter_values_and_the_configuration(self, world: World) -> None:
@@ -266,7 +266,7 @@ class TestDown:
         world.run()
         world.sets.add(filter_set_id(FLOW, "t1"), ["x"])
         assert world.database.flows.delete("owner", FLOW)
-        world.run(ticks=100)
+        world.pass_time(50)
         assert world.sets.count(filter_set_id(FLOW, "t1"))[0] == 0
         assert world.database.flows.deleted() == []
         assert set(world.broker.topics) == {TOPIC}
@@ -312,7 +312,7 @@ class TestDown:
         world.run(ticks=1)
         world.database.deployments.request_teardown(FLOW)
         world.start_controller()
-        world.run(ticks=100)
+        world.pass_time(50)
         assert world.active is None
         assert set(world.broker.topics) == {TOPIC}
 

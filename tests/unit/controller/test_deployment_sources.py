@@ -71,7 +71,7 @@ class TestTopic:
         assert not gone(world)
         assert f"dep-{DEPLOYMENT}" in world.broker.users  # ACLs and users are removed afterwards
         world.project.away = False
-        world.run(ticks=100)
+        world.pass_time(50)
         assert gone(world)
         assert world.project.made == {}
 
@@ -84,18 +84,18 @@ class TestTopic:
         assert (world.project.made, gone(world)) == ({}, False)
         world.start_controller()
         world.broker.away = False
-        world.run(ticks=100)
+        world.pass_time(50)
         assert gone(world)
 
     def test_only_own_orphans_are_swept(self, world: World) -> None:
         world.deploy()
         world.run()
         world.database.deployments.request_teardown(FLOW)
-        world.run(ticks=100)
+        world.pass_time(50)
         foreign = "wrk-01zz0000000000000000000000.1"
         for name in (SUBSCRIPTION, foreign):
             world.project.ensure(name, TOPIC, "latest")
-        world.run(ticks=200)
+        world.pass_time(100)
         assert set(world.project.made) == {foreign}
 
     def test_another_stream_has_another_subscription_and_the_old_one_goes_when_it_is_stable(self) -> None:
@@ -103,14 +103,14 @@ class TestTopic:
         world = World(bindings=Bindings(streams))
         world.project.topics[TOPIC] = False
         world.deploy()
-        world.run(ticks=100)
+        world.pass_time(50)
         source = flow().pipeline_config.source.model_copy(update={"entity": "decoded_log"})
         config = flow().pipeline_config.model_copy(update={"source": source})
         world.database.flows.save(replace(flow(), pipeline_config=config, revision=2))
         world.database.deployments.request_deploy("owner", FLOW, deployment())
         world.run(ticks=10)
         assert set(world.project.made) == {SUBSCRIPTION, f"wrk-{DEPLOYMENT}.2"}
-        world.run(ticks=100)
+        world.pass_time(50)
         assert active(world).condition is Condition.STABLE
         assert set(world.project.made) == {f"wrk-{DEPLOYMENT}.2"}
 
@@ -157,7 +157,7 @@ class TestSubscription:
         [pulse] = world.orchestrator.worker_snapshots()
         assert pulse.spec.source == PubSubPull(project="project", subscription=MINE)
         world.database.deployments.request_teardown(FLOW)
-        world.run(ticks=100)
+        world.pass_time(50)
         assert gone(world)
         assert (world.project.made, world.project.foreign) == ({}, {"mine"})
 
@@ -228,6 +228,6 @@ class TestAnotherCluster:
         assert pulse.spec.source == access
         world.cluster.commits["somebody-elses"] = {("logs", 0): 1}
         world.database.deployments.request_teardown(FLOW)
-        world.run(ticks=200)
+        world.pass_time(100)
         assert set(world.cluster.commits) == {"somebody-elses"}
         assert not world.cluster.users

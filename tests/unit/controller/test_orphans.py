@@ -31,10 +31,10 @@ class TestOrphans:
             WorkerSettings(KafkaAccess(bootstrap_servers="b"), "", jit=False),
         )
         world.database.deployments.request_teardown(FLOW)
-        world.run(ticks=100)
+        world.pass_time(50)
         world.broker.ensure(wanted)
         world.orchestrator.ensure(running)
-        world.run(ticks=200)
+        world.pass_time(100)
         assert set(world.broker.topics) == {TOPIC}
         assert (world.broker.users, world.broker.acls, world.orchestrator.worker_set_ids()) == (
             {},
@@ -46,16 +46,16 @@ class TestOrphans:
         foreign = replace(deployment("01zz0000000000000000000000"), config_id="01zz0000000000000000000001")
         world.broker.ensure(resources(foreign, foreign.desired_revision_record, KafkaTopic(TOPIC), 4))
         before = world.broker.inventory()
-        world.run(ticks=200)
+        world.pass_time(100)
         assert world.broker.inventory() == before
 
     def test_topics_of_a_new_deployment_are_kept(self, world: World) -> None:
         world.deploy()
         world.run()
         world.database.deployments.request_teardown(FLOW)
-        world.run(ticks=100)
+        world.pass_time(50)
         world.database.deployments.request_deploy("owner", FLOW, deployment("01jz0000000000000000000001"))
-        world.run(ticks=200)
+        world.pass_time(100)
         assert set(world.broker.topics) == {TOPIC, f"flow.{FLOW}.out", f"flow.{FLOW}.dlq"}
 
 
@@ -76,7 +76,7 @@ class TestWithoutUsers:
         world.run()
         assert (world.broker.users, world.broker.acls) == ({}, set())
         world.database.deployments.request_teardown(FLOW)
-        world.run(ticks=100)
+        world.pass_time(50)
         assert set(world.broker.topics) == {TOPIC}
         return world
 
@@ -86,21 +86,21 @@ class TestWithoutUsers:
     def test_only_topics_of_recorded_teardowns_are_removed(self, torn_down: World) -> None:
         others = [f"flow.{FLOW}.somebody", "flow.01zz0000000000000000000001.out", "flow.other"]
         self.make(torn_down, f"flow.{FLOW}.out", f"flow.{FLOW}.dlq", *others)
-        torn_down.run(ticks=200)
+        torn_down.pass_time(100)
         assert set(torn_down.broker.topics) == {TOPIC, *others}
         assert torn_down.sweeper.unknown.topics == set(others[:2])
 
     def test_no_topic_is_removed_while_a_deployment_is_unknown(self, torn_down: World) -> None:
         self.make(torn_down, f"flow.{FLOW}.out")
         torn_down.broker.commit_start_offsets(f"wrk-{SECOND}.1", TOPIC, "latest")
-        torn_down.run(ticks=200)
+        torn_down.pass_time(100)
         assert set(torn_down.broker.topics) == {TOPIC, f"flow.{FLOW}.out"}
 
     def test_confirmed_resources_are_removed(self, torn_down: World) -> None:
         self.make(torn_down, f"flow.{FLOW}.somebody")
-        torn_down.run(ticks=100)
+        torn_down.pass_time(50)
         torn_down.database.deployments.record_as_ended([FLOW], NOW)
-        torn_down.run(ticks=200)
+        torn_down.pass_time(100)
         assert set(torn_down.broker.topics) == {TOPIC}
 
     def test_workers_log_in_as_headwater_does(self) -> None:
@@ -127,7 +127,7 @@ class TestRestoredBackup:
         world.deploy()
         world.run()
         world.database.deployments.request_teardown(FLOW)
-        world.run(ticks=100)
+        world.pass_time(50)
         again = deployment(SECOND)
         world.broker.ensure(resources(again, again.desired_revision_record, KafkaTopic(TOPIC), 4))
         return world
@@ -135,7 +135,7 @@ class TestRestoredBackup:
     def test_later_deployments_are_kept_and_reported(self, restored: World) -> None:
         before = restored.broker.inventory()
         with capture_logs() as logs:
-            restored.run(ticks=200)
+            restored.pass_time(100)
         assert restored.broker.inventory() == before
         assert restored.sweeper.unknown.deployment_ids == {SECOND}
         assert restored.sweeper.unknown.topics == {f"flow.{FLOW}.out", f"flow.{FLOW}.dlq"}
@@ -143,9 +143,9 @@ class TestRestoredBackup:
         assert [line["deployments"] for line in reports] == [[SECOND]]
 
     def test_later_deployments_are_removed_when_confirmed(self, restored: World) -> None:
-        restored.run(ticks=100)
+        restored.pass_time(50)
         restored.database.deployments.record_as_ended([SECOND], NOW)
-        restored.run(ticks=200)
+        restored.pass_time(100)
         assert set(restored.broker.topics) == {TOPIC}
         assert (restored.broker.users, restored.broker.acls) == ({}, set())
         assert not restored.sweeper.unknown
@@ -154,7 +154,7 @@ class TestRestoredBackup:
         deployment = world.deploy()
         world.run()
         world.database.deployments.request_teardown(FLOW)
-        world.run(ticks=100)
+        world.pass_time(50)
         world.broker.ensure(resources(deployment, deployment.desired_revision_record, KafkaTopic(TOPIC), 4))
         before = world.broker.inventory()
         world.database.leases.acquire(CONTROLLER_LEASE, Candidate("another", LOCK), 3600)

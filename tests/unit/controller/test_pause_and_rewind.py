@@ -96,7 +96,7 @@ class TestPauseAndResume:
     def test_a_paused_deployment_is_not_reconciled(self, world: World) -> None:
         pause(world)
         before = active(world)
-        world.run(ticks=100)
+        world.pass_time(50)
         assert active(world) == before
 
     def test_records_that_retention_removed_are_a_gap(self, world: World) -> None:
@@ -148,7 +148,7 @@ class TestPauseAndResume:
     def test_a_stream_that_is_not_bound_meanwhile(self, world: World) -> None:
         save(world, entity="erc20_token_transfer")
         world.database.deployments.request_deploy("owner", FLOW, deployment())
-        world.run(ticks=100)
+        world.pass_time(50)
         pause(world)
         bound, world.bindings = world.bindings, Bindings({"base.erc20_token_transfer": None})  # type: ignore[dict-item]
         world.start_controller()
@@ -169,7 +169,7 @@ class TestPauseAndResume:
         world.cluster.ensure(DeploymentResources((TopicSpec(TOPIC, 4),), (), (), ()))
         world.broker.ensure(DeploymentResources((TopicSpec(OTHER_TOPIC, 4),), (), (), ()))
         world.deploy()
-        world.run(ticks=100)
+        world.pass_time(50)
         world.cluster.commits[GROUP][TOPIC, 0] = 0
         pause(world)
         stored = active(world).positions.groups[1]

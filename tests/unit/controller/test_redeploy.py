@@ -78,7 +78,7 @@ class TestTopicMembers:
         self.save(world, compression="zstd")
         world.run(ticks=2)
         world.orchestrator.make_ready(DEPLOYMENT)
-        world.run(ticks=200)
+        world.pass_time(100)
         assert self.settings(world) == ("5", None)
 
     def test_partitions_grow_and_the_dead_letters_keep_those_of_the_source(self, world: World) -> None:
@@ -131,7 +131,7 @@ class TestRedeploy:
         self.save(world)
         world.run(ticks=2)
         world.orchestrator.make_ready(DEPLOYMENT)
-        world.run(ticks=100)
+        world.pass_time(50)
         assert self.seen(world) == (2, Condition.STABLE)
         assert set(world.broker.topics) == {TOPIC, f"flow.{FLOW}.other", f"flow.{FLOW}.dlq"}
         assert {acl.name for acl in world.broker.acls if acl.resource == "topic"} == set(world.broker.topics)
@@ -173,7 +173,7 @@ class TestRedeploy:
         world.orchestrator.make_ready(DEPLOYMENT)
         world.run(ticks=10)
         topic, records = world.broker.topics.pop(TOPIC), world.broker.logs.pop(TOPIC)
-        world.run(ticks=100)
+        world.pass_time(50)
         assert world.active is not None
         assert (self.seen(world), world.active.phase) == ((2, Condition.STABLE), Phase.RUNNING)
         assert [other.number for other in world.active.previous_revisions] == [1]
@@ -206,12 +206,12 @@ class TestRedeploy:
         assert rights() == []
         change("exactly_once")
         world.orchestrator.make_ready(DEPLOYMENT)
-        world.run(ticks=100)
+        world.pass_time(50)
         assert rights() == [(f"wrk-{DEPLOYMENT}", f"headwater-{FLOW}-")]
         change("at_least_once")
         assert rights() != [], "the workers that still run need it"
         world.orchestrator.make_ready(DEPLOYMENT)
-        world.run(ticks=100)
+        world.pass_time(50)
         assert rights() == []
 
     def test_workers_that_never_get_ready(self, world: World) -> None:
@@ -246,7 +246,7 @@ class TestRedeploy:
         world.orchestrator.make_ready(DEPLOYMENT)
         world.run(ticks=10)
         assert self.seen(world) == (1, Condition.ROLLED_BACK)
-        world.run(ticks=100)
+        world.pass_time(50)
         assert self.seen(world) == (1, Condition.ROLLED_BACK)
 
     def test_deaths_count_however_fast_the_workers_are_back(self, world: World) -> None:
@@ -280,7 +280,7 @@ class TestRedeploy:
         world.run(ticks=2)
         assert self.seen(world) == (1, Condition.ROLLING_OUT)
         world.orchestrator.make_ready(DEPLOYMENT)
-        world.run(ticks=100)
+        world.pass_time(50)
         assert self.seen(world) == (2, Condition.STABLE)
 
     def test_the_old_revision_keeps_running_if_the_new_stream_is_missing(self, world: World) -> None:
@@ -330,7 +330,7 @@ class TestRedeploy:
         self.save(world)
         world.run(ticks=10)
         world.database.deployments.request_teardown(FLOW)
-        world.run(ticks=100)
+        world.pass_time(50)
         assert world.active is None
         assert set(world.broker.topics) == {TOPIC}
         assert (world.broker.users, world.broker.acls) == ({}, set())

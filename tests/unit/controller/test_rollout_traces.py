@@ -53,15 +53,15 @@ def test_a_stable_deploy(world: World) -> None:
     found = names(world, FIRST.trace_id)
     assert {"PrepareRevision", "EnsureWorkers", "start of a worker"} <= set(found)
     assert "hand-over" not in found, "no worker ran before"
-    world.run(ticks=100)
+    world.pass_time(50)
     assert names(world, FIRST.trace_id) == found, "a running pipeline makes no spans"
 
 
 def test_a_redeploy_hands_over(world: World) -> None:
     world.deploy()
-    world.run(ticks=100)
+    world.pass_time(50)
     redeploy(world)
-    world.run(ticks=100)
+    world.pass_time(50)
     found = names(world, SECOND.trace_id)
     assert found.count("hand-over") == 1
     assert root_of(world, SECOND.trace_id).attributes["headwater.outcome"] == "Stable"
@@ -77,7 +77,7 @@ def test_a_deploy_that_another_one_replaces(world: World) -> None:
 
 def test_a_rollback(world: World) -> None:
     world.deploy()
-    world.run(ticks=100)
+    world.pass_time(50)
     redeploy(world)
     world.run(ticks=10)
     for _ in range(MAX_DEATHS_ON_PROBATION):
@@ -94,5 +94,5 @@ def test_a_new_leader_continues_the_trace(world: World) -> None:
     world.run(ticks=10)
     world.now += 100  # the lease of the first leader expires
     world.start_controller()
-    world.run(ticks=100)
+    world.pass_time(50)
     assert root_of(world, FIRST.trace_id).attributes["headwater.outcome"] == "Stable"

@@ -156,26 +156,26 @@ class TestTheController:
     def world(self) -> World:
         world = World()
         world.deploy()
-        world.run(ticks=200)
+        world.pass_time(100)
         return world
 
     def test_a_missing_topic_is_created_within_a_minute(self, world: World) -> None:
         for name in OUTPUTS:
             del world.broker.topics[name], world.broker.logs[name]
-        world.run(ticks=int(COMPARE_TOPICS_EVERY_S) + 1, step_s=1.0)
+        world.run(ticks=int(COMPARE_TOPICS_EVERY_S / 2) + 1, step_s=2.0)
         assert set(OUTPUTS) <= set(world.broker.topics)
 
     def test_new_partitions_of_the_source_are_found_within_a_minute(self, world: World) -> None:
         world.broker.logs[TOPIC] += [[], []]
-        world.run(ticks=int(COMPARE_TOPICS_EVERY_S) + 1, step_s=1.0)
+        world.run(ticks=int(COMPARE_TOPICS_EVERY_S / 2) + 1, step_s=2.0)
         assert {len(world.broker.logs[name]) for name in OUTPUTS} == {6}
 
     def test_the_next_comparison_follows_an_outage(self, world: World) -> None:
         world.broker.away = True
-        world.run(ticks=int(COMPARE_TOPICS_EVERY_S), step_s=1.0)
+        world.run(ticks=int(COMPARE_TOPICS_EVERY_S / 2), step_s=2.0)
         world.broker.away = False
         del world.broker.logs[OUTPUTS[0]]
-        world.run(ticks=int(COMPARE_TOPICS_EVERY_S) + 1, step_s=1.0)
+        world.run(ticks=int(COMPARE_TOPICS_EVERY_S / 2) + 1, step_s=2.0)
         assert OUTPUTS[0] in world.broker.logs
 
     def test_an_unexpected_error_is_shown_until_a_comparison_succeeds(
@@ -185,8 +185,8 @@ class TestTheController:
             raise ValueError
 
         monkeypatch.setattr(world.broker, "partition_counts", fail)
-        world.run(ticks=int(COMPARE_TOPICS_EVERY_S) + 1, step_s=1.0)
+        world.run(ticks=int(COMPARE_TOPICS_EVERY_S / 2) + 1, step_s=2.0)
         assert world.controller.current_failure() == "comparing topics: ValueError"
         monkeypatch.undo()
-        world.run(ticks=int(COMPARE_TOPICS_EVERY_S) + 1, step_s=1.0)
+        world.run(ticks=int(COMPARE_TOPICS_EVERY_S / 2) + 1, step_s=2.0)
         assert world.controller.current_failure() == ""

@@ -188,13 +188,14 @@ class World:
                     work.reconciliation.exception(10)
             self.now += step_s
 
-    def stabilize(self) -> None:
-        """Advance the clock until a new revision is stable.
-
-        The steps are long once its workers have started.
-        """
+    def pass_time(self, seconds: int) -> None:
+        """Advance the clock: in short steps for what a change begins at once, and then in long steps."""
         self.run(ticks=10)
-        self.run(ticks=20, step_s=2.0)
+        self.run(ticks=(seconds - 5) * 2 // 5, step_s=2.5)
+
+    def stabilize(self) -> None:
+        """Advance the clock until a new revision is stable."""
+        self.pass_time(45)
 
     @property
     def active(self) -> Deployment | None:

@@ -69,7 +69,7 @@ def test_a_teardown_during_a_hand_over_lets_the_worker_leave_its_group(orchestra
     worker_end.setblocking(False)
     process = WorkerProcess(
         spec_hash="first",
-        child=spawn(["sleep", "60"], stdout=subprocess.DEVNULL),
+        child=spawn(["/bin/sleep", "60"], stdout=subprocess.DEVNULL),
         control_socket=control_socket,
         on_heartbeat=lambda _: None,
         clock=time.monotonic,

@@ -9,8 +9,8 @@ from headwater.brokers.base import TopicOffsets
 from headwater.errors import BrokerUnavailable
 from headwater.model.access import KafkaAccess
 from headwater.model.positions import GroupPositions
+from headwater.services import optional_reads
 from headwater.services.known_lags import FRESH_S, KEPT_S, KnownLags, LagSource, stored_lag
-from headwater.services.optional_reads import UNAVAILABLE_FOR_S
 from tests.support.waiting import until
 
 WITHIN_S = 20
@@ -95,11 +95,12 @@ def test_a_lag_that_can_not_be_read_again_is_forgotten(kafka: Kafka, lags: Known
     assert known(lags, "a") == {}
 
 
-def test_lags_come_back_with_kafka(kafka: Kafka, lags: KnownLags) -> None:
+def test_lags_come_back_with_kafka(kafka: Kafka, lags: KnownLags, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(optional_reads, "UNAVAILABLE_FOR_S", 0.1)
     kafka.is_away = True
     known(lags, "a")
     kafka.is_away = False
-    until(lambda: known(lags, "a") == {"d-a": 1}, UNAVAILABLE_FOR_S + WITHIN_S, "the lag")
+    until(lambda: known(lags, "a") == {"d-a": 1}, WITHIN_S, "the lag")
 
 
 def test_the_lag_of_a_paused_deployment_counts_from_its_stored_positions(kafka: Kafka, lags: KnownLags) -> None:

@@ -98,10 +98,10 @@ def test_a_diff_is_complete_when_the_budget_is_used_up(before: list[str], after:
 
 
 def test_large_scripts_are_compared_with_bounded_work() -> None:
-    before = [f"line {i}" for i in range(60_000)]
+    before = [f"line {i}" for i in range(12_000)]
     after = [line if i % 2 else f"{line} changed" for i, line in enumerate(before)]
-    comparison = _Comparison("old", "new")
+    comparison = _Comparison("old", "new", 200_000)
     lines = comparison.diff(["same", *before, "end"], ["same", *after, "end"]).splitlines()
     assert comparison.budget <= 0
     assert (lines[3], lines[-1]) == (" same", " end")
-    assert sum(line.startswith("+") for line in lines[2:]) >= 30_000
+    assert sum(line.startswith("+") for line in lines[2:]) >= 6_000

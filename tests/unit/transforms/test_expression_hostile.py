@@ -4,11 +4,13 @@ Without a bound, the work takes minutes or more, and the test exceeds its time l
 """
 
 import json
+from collections.abc import Callable
 
 import pytest
 
 from headwater.errors import InvalidExpression
 from headwater.model.transforms.redis_set_filter import MAX_EXPRESSION_CHARS
+from headwater.transforms.bloblang import json_values
 from headwater.transforms.bloblang.parser import MAX_NESTING
 from headwater.transforms.expression import MAX_LOOKUP_VALUES, Expression, InvalidRecord, parse
 from tests.support.expressions import select
@@ -64,13 +66,24 @@ def test_invalid_expressions_are_rejected(unit: str, head: str) -> None:
         parse(filled(head, unit))
 
 
-ARRAY = b'{"a": [' + b"1," * (MEGABYTE // 2) + b"1]}"
-JSON_TEXT = b'{"a": "[' + b"1," * (MEGABYTE // 2) + b'1]"}'
-DEEP = b'{"a": ' + b"[" * 500 + b'"x"' + b"]" * 500 + b"}"
-WIDE = b'{"a": [' + b'{"a": [1, 2, 3]},' * 999 + b'{"a": [1]}]}'
+def array(size: int) -> bytes:
+    return b'{"a": [' + b"1," * (size // 2) + b"1]}"
 
 
-@pytest.mark.parametrize("record", [ARRAY, JSON_TEXT, DEEP, WIDE], ids=lambda record: record[:12])
+def json_text(size: int) -> bytes:
+    return b'{"a": "[' + b"1," * (size // 2) + b'1]"}'
+
+
+def deep(_: int) -> bytes:
+    return b'{"a": ' + b"[" * 500 + b'"x"' + b"]" * 500 + b"}"
+
+
+def wide(_: int) -> bytes:
+    return b'{"a": [' + b'{"a": [1, 2, 3]},' * 999 + b'{"a": [1]}]}'
+
+
+@pytest.mark.parametrize("share", [8, pytest.param(1, marks=pytest.mark.long)])
+@pytest.mark.parametrize("record", [array, json_text, deep, wide])
 @pytest.mark.parametrize(
     "text",
     [
@@ -97,10 +110,16 @@ WIDE = b'{"a": [' + b'{"a": [1, 2, 3]},' * 999 + b'{"a": [1]}]}'
     ],
     ids=lambda text: text[:60],
 )  # fmt: skip
-def test_the_work_for_a_record_is_bounded(text: str, record: bytes) -> None:
+def test_the_work_for_a_record_is_bounded(
+    text: str, record: Callable[[int], bytes], share: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Divide the budget and the size of the record by `share`, and the work is divided, too."""
+    monkeypatch.setattr(json_values, "WORK_BUDGET_BYTES", json_values.WORK_BUDGET_BYTES // share)
+    large = record(MEGABYTE // share)
+
     def selected(expression: Expression) -> list[str]:
         try:
-            return expression.select(record)
+            return expression.select(large)
         except InvalidRecord:  # nested too deeply
             return []
 
@@ -123,8 +142,8 @@ def test_large_records_pass() -> None:
     "text", ["root = this.a", 'root = this.a."*"', "root = [this.a, this.a.0]", "root = this.a | this.b"]
 )
 def test_long_arrays_are_read_after_any_other_record(count: int, text: str) -> None:
-    expensive = filled("root = this.a.map_each([", "this.a,", "])")
-    assert parse(expensive).select(ARRAY) == []
+    json_values.reset_budget(b"")
+    assert not json_values.consume_budget(json_values.WORK_BUDGET_BYTES + 1)
     assert {*select(text, json.dumps({"a": ["x"] * count}))} == {"x"}
 
 

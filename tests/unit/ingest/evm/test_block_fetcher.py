@@ -1,5 +1,6 @@
 """Blocks from an HTTP server that behaves like faulty nodes."""
 
+import functools
 import itertools
 import random
 import time
@@ -24,7 +25,13 @@ WORD = "0x" + "1" * 64
 METHODS: tuple[Method, Method] = ("receipts", "logs")
 
 
+@functools.cache
 def chain(blocks: int = 60, seed: int = 1, **options: Any) -> FakeChain:
+    """Return a chain that tests share, so none of them changes it."""
+    return new_chain(blocks, seed, **options)
+
+
+def new_chain(blocks: int, seed: int = 1, **options: Any) -> FakeChain:
     chain = FakeChain(random.Random(seed), **options)
     chain.mine(blocks)
     return chain
@@ -145,7 +152,7 @@ def test_a_range_that_takes_too_long_is_narrowed() -> None:
         return results(request, true.answer)
 
     timeout = httpx2.Timeout(0.2, connect=5)
-    blocks, fetcher, _ = fetched(slow, "logs", timeout=timeout)
+    blocks, fetcher, _ = fetched(slow, "logs", timeout=timeout, attempts=2)
     assert_whole(blocks, true.blocks[:10])
     assert fetcher.range_size < 10
 
@@ -536,7 +543,7 @@ def test_permanently_mismatching_halves_are_an_error() -> None:
 
 
 def test_blocks_of_two_forks_are_fetched_again() -> None:
-    true, turns = chain(20), itertools.count()
+    true, turns = new_chain(20), itertools.count()
 
     def changing(request: Any) -> Reply:
         if next(turns) == 1:
