@@ -47,7 +47,10 @@ def pytest_configure() -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Exempt what is imported and collected from garbage collections, which would walk it again and again."""
+    """Exempt what is imported and collected from garbage collections.
+
+    They would walk it again and again.
+    """
     gc.disable()
     try:
         return (yield)

@@ -101,6 +101,7 @@ ROUTERS = (
     console.router,
 )
 ROUTES = tuple(route for router in ROUTERS for route in router.routes if isinstance(route, APIRoute))
+TABLE = RouteTable(ROUTES)
 
 log = structlog.get_logger(__name__)
 
@@ -120,15 +121,14 @@ def create_api(services: Services) -> FastAPI:
     Raises SetupError when `services.metrics_dir` is set but the process was started without PROMETHEUS_MULTIPROC_DIR.
     """
     metrics = PrometheusMetrics(services.metrics_dir)
-    table = RouteTable(ROUTES)
     app = FastAPI(
         docs_url=None,
         openapi_url=None,
         redoc_url=None,
         redirect_slashes=False,
         lifespan=_lifespan,
-        routes=[table],
-        middleware=_middleware(services, table, metrics),
+        routes=[TABLE],
+        middleware=_middleware(services, metrics),
     )
     app.state.services = services
     app.state.metrics = metrics
@@ -154,7 +154,7 @@ def create_api(services: Services) -> FastAPI:
     return app
 
 
-def _middleware(services: Services, table: RouteTable, metrics: PrometheusMetrics) -> list[Middleware]:
+def _middleware(services: Services, metrics: PrometheusMetrics) -> list[Middleware]:
     """Return the middlewares in the order in which a request passes them.
 
     FastAPI reads the body after the last middleware. CORSMiddleware is outside of ProblemMiddleware, so that web pages
@@ -168,7 +168,7 @@ def _middleware(services: Services, table: RouteTable, metrics: PrometheusMetric
         Middleware(RequestMiddleware, metrics=metrics, new_id=new_id),
         *cors,
         Middleware(ProblemMiddleware),
-        Middleware(Routing, table=table),
+        Middleware(Routing, table=TABLE),
         Middleware(Authentication, keys=services.keys, invalid_keys=invalid_keys),
         Middleware(RequiredScope),
         *rate_limit,

@@ -81,7 +81,7 @@ class Console:
         self.page.keyboard.insert_text(text)
 
     def serious_findings(self, scheme: Literal["light", "dark"]) -> list[str]:
-        """Return what axe finds on the page that keeps people from using it, in one scheme of colours."""
+        """Return what axe finds that keeps people from using the page in these colours."""
         self.page.emulate_media(color_scheme=scheme)
         expect(self.page.locator(f"html[data-mantine-color-scheme={scheme}]")).to_be_attached()
         session = self.page.context.new_cdp_session(self.page)

@@ -189,7 +189,7 @@ class World:
             self.now += step_s
 
     def pass_time(self, seconds: int) -> None:
-        """Advance the clock: in short steps for what a change begins at once, and then in long steps."""
+        """Advance the clock: in short steps for what a change begins, and then in long steps."""
         self.run(ticks=10)
         self.run(ticks=(seconds - 5) * 2 // 5, step_s=2.5)
 

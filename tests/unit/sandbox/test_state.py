@@ -39,6 +39,7 @@ def test_stateful_scripts(script: str) -> None:
         ),
         lambda count: "flow;" + "(" * count * 5,
     ],
+    ids=["arrows", "nested calls", "chained calls", "functions", "brackets"],
 )
 @pytest.mark.timeout(60)
 def test_the_analysis_of_a_hostile_script_ends(script: Callable[[int], str], count: int) -> None:
