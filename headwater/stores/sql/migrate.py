@@ -25,28 +25,28 @@ def migrate(engine: Engine) -> None:
     If several processes call this at once, one of them migrates. Raises DatabaseUnavailable, and SetupError when the
     schema is of a newer version of Headwater.
     """
-    scripts = _scripts()
+    scripts = _scripts(SCRIPTS)
     with Connections(engine).writing() as connection, without_time_limits(connection):
         if engine.dialect.name == "postgresql":
             connection.execute(_SET_LOCK_TIMEOUT)
             connection.execute(_LOCK)
         revision = _revision(connection, scripts)
         if revision != scripts.get_current_head():
-            config = _config()
+            config = _config(SCRIPTS)
             config.attributes["connection"] = connection
             command.upgrade(config, "head")
 
 
-def _config() -> Config:
+def _config(location: str) -> Config:
     config = Config()
-    config.set_main_option("script_location", SCRIPTS)
+    config.set_main_option("script_location", location)
     return config
 
 
 @cache
-def _scripts() -> ScriptDirectory:
-    """Return the migrations, whose files are read once."""
-    return ScriptDirectory.from_config(_config())
+def _scripts(location: str) -> ScriptDirectory:
+    """Return the migrations in a package or folder, whose files are read once."""
+    return ScriptDirectory.from_config(_config(location))
 
 
 def _revision(connection: Connection, scripts: ScriptDirectory) -> str | None:

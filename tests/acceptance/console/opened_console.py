@@ -15,6 +15,11 @@ axe.run().then(({ violations }) => violations
   .filter(({ impact }) => impact === "serious" || impact === "critical")
   .map(({ id, nodes }) => `${id}: ${nodes[0].html.slice(0, 200)} ${nodes[0].failureSummary}`))
 """
+TRANSITIONS_HAVE_ENDED = """
+() => Promise.all(document.getAnimations()
+  .filter((animation) => animation instanceof CSSTransition)
+  .map((transition) => transition.finished.then(() => null, () => null)))
+"""
 EXPECTED_STATUSES = ("401", "403", "404", "409", "412", "422", "429", "503")
 """The browser logs each response with an error status; the console shows the error to the user."""
 
@@ -84,6 +89,7 @@ class Console:
         """Return what axe finds that keeps people from using the page in these colours."""
         self.page.emulate_media(color_scheme=scheme)
         expect(self.page.locator(f"html[data-mantine-color-scheme={scheme}]")).to_be_attached()
+        self.page.evaluate(TRANSITIONS_HAVE_ENDED)
         session = self.page.context.new_cdp_session(self.page)
         session.send("Runtime.evaluate", {"expression": AXE.read_text("utf-8")})
         found = session.send("Runtime.evaluate", {"expression": SERIOUS, "awaitPromise": True, "returnByValue": True})
