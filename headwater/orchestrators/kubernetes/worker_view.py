@@ -30,7 +30,7 @@ def missing_worker(name: str, spec_hash: str, reason: str, since: datetime) -> O
 
 
 class WorkerViews:
-    """Describes workers. A description is made again only when the Pod or its worker's report has changed.
+    """Describes workers, and keeps each description until its Pod or report changes.
 
     The controller reads the states of all workers each second.
     """

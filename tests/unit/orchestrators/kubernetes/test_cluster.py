@@ -31,7 +31,7 @@ class Listing:
     resourceVersion = "3"  # noqa: N815
 
     async def __aiter__(self) -> AsyncIterator[Any]:
-        for each in ():
+        for each in list[Any]():
             yield each
 
 
