@@ -57,7 +57,7 @@ def load(world: World) -> Load:
         world.broker.logs[TOPIC][0].append(0)
     world.database.flows.create(elastic())
     world.database.deployments.request_deploy("owner", FLOW, deployment())
-    world.run(ticks=80)
+    world.pass_time(40)
     assert active(world).condition is Condition.STABLE
     return Load(world)
 
@@ -101,14 +101,14 @@ class TestFollowingTheLoad:
     def test_no_worker_without_a_partition(self, world: World, load: Load) -> None:
         world.database.flows.save(elastic(high=64, revision=2))
         world.database.deployments.request_redeploy("owner", FLOW)
-        world.run(ticks=80)
+        world.pass_time(40)
         load.arriving = 10_000
         load.run(90)
         assert running(world) == 4
 
     def test_a_fixed_number_reads_no_lag(self, world: World) -> None:
         world.deploy()
-        world.run(ticks=80)
+        world.pass_time(40)
         world.broker.lag = None  # type: ignore[method-assign,assignment]
         world.run(ticks=30)
         assert world.controller.scaling_loop.error == ""

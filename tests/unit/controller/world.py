@@ -195,7 +195,8 @@ class World:
 
     def stabilize(self) -> None:
         """Advance the clock until a new revision is stable."""
-        self.pass_time(45)
+        self.run(ticks=5)
+        self.run(ticks=9, step_s=5.0)
 
     @property
     def active(self) -> Deployment | None:
