@@ -1,31 +1,37 @@
 """Fixtures for PostgreSQL.
 
-There is one server per test session, whose tables are emptied for each test.
+There is one server per test session, whose tables are emptied for each test. The driver takes long to import, so it is
+imported only when needed.
 """
 
 import itertools
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pytest
 
 from headwater.stores.sql.connections import make_engine
 from headwater.stores.sql.migrate import migrate
 from headwater.stores.sql.tables import metadata
-from tests.support.postgres_server import PostgresServer
+
+if TYPE_CHECKING:
+    from tests.support.postgres_server import PostgresServer
 
 SHARED = "shared"
 
 _numbers = itertools.count(1)
 
 
-def empty_tables(server: PostgresServer) -> None:
+def empty_tables(server: "PostgresServer") -> None:
     """Remove all rows from the database of `postgres_url`."""
     tables = (table.name for table in reversed(metadata.sorted_tables) if table.name != "doorbell")
     emptied = "; ".join(f"DELETE FROM {table}" for table in tables)
     server.execute(f"{emptied}; UPDATE doorbell SET value = 0", SHARED)
 
 
-def _running() -> Iterator[PostgresServer]:
+def _running() -> "Iterator[PostgresServer]":
+    from tests.support.postgres_server import PostgresServer
+
     server = PostgresServer()
     try:
         server.start()
@@ -35,13 +41,13 @@ def _running() -> Iterator[PostgresServer]:
 
 
 @pytest.fixture(scope="session")
-def shared_postgres() -> Iterator[PostgresServer]:
+def shared_postgres() -> "Iterator[PostgresServer]":
     """Run the session's server. A test that needs only a database uses `postgres_url`."""
     yield from _running()
 
 
 @pytest.fixture(scope="session")
-def _database_with_tables(shared_postgres: PostgresServer) -> str:
+def _database_with_tables(shared_postgres: "PostgresServer") -> str:
     shared_postgres.execute(f"CREATE DATABASE {SHARED}")
     engine = make_engine(shared_postgres.url(SHARED))
     migrate(engine)
@@ -50,7 +56,7 @@ def _database_with_tables(shared_postgres: PostgresServer) -> str:
 
 
 @pytest.fixture
-def postgres_url(shared_postgres: PostgresServer, _database_with_tables: str) -> str:
+def postgres_url(shared_postgres: "PostgresServer", _database_with_tables: str) -> str:
     """Return the URL of a database with Headwater's tables, empty.
 
     Deleting rows is faster than a new database.
@@ -60,7 +66,7 @@ def postgres_url(shared_postgres: PostgresServer, _database_with_tables: str) ->
 
 
 @pytest.fixture
-def empty_postgres_url(shared_postgres: PostgresServer) -> Iterator[str]:
+def empty_postgres_url(shared_postgres: "PostgresServer") -> Iterator[str]:
     """Create a new database without tables for this test, and yield its URL."""
     name = f"test_{next(_numbers)}"
     shared_postgres.execute(f"CREATE DATABASE {name}")
@@ -69,6 +75,6 @@ def empty_postgres_url(shared_postgres: PostgresServer) -> Iterator[str]:
 
 
 @pytest.fixture
-def postgres_server() -> Iterator[PostgresServer]:
+def postgres_server() -> "Iterator[PostgresServer]":
     """Run a server for this test, which may kill and restart it."""
     yield from _running()

@@ -19,10 +19,9 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import JSON, Connection, Inspector, MetaData, Table, delete, event, func, insert, inspect, select, text
 
 from headwater.errors import SetupError
-from headwater.stores.sql.connections import Connections, make_engine
+from headwater.stores.sql.connections import Connections, make_engine, without_time_limits
 from headwater.stores.sql.leases import is_held
 from headwater.stores.sql.migrate import SCRIPTS
-from headwater.stores.sql.postgresql import without_time_limits
 from headwater.stores.sql.tables import StoredJson, audit, metadata
 
 ROWS_PER_FETCH = 100

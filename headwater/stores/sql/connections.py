@@ -17,13 +17,12 @@ from pathlib import Path
 from typing import Any
 
 import structlog
-from sqlalchemy import URL, Connection, Engine, create_engine, event, exc, make_url
+from sqlalchemy import URL, Connection, Engine, create_engine, event, exc, make_url, text
 from tenacity import retry, retry_if_exception, stop_after_delay, wait_random
 
 from headwater.errors import DatabaseUnavailable, SetupError
 from headwater.model.lease import current_fence
 from headwater.stores.sql.fencing import check_fence
-from headwater.stores.sql.postgresql import TimedConnection
 
 log = structlog.get_logger(__name__)
 
@@ -44,6 +43,7 @@ SQLITE_OVERFLOW = 40
 # PostgreSQL allows 100 connections in all by default, so here requests wait for a free connection.
 POSTGRESQL_OVERFLOW = 12
 BUSY = "The database is busy or does not answer. Send the same request again."
+_NO_TIME_LIMITS = text("SET LOCAL statement_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0")
 _WRITES = "headwater_writes"
 _SQLSTATES_OF_BAD_SETUP = ("42501", "42P01")
 """insufficient_privilege and undefined_table, which the setup of the database causes and not Headwater's statements."""
@@ -99,6 +99,8 @@ def _postgresql(url: URL) -> Engine:
 
 
 def _connect_postgresql(_dialect: object, _record: object, cargs: Sequence[Any], cparams: Mapping[str, Any]) -> object:
+    from headwater.stores.sql.postgresql import TimedConnection
+
     return TimedConnection.connect(*cargs, **cparams)
 
 
@@ -194,6 +196,21 @@ class Connections:
     def close(self) -> None:
         """Close all connections that are not in use."""
         self._reader.dispose()
+
+
+@contextmanager
+def without_time_limits(connection: Connection) -> Iterator[None]:
+    """Disable all timeouts of statements inside the block. SQLite has no such timeouts."""
+    if connection.dialect.name == "sqlite":
+        yield
+        return
+    driver: Any = connection.connection.driver_connection
+    connection.execute(_NO_TIME_LIMITS)
+    driver.reply_timeout_s = None
+    try:
+        yield
+    finally:
+        del driver.reply_timeout_s  # the class has the default
 
 
 @contextmanager

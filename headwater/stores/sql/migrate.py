@@ -9,8 +9,7 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, Engine, text
 
 from headwater.errors import SetupError
-from headwater.stores.sql.connections import Connections
-from headwater.stores.sql.postgresql import without_time_limits
+from headwater.stores.sql.connections import Connections, without_time_limits
 
 SCRIPTS = "headwater.stores.sql:migrations"
 _LOCK = text("SELECT pg_advisory_xact_lock(4857726)")

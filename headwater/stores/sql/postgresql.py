@@ -1,13 +1,13 @@
-"""A connection to PostgreSQL with a timeout for servers that hang."""
+"""A connection to PostgreSQL with a timeout for servers that hang.
+
+This module is imported only where PostgreSQL is used, since the driver takes long to import.
+"""
 
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any, Final, TypeVar
 
 import psycopg
 from psycopg.abc import PQGen
-from sqlalchemy import Connection, text
 
 T = TypeVar("T")
 
@@ -17,8 +17,6 @@ REPLY_TIMEOUT_S: Final = 20.0
 It is longer than the server's statement timeout, so that the statement timeout, after which the connection is still
 usable, comes first.
 """
-
-_NO_TIME_LIMITS: Final = text("SET LOCAL statement_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0")
 
 
 class TimedConnection(psycopg.Connection[Any]):
@@ -40,18 +38,3 @@ class TimedConnection(psycopg.Connection[Any]):
             if timeout is None and limit_s is not None and time.monotonic() - started >= limit_s:
                 self.close()
             raise
-
-
-@contextmanager
-def without_time_limits(connection: Connection) -> Iterator[None]:
-    """Disable all timeouts of statements inside the block. SQLite has no such timeouts."""
-    driver = connection.connection.driver_connection
-    if not isinstance(driver, TimedConnection):
-        yield
-        return
-    connection.execute(_NO_TIME_LIMITS)
-    driver.reply_timeout_s = None
-    try:
-        yield
-    finally:
-        driver.reply_timeout_s = REPLY_TIMEOUT_S
