@@ -85,7 +85,7 @@ class Console:
         self.page.keyboard.press("Control+A")
         self.page.keyboard.insert_text(text)
 
-    def serious_findings(self, scheme: Literal["light", "dark"]) -> list[str]:
+    def serious_findings(self, scheme: Literal["light", "dark"] = "light") -> list[str]:
         """Return what axe finds that keeps people from using the page in these colours."""
         self.page.emulate_media(color_scheme=scheme)
         expect(self.page.locator(f"html[data-mantine-color-scheme={scheme}]")).to_be_attached()

@@ -83,7 +83,7 @@ class TestPrices:
             console.open(path)
             expect(console.page.get_by_text(text).first).to_be_visible()
             console.page.wait_for_timeout(1000)
-            assert console.serious_findings() == [], path
+            assert console.serious_findings(scheme) == [], path
 
     def test_without_a_prices_worker(self, console: Console) -> None:
         def without_worker(route: Route) -> None:
