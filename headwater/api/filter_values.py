@@ -184,4 +184,4 @@ def count(config_id: str, transform_uid: str, api_key: ApiKeyDep, services: Serv
     Filters with equal values have equal digests, whatever the order of the writes was.
     """
     summary = services.filters.summary(api_key.owner, config_id, transform_uid)
-    return FilterSummary(count=summary.values, version=summary.version, digest=summary.digest)
+    return FilterSummary(count=summary.size, version=summary.version, digest=summary.digest)

@@ -195,7 +195,7 @@ class Redrives:
     def _end(self, redrive: OpenRedrive, state: RedriveState) -> None:
         """Store the end of a redrive after its worker has ended."""
         if self.orchestrator.stop_workers(redrive_worker_set_id(redrive.deployment_id, redrive.number)):
-            self.metrics.forget_group(redrive.deployment_id, redrive_group(redrive.deployment_id, redrive.number))
+            self.metrics.drop_group(redrive.deployment_id, redrive_group(redrive.deployment_id, redrive.number))
             self.store.finish(redrive.id, state, self._progress(redrive).counts, self.now())
             self.outcomes.expire_progress(redrive.deployment_id, redrive.number)
             log.info("a redrive has ended", redrive=redrive.id, state=state)

@@ -178,7 +178,7 @@ class DeadLetterTotalsStore:
     def __init__(self, store: MetricStore) -> None:
         self.acquire_partitions = store.acquire_partitions
         self.restart_counting = store.restart_counting
-        self.forget_group = store.forget_group
+        self.drop_group = store.drop_group
         self.read = store.read
         self.recent = store.recent
         self.letter_totals = store.letter_totals

@@ -79,7 +79,7 @@ class PriceWriter:
         self._registered_quoted: set[bytes] = set()
         """The keys of quoted ticks whose token is registered for this period."""
         self._period = 0
-        """The number of the present period (see PriceStore.list_tokens)."""
+        """The number of the present period (see PriceStore.add_tokens)."""
 
     def acquire_partitions(self, partitions: Sequence[int], topic_id: str = "") -> Positions:
         """Acquire partitions for this writer.
@@ -188,7 +188,7 @@ class PriceWriter:
         if chains := {key.partition(b":")[0] for key in new} - self._stored_chains:
             self._store.add_chains([chain.decode() for chain in chains])
             self._stored_chains |= chains
-        self._store.list_tokens({key.removesuffix(QUOTED) for key in new}, period)
+        self._store.add_tokens({key.removesuffix(QUOTED) for key in new}, period)
         self._registered_quoted.update(key for key in new if is_quoted(key))
 
     def _split(

@@ -276,7 +276,7 @@ class Flows:
 
     def _value_count_text(self, flow: Flow, removed: TransformIdentity) -> str:
         try:
-            return f"with {self._sets.count(filter_set_id(flow.id, removed.uid)).values} values"
+            return f"with {self._sets.count(filter_set_id(flow.id, removed.uid)).size} values"
         except RedisUnavailable as error:
             return f"with its values ({error.detail})"
 

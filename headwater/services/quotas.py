@@ -101,7 +101,7 @@ class QuotaEnforcingSets:
         """
         if not self._has_limit():
             return self._sets.replace(set_id, values)
-        with _reservation(self._stores, set_id, replaced_values=self._sets.count(set_id).values) as reservation:
+        with _reservation(self._stores, set_id, replaced_values=self._sets.count(set_id).size) as reservation:
             return self._sets.replace(set_id, reservation.reserve_all(values))
 
     def remove(self, set_id: SetId, values: Sequence[str]) -> SetWriteResult:

@@ -32,8 +32,9 @@ class QuoteHistoryReader:
 
         Args:
             store: The price store.
-            unsettled: The unsettled ticks by a key of the token that they price: the key of its state or of its quoted
-                ticks. The ticks name their quote token, which is on the same chain.
+            unsettled: The unsettled ticks by the key of the token that they price: the key of its state or of its
+                quoted ticks. Only the chain in the key is used. The quote token is on the same chain, and the ticks
+                name it without its chain.
             now: The present time in ms since the epoch.
         """
         times = _times(unsettled)
@@ -85,6 +86,6 @@ def _times(unsettled: Mapping[bytes, Sequence[UnsettledTicks]]) -> dict[bytes, I
 def _state(token: StoredToken, now: int) -> TokenState:
     """Return a token's state with its tail folded into it."""
     state = decode_state(token.state) if token.state else TokenState()
-    state.fold_due(now)
+    state.fold_due(now)  # ticks whose time was in the future when they arrived
     state.fold_all(decode_tail(token.tail) if token.tail else (), now)
     return state

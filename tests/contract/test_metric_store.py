@@ -274,13 +274,13 @@ class TestForgetGroup:
         for group in (GROUP, f"{GROUP}0"):
             store.acquire_partitions(ID, group, "a", [0, 1])
             store.write(ID, group, "a", measured({0: received(10, 10), 1: received(5, 5)}))
-        store.forget_group(ID, GROUP)
+        store.drop_group(ID, GROUP)
         assert store.acquire_partitions(ID, GROUP, "b", [0, 1]) == {}
         assert store.acquire_partitions(ID, f"{GROUP}0", "b", [0, 1]) == {0: 10, 1: 5}
         assert total(store) == 30
 
     def test_an_unknown_group(self, store: MetricStore) -> None:
-        store.forget_group(ID, GROUP)
+        store.drop_group(ID, GROUP)
 
 
 class TestRecent:

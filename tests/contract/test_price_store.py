@@ -216,9 +216,9 @@ def test_all_keys_expire(valkey_url: str) -> None:
 
 def test_the_list_of_tokens_has_two_periods(store: PriceStore) -> None:
     period = NOW // 1000 // LIST_PERIOD_S
-    store.list_tokens([b"base:b", b"base:a", b"solana:x"], period - 1)
-    store.list_tokens([b"base:b", "base:é".encode()], period)
-    store.list_tokens([b"%d" % number for number in range(ENTRIES_PER_SCRIPT + 1)], period + 1)
+    store.add_tokens([b"base:b", b"base:a", b"solana:x"], period - 1)
+    store.add_tokens([b"base:b", "base:é".encode()], period)
+    store.add_tokens([b"%d" % number for number in range(ENTRIES_PER_SCRIPT + 1)], period + 1)
     assert store.tokens_after(b"", b"", 10, period) == [b"base:a", b"base:b", "base:é".encode(), b"solana:x"]
     assert store.tokens_after(b"", b"", 2, period) == [b"base:a", b"base:b"]
     assert store.tokens_after(b"base:a", b"base:", 1, period) == [b"base:b"]

@@ -57,7 +57,7 @@ def test_everything_arrives(source: Client, target: Client) -> None:
     loaded = backup.load(target, backup.dump(source))
     assert (loaded.begun_sets, loaded.unreadable) == (2, 0)
     assert all_values(target, FILTER) == set(VALUES)
-    assert RedisSetStore(target).count(FILTER).values == len(VALUES)
+    assert RedisSetStore(target).count(FILTER).size == len(VALUES)
     assert all_values(target, DATASET) == {"größe"}
     assert RedisDatasetNames(target).resolve("ann", ["wallets"]) == ["d1"]
     assert target.call("GET", "{px:3}:t:base:0xaa") == b"\x00state\xff"

@@ -73,7 +73,7 @@ def test_a_full_server_without_eviction_reports_it(valkey_server: ValkeyServer, 
     admin.config_set("maxmemory", 1 << 20)
     with pytest.raises(RedisUnavailable, match="out of memory"):
         store.replace(TARGET, VALUES)
-    assert store.count(TARGET).values == 1000
+    assert store.count(TARGET).size == 1000
     assert all(store.contains_many(TARGET, VALUES[:1000]))
 
 

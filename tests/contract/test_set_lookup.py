@@ -130,7 +130,7 @@ class TestFilter:
         assert keys_asked(client, lookup, asked) > len(asked)
 
     def test_no_filter_is_built_beyond_its_memory_limit(self, client: Counting, store: RedisSetStore) -> None:
-        lookup = RedisSetLookup(client, max_filter_bytes=1_000)
+        lookup = RedisSetLookup(client, max_bloom_bytes=1_000)
         warm(lookup)
         assert keys_asked(client, lookup, ABSENT) > 2_000
         lookup.close()
@@ -141,7 +141,7 @@ class TestFilter:
         few = numbers(0, MIN_LOOKUPS_BEFORE_BUILD)
         small = filter_set_id("f1", "small")
         store.add(small, few)
-        with closing(RedisSetLookup(client, max_filter_bytes=1_000)) as lookup:
+        with closing(RedisSetLookup(client, max_bloom_bytes=1_000)) as lookup:
             for set_id in (small, TARGET):
                 lookup.contains_many(set_id, ABSENT)
                 lookup.wait()
@@ -162,10 +162,10 @@ class TestFilter:
 
         with (
             redis.Redis.from_url(valkey_url, protocol=2) as server,
-            closing(RedisSetLookup(GrowingSet(server), max_filter_bytes=22_000)) as lookup,
+            closing(RedisSetLookup(GrowingSet(server), max_bloom_bytes=22_000)) as lookup,
         ):
             warm(lookup)
-            current = lookup._sets[TARGET].filter
+            current = lookup._sets[TARGET].bloom_filter
             assert current is not None
             assert current.bloom.size_bytes <= 22_000
 

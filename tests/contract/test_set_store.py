@@ -66,7 +66,7 @@ class TestAdd:
             thread.start()
         for thread in threads:
             thread.join()
-        assert sum(changed) == store.count(TARGET).values == 3000
+        assert sum(changed) == store.count(TARGET).size == 3000
 
 
 class TestReplace:

@@ -152,7 +152,7 @@ class TestLostAnswer:
         client.lose = 0
         found = sorted(everything(store, TARGET))
         assert found in (old, new)
-        assert store.count(TARGET).values == len(found)
+        assert store.count(TARGET).size == len(found)
         store.drop(TARGET)
         assert client.call("KEYS", "*") == []
 
@@ -331,7 +331,7 @@ class TestDropsAtOnce:
             with ThreadPoolExecutor(len(stores)) as pool:
                 for done in [pool.submit(store.drop, TARGET) for store in stores]:
                     done.result()
-            assert [store.count(TARGET).values for store in stores] == [0] * len(stores)
+            assert [store.count(TARGET).size for store in stores] == [0] * len(stores)
             assert clients[0].call("DBSIZE") == 0
         for client in clients:
             client.close()

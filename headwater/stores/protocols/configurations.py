@@ -13,8 +13,9 @@ from headwater.model.revision import RevisionSummary
 class FlowStore(Protocol):
     """The configurations of all owners.
 
-    A Flow is one revision of a configuration, together with the configuration's id, name and tags.
-    A configuration that this version can't read is returned like any other; its `unreadable_reason` says why.
+    "Flow" is the word of paths, scopes and topics for a configuration. An object of the class Flow is one revision of a
+    configuration, together with the configuration's id, name and tags. A configuration that this version can't read is
+    returned like any other; its `unreadable_reason` says why.
     """
 
     def create(self, flow: Flow) -> None:
@@ -31,9 +32,9 @@ class FlowStore(Protocol):
         passwords. The revision of a running deployment is then rolled out again; a paused deployment stays paused.
 
         Return the uids of the removed filters that the new revision contains again and whose values are gone. Raises
-        NotFound, ConcurrentUpdate when another request saved a revision in between, Conflict when another configuration
-        of the owner has the same external_id, and Unavailable while the values of a filter of the new revision are
-        being dropped.
+        NotFound, and ConcurrentUpdate when another request saved a revision in between. Raises Conflict when another
+        configuration of the owner has the same external_id, and Unavailable while the values of a filter of the new
+        revision are being dropped.
 
         Args:
             flow: The configuration to store.
@@ -64,9 +65,9 @@ class FlowStore(Protocol):
     def delete(self, owner: str, config_id: str, revision: int | None = None) -> bool:
         """Mark a configuration as deleted.
 
-        From then on it is invisible, and its external_id is free. In the same transaction, the desired state of an
-        active deployment becomes ABSENT, with delete_configuration set; the controller calls `purge` after the
-        teardown. Return False when no deployment is active: then the caller must call `purge`.
+        From then on the configuration is invisible, and its external_id is free. In the same transaction, the desired
+        state of an active deployment becomes ABSENT, with delete_configuration set; the controller calls `purge` after
+        the teardown. Return False when no deployment is active: then the caller must call `purge`.
 
         Raises NotFound, and ConcurrentUpdate when `revision` is given and is not the newest one.
         """
@@ -128,8 +129,9 @@ class RevisionStore(Protocol):
     def superseded(self, before: datetime, kept: int) -> Mapping[str, Sequence[int]]:
         """Return by configuration the revisions that can be removed, in order.
 
-        Such a revision is not one of the `kept` newest ones, was superseded by a newer revision before `before`, and no
-        active deployment runs it or may roll back to it. Deleted configurations are left to `purge`.
+        Such a revision is not one of the `kept` newest ones, and was superseded by a newer revision before `before`. No
+        active deployment runs it, or would run it again after a failed rollout. Deleted configurations are left to
+        `purge`.
         """
 
     def remove(self, config_id: str, revisions: Collection[int], now: datetime) -> None:
@@ -155,8 +157,8 @@ class RevisionStore(Protocol):
     def begin_drop(self, before: datetime) -> Mapping[str, frozenset[str]]:
         """Return by configuration the removed filters whose values must be dropped now.
 
-        These are the filters that were removed before `before`, and those that an interrupted call left behind. From
-        now on, no revision with one of them can be saved until `finish_drop`.
+        These are the filters that were removed before `before`, and the filters that an interrupted call left behind.
+        From now on, no revision with one of them can be saved until `finish_drop`.
         """
 
     def finish_drop(self, config_id: str, uids: Collection[str]) -> None:

@@ -67,16 +67,18 @@ class DeploymentStore(Protocol):
     def request_rewind(self, owner: str, config_id: str, to: RewindTarget) -> Deployment:
         """Request that the positions are moved while no worker runs.
 
-        The request increments the change counter, and replaces an earlier request that is still pending. A request that
-        is identical to the last one changes nothing while the rewind is in progress. After that, it changes nothing
-        until `mark_rewind_answered` says that a client gets the result, but for at most REWIND_REPEATABLE_FOR
-        (model/rollout.py). Raises NotFound, Conflict when the configuration is not deployed, and StoredDataUnreadable.
+        The request increments the change counter, and replaces an earlier request that is still pending. A request with
+        the same target as the last one is a retry of it, and changes nothing, while the last rewind is in progress.
+        After that it is a retry until `mark_rewind_answered` is called, for at most REWIND_REPEATABLE_FOR
+        (model/rollout.py). A later request with the same target is a new rewind. Raises NotFound, Conflict when the
+        configuration is not deployed, and StoredDataUnreadable.
         """
 
     def mark_rewind_answered(self, config_id: str, generation: int) -> None:
-        """Store that a client gets the result of the rewind that set this generation.
+        """Record that a client gets the result of the rewind that set this generation.
 
-        Nothing changes when another rewind was requested meanwhile, or the deployment has ended.
+        From now on, a request with the same target is a new rewind. Nothing changes when another rewind was requested
+        meanwhile, or the deployment has ended.
         """
 
     def request_credential_rotation(self, owner: str, config_id: str, reader_password: str) -> Deployment:
@@ -129,8 +131,9 @@ class DeploymentStore(Protocol):
     def obsolete_topics(self, topics: Mapping[str, Collection[str]]) -> frozenset[str]:
         """Return the topics that ended deployments wrote.
 
-        Of a revision that is no longer stored, only the dead-letter topic is known. If a configuration was recorded as
-        ended, all its given topics are returned. If it has an active deployment, no topic of it is returned.
+        The sinks of a revision that was removed are unknown, so only the dead-letter topic of its configuration is
+        returned. If a configuration was recorded as ended, all its given topics are returned. If a configuration has an
+        active deployment, none of its topics is returned.
 
         Args:
             topics: The names of topics by the id of the configuration that they belong to.

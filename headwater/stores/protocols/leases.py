@@ -17,10 +17,10 @@ class Leases(Protocol):
         """Acquire a lease, or renew it, for `ttl_s` from now.
 
         Return the fencing token, which rises with each change of the holder. Return None while another live process
-        holds the lease. A lease is free when it was released, when it has expired, or when the candidate holds the file
-        lock (see model.lease) that the recorded holder held, which proves that the recorded holder has ended. A lease
-        that would expire later than `ttl_s` from now is shortened to `ttl_s`, because it was written before the clock
-        was set back.
+        holds the lease. A lease is free when it was released or has expired. It is also free when the candidate holds
+        the file lock (see model.lease) that the recorded holder held: that holder has ended then. A lease that would
+        expire later than `ttl_s` from now is shortened to `ttl_s`, because it was written before the clock was set
+        back.
         """
 
     def release(self, name: str, holder: str) -> None:

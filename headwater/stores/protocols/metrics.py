@@ -39,8 +39,8 @@ class MetricStore(Protocol):
         ensure that no worker of the group runs.
         """
 
-    def forget_group(self, deployment_id: str, group: str) -> None:
-        """Forget the writers and the counted offsets of a consumer group that is not used any more.
+    def drop_group(self, deployment_id: str, group: str) -> None:
+        """Remove the writers and the counted offsets of a consumer group that is not used any more.
 
         The caller must ensure that no worker of the group runs.
         """
@@ -54,14 +54,14 @@ class MetricStore(Protocol):
     def recent(self, deployment_ids: Sequence[str], now_s: float) -> Sequence[RecentMetrics]:
         """Return the metrics of the last hour of each deployment, in one round trip.
 
-        Data ages that were written by a version without this method do not count.
+        The mean data age leaves out what an older version of Headwater wrote, which stored no sums of data ages.
         """
 
     def letter_totals(self, deployment_id: str) -> Mapping[str, Total]:
         """Return how many dead letters of each kind a deployment has had, by `letter_total_name`.
 
-        The totals never expire; `drop` removes them. A deployment has about MAX_LETTER_TOTALS totals at most. Letters
-        of further kinds are added to one total: to `letters/other` in place of `letters/x`.
+        The totals never expire; `drop` removes them. A deployment has about MAX_LETTER_TOTALS totals at most. Further
+        kinds share one total, whose name ends with `/other`.
         """
 
     def last_progress(self, deployment_id: str) -> float | None:

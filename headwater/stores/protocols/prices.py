@@ -1,4 +1,13 @@
-"""The protocol of the store of token prices."""
+"""The protocol of the store of token prices.
+
+A tick is one price of a token. A quoted tick has its price in units of another token, the quote token. It is unsettled
+until its price is converted to USD some minutes later, because late ticks of the quote token still change the
+conversion; then it is settled, and its USD price is final. Other ticks have their price in USD.
+
+A state holds the prices of a token in encoded form (model/price/codec.py). Its tail holds the ticks that arrived since
+the state was encoded (model/price/tail.py); a reader folds the tail into the state. Ticks that are too old for the
+state are archived by token and time bucket, which is an hour or a minute (model/price/archive.py).
+"""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
@@ -13,8 +22,8 @@ class StoredToken(NamedTuple):
     Attributes:
         state: The encoded price state (model/price/codec.py).
         tail: The ticks that are not part of the state yet (model/price/tail.py).
-        ticks: The ticks that are archived by hour for the requested hour. Ticks that are archived by minute are not
-            included; `read_archived` reads them.
+        ticks: The archived ticks of the requested hour. None when the state divides this hour into minutes, whose ticks
+            `read_archived` reads.
         quoted_state: The encoded state of the token's quoted ticks (model/price/quoted_state.py).
         quoted_tail: The tail of the token's quoted ticks.
     """
@@ -32,7 +41,7 @@ class StoredToken(NamedTuple):
 
 
 LIST_PERIOD_S = 30 * 86_400
-"""The length of a period of the list of tokens."""
+"""Tokens are listed by the period of this length in which they have ticks, so that inactive tokens leave the list."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,14 +68,6 @@ class PriceWrite:
 
 class PriceStore(Protocol):
     """The price states and tails of all tokens, as bytes, by partition of the ticks topic.
-
-    A tick is one price of a token. A quoted tick has its price in units of another token, the quote token. It is
-    unsettled until its price is converted to USD some minutes later, because late ticks of the quote token still change
-    the conversion; then it is settled, and its USD price is final. Other ticks have their price in USD.
-
-    A state holds the prices of a token in encoded form (model/price/codec.py). Its tail holds the ticks that arrived
-    since the state was encoded (model/price/tail.py); a reader folds the tail into the state. Ticks that are too old
-    for the state are archived by token and time bucket (model/price/archive.py).
 
     One worker at a time may write a partition. Tokens are named by their keys on the ticks topic; the quoted ticks of
     a token have a key, a state and a tail of their own (model/price/quoted_state.py). Times are ms since the epoch.
@@ -107,8 +108,13 @@ class PriceStore(Protocol):
     def chains(self) -> Collection[str]:
         """Return the chains that were added."""
 
-    def list_tokens(self, tokens: Collection[bytes], period: int) -> None:
-        """Add tokens to the list of a period. The list is kept until the end of the next period."""
+    def add_tokens(self, tokens: Collection[bytes], period: int) -> None:
+        """Add tokens to the list of a period. The list is kept until the end of the next period.
+
+        Args:
+            tokens: The keys of the tokens.
+            period: The number of the period since the epoch; see LIST_PERIOD_S.
+        """
 
     def tokens_after(self, after: bytes, prefix: bytes, count: int, period: int) -> list[bytes]:
         """Return the next `count` listed tokens after a token, sorted.

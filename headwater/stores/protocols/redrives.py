@@ -72,7 +72,7 @@ class RedriveOutcomeStore(Protocol):
             number: The number of the redrive.
             outcomes: The outcomes.
             now_s: The present time in seconds since the epoch.
-            in_transaction: See LetterOutcome.
+            in_transaction: Whether the outcomes are stored before the transaction with the outputs is committed.
         """
 
     def outcomes(self, deployment_id: str, letters: Collection[LetterId]) -> Mapping[LetterId, LetterOutcome]:
@@ -93,5 +93,5 @@ class RedriveOutcomeStore(Protocol):
     def drop(self, deployment_id: str) -> None:
         """Remove the outcomes of the letters of a deployment.
 
-        The caller must ensure that no redrive of it runs. The counts of its redrives stay for some weeks.
+        The caller must ensure that no redrive of the deployment runs. The counts of its redrives stay for some weeks.
         """

@@ -42,20 +42,20 @@ class ValuePage:
 
 
 class SetCount(NamedTuple):
-    """The number of values in a set, and the version of the set."""
+    """The number of values in a set (`size`), and the version of the set."""
 
-    values: int
+    size: int
     version: int
 
 
 class SetSummary(NamedTuple):
-    """The number of values in a set, the version of the set, and its digest.
+    """The number of values in a set (`size`), the version of the set, and its digest.
 
     Equal sets have equal digests, whatever was written to them before. The digest is None when it is not known and the
     set changes too often to compute it.
     """
 
-    values: int
+    size: int
     version: int
     digest: str | None
 
@@ -69,8 +69,8 @@ class SetLookup(Protocol):
     def contains_many(self, set_id: SetId, values: Sequence[str]) -> list[bool]:
         """Return for each value whether it is a member of the set.
 
-        Workers call this once per batch. All answers are from one version of the set, which is at least as new as the
-        start of the call. Values may repeat.
+        Workers call this once per batch. All answers are from one version of the set, which contains every write that
+        ended before the call. Values may repeat.
         """
 
 
@@ -138,7 +138,8 @@ class SetVersions(Protocol):
     def histories(self, numbers: Mapping[SetId, Collection[int]]) -> Mapping[SetId, SetHistory]:
         """Return the present version of each set, and the stamps of earlier versions.
 
-        The stamps of old versions are forgotten, at the latest when all values are replaced.
+        A stamp is a random text that tells a version from another one with the same number, which a server assigns
+        after it lost writes. The stamps of old versions are removed, at the latest when all values are replaced.
 
         Args:
             numbers: The numbers of the earlier versions, for each set.

@@ -44,9 +44,9 @@ class Connection:
 
     def __init__(self, pool: redis.ConnectionPool) -> None:
         """pool: A pool of redis-py, with the address and the credentials of the server."""
-        settings = pool.connection_class(**pool.connection_kwargs)
+        unconnected = pool.connection_class(**pool.connection_kwargs)  # has the settings as attributes
         try:
-            self._socket = open_socket(settings)
+            self._socket = open_socket(unconnected)
         except OSError as error:
             raise redis.ConnectionError("the connection failed") from error
         self.close = weakref.finalize(self, self._socket.close)
@@ -55,7 +55,7 @@ class Connection:
         )
         self._poll = select.poll()
         self._poll.register(self._socket, select.POLLIN)
-        if greeting := _greeting(settings):
+        if greeting := _greeting(unconnected):
             data, count = encode_commands(greeting)
             self.send(data)
             self.read(count)
@@ -137,14 +137,17 @@ def _pop_alive(idle: deque[Connection]) -> Connection | None:
     return None
 
 
-def _greeting(settings: Any) -> list[Command]:
-    """Return the commands that begin a connection."""
-    user = (settings.username,) if settings.username else ()
+def _greeting(unconnected: Any) -> list[Command]:
+    """Return the commands that begin a connection.
+
+    unconnected: A connection of redis-py that is not connected.
+    """
+    user = (unconnected.username,) if unconnected.username else ()
     commands: list[Command] = []
-    if settings.username or settings.password:
-        commands.append(("AUTH", *user, settings.password or ""))
-    if settings.client_name:
-        commands.append(("CLIENT", "SETNAME", settings.client_name))
-    if settings.db:
-        commands.append(("SELECT", settings.db))
+    if unconnected.username or unconnected.password:
+        commands.append(("AUTH", *user, unconnected.password or ""))
+    if unconnected.client_name:
+        commands.append(("CLIENT", "SETNAME", unconnected.client_name))
+    if unconnected.db:
+        commands.append(("SELECT", unconnected.db))
     return commands

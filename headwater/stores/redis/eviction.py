@@ -19,7 +19,7 @@ CHECK_INTERVAL_S: Final = 1.0
 """How often the policy of a server is read. An administrator or a failover may change it."""
 
 EvictableKeys = Literal["none", "volatile", "all", "unknown"]
-"""The keys that a server may evict when its memory is full. Volatile keys are those that expire."""
+"""The keys that a server may evict when its memory is full. Volatile keys are the keys that expire."""
 
 
 def evictable_keys(memory: Mapping[str, Any]) -> EvictableKeys:

@@ -6,8 +6,8 @@ All keys of a deployment share one hash tag, so that one script can write all of
                              `GROUP/PARTITION:mark` is its counted offset, and `at` is the time at which a counted
                              offset last advanced
 {dm:ID}:RES:START    hash    one interval of RES seconds: the count of each metric `NAME`, and for each histogram of
-                             times the count of each bin `NAME:BIN`. A name with a slash is a metric of one transform
-                             (`transform_metric_name`), any other name is a metric type. `data_age/count` and
+                             durations the count of each bin `NAME:BIN`. A name with a slash is a metric of one
+                             transform (`transform_metric_name`), any other name is a metric type. `data_age/count` and
                              `data_age/sum` are the number and the sum (in ms) of the data ages, for lists, which don't
                              read bins
 {dm:ID}:totals       hash    how many dead letters of each kind were written since the deployment began, by
@@ -85,7 +85,7 @@ class RedisMetrics:
             args += (f"{group}/{partition}", offset)
         self._client.run(_RESTART, [_ownership_key(deployment_id)], args)
 
-    def forget_group(self, deployment_id: str, group: str) -> None:
+    def drop_group(self, deployment_id: str, group: str) -> None:
         """See MetricStore."""
         key, start = _ownership_key(deployment_id), f"{group}/".encode()
         stored: list[bytes] = self._client.call("HKEYS", key)
@@ -145,7 +145,7 @@ def _ownership_key(deployment_id: str) -> str:
 
 
 def _totals_keys(deployment_id: str) -> tuple[str, str]:
-    """Return the keys of the totals and of their times."""
+    """Return the keys of the totals, and of their first and last times."""
     return f"{{dm:{deployment_id}}}:totals", f"{{dm:{deployment_id}}}:total-times"
 
 

@@ -2,8 +2,8 @@
 
 All keys of a deployment share one hash tag, so that one script can write all of them.
 
-{dm:ID}:redrive:NUMBER      hash    one redrive: the count of each outcome by its character, `finished`, and `yields`: 1
-                                    while the redrive is throttled
+{dm:ID}:redrive:NUMBER      hash    one redrive: the count of each outcome by its character, `finished`, and `yields`
+                                    (an older name), which is 1 while the redrive is throttled
 {dm:ID}:redriven:PARTITION  hash    the outcomes of the letters of a partition, in blocks of LETTERS_PER_BLOCK offsets:
                                     the field is the number of the block, and the value has an entry for each offset
 {dm:ID}:redrives            set     the suffixes of the keys of the letters, by which `drop` finds them
@@ -29,7 +29,8 @@ ENDED_TTL_MS = 600 * 1000
 BLOCKS_PER_CALL = 64
 """How many blocks one script changes, so that it does not block the server for long."""
 _ENTRY = struct.Struct(">cIH")
-_ENTRY_END = struct.Struct(">IH")
+_ENTRY_SUFFIX = struct.Struct(">IH")
+"""The time and the number of an entry, which follow the character of the outcome."""
 _MAX_NUMBER = 1 << 16
 _NO_OUTCOME = 0
 _CHARACTERS: dict[RedriveOutcome, bytes] = {"delivered": b"d", "dropped": b"r", "failed": b"f"}
@@ -48,11 +49,12 @@ class RedisRedriveOutcomes:
     ) -> bool:
         """See RedriveOutcomeStore."""
         blocks = list(_blocks(outcomes).items())
-        entry_end = _ENTRY_END.pack(now_s, number % _MAX_NUMBER)
+        entry_suffix = _ENTRY_SUFFIX.pack(now_s, number % _MAX_NUMBER)
         is_throttled = False
+        # The script also runs without outcomes, because it returns whether the redrive is throttled.
         for first in range(0, len(blocks) or 1, BLOCKS_PER_CALL):
             keys = [_key(deployment_id, _redrive(number)), _key(deployment_id, "redrives")]
-            args: list[Argument] = [TTL_MS, entry_end, LETTERS_PER_BLOCK]
+            args: list[Argument] = [TTL_MS, entry_suffix, LETTERS_PER_BLOCK]
             for (partition, block), characters in blocks[first : first + BLOCKS_PER_CALL]:
                 keys.append(_key(deployment_id, _redriven(partition)))
                 args += [_redriven(partition), block, bytes(characters.upper() if in_transaction else characters)]

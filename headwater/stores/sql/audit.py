@@ -60,8 +60,9 @@ def _conditions(query: AuditQuery) -> list[ColumnElement[bool]]:
     if query.owner is not None:
         conditions.append(audit.c.owner == query.owner)
     if query.object is not None:
-        parts = audit.c.object.startswith(f"{query.object}.", autoescape=True)
-        conditions.append((audit.c.object == query.object) | parts)
+        # The set of a filter belongs to its configuration: `<config_id>.<transform_uid>`.
+        belongs_to_object = audit.c.object.startswith(f"{query.object}.", autoescape=True)
+        conditions.append((audit.c.object == query.object) | belongs_to_object)
     if query.since is not None:
         conditions.append(audit.c.at >= query.since)
     if query.until is not None:

@@ -1,7 +1,7 @@
-"""The entries of the audit log for each change.
+"""The changes that the audit log records.
 
-An entry contains the revision number and a hash of the saved content. The hash proves later which content was saved,
-and the content itself is not stored twice.
+The change of a configuration contains the revision number and a hash of the saved content. The hash proves later which
+content was saved, and the content itself is not stored twice.
 """
 
 import hashlib
@@ -40,7 +40,7 @@ def restored(before: Flow, after: Flow, revision: int) -> Change:
 
 
 def _content(flow: Flow, revision: int) -> str:
-    """Return the revision, and the SHA-256 of the request as canonical JSON.
+    """Return the revision, and the SHA-256 of the configuration as canonical JSON.
 
     The JSON has sorted keys and no spaces.
     """

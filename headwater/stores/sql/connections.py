@@ -162,7 +162,7 @@ def _begin_sqlite(connection: Connection) -> None:
 
 
 class Connections:
-    """Begins transactions, each on a connection of its own. Thread-safe."""
+    """The connections to one database. Each is lent for one transaction. Thread-safe."""
 
     def __init__(self, engine: Engine) -> None:
         self._reader = engine

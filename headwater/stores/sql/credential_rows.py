@@ -18,7 +18,10 @@ from headwater.stores.sql.tables import ACTIVE, deployments, secret_key_proof
 FIELDS: Final = ("reader_password", "worker_password")
 DEPLOYMENTS_PER_TRANSACTION: Final = 200
 _PROOF: Final = ("headwater", "secret_key_proof", "sealed")
-"""The text that is encrypted to prove a key, and the deployment id and field name that are its associated data."""
+"""The text that is encrypted to prove a key, and the two parts of its associated data.
+
+The parts take the place of the deployment id and the field name of a password.
+"""
 COLUMNS: Final = (deployments.c.id.label("deployment_id"), *(deployments.c[name] for name in FIELDS))
 """The columns of a row that `CredentialRows.decryption_error` reads."""
 _SELECT_BATCH: Final = (

@@ -50,6 +50,7 @@ _REPLACEMENT_STATES: dict[str, StrEnum] = {
 }
 """By column, the state that replaces a stored state that this version does not know."""
 
+# `source_epoch` is the number at the end of the name of the consumer group that reads the stream.
 _SELECT_DEPLOYMENTS = (
     select(deployments, flow_revisions.c.config, deployment_revisions.c.source_epoch, worker_states.c.workers)
     .join(
@@ -135,7 +136,7 @@ class DeploymentMapper:
         """Return the reported workers of the active deployments for which a condition holds."""
         table = deployments.c
         query = (
-            select(table.config_id, table.owner, table.phase, table.desired, worker_states.c.workers)
+            select(table.config_id.label("config_id"), table.owner, table.phase, table.desired, worker_states.c.workers)
             .join(worker_states, worker_states.c.deployment_id == table.id, isouter=True)
             .where(ACTIVE, where)
         )
@@ -160,7 +161,8 @@ class DeploymentMapper:
     def written_topics(self, connection: Connection, config_ids: Sequence[str]) -> set[str]:
         """Return the topics that deployments of these configurations write.
 
-        Of a revision that is no longer stored, only the dead-letter topic is known.
+        The sinks of a revision that was removed are unknown, so only the dead-letter topic of its configuration is
+        returned.
         """
         rows = connection.execute(_SELECT_CONFIGS_OF_ALL_REVISIONS.where(deployments.c.config_id.in_(config_ids)))
         configs = {(row.config_id, row.config) for row in rows}
@@ -228,7 +230,7 @@ class DeploymentMapper:
             ended = {**dict.fromkeys(FIELDS), "scaling": None, "ended_at": datetime.now(UTC)}
             connection.execute(update_row.values(ended))
             self.write_worker_states(connection, {changed.id: ()})
-            logs.erase(connection, changed.id)
+            logs.delete_all(connection, changed.id)
 
     def delete_ended(self, connection: Connection, before: datetime, kept: Collection[str]) -> int:
         """Delete the rows of deployments that ended before a time; return how many.
@@ -285,7 +287,7 @@ class DeploymentMapper:
 def _reported_workers(row: Any) -> ReportedWorkers:
     states = read_states(row)[0]
     is_deployed = states["desired"] is not DesiredPhase.ABSENT
-    return ReportedWorkers(row[0], row.owner, states["phase"], is_deployed, read_workers(row.workers) or ())
+    return ReportedWorkers(row.config_id, row.owner, states["phase"], is_deployed, read_workers(row.workers) or ())
 
 
 def _attributes(row: Row[Any]) -> dict[str, Any]:
@@ -338,8 +340,8 @@ def _retire_all_but_desired(deployment: Deployment) -> Update:
 def read_states(row: Any) -> tuple[dict[str, Any], str]:
     """Return the states in a row by column, and the error message for an unknown state.
 
-    This version does not know the state. Such a state is replaced by the one in _REPLACEMENT_STATES. The message is
-    empty when all states are known.
+    A state that this version does not know is replaced by the state in _REPLACEMENT_STATES, and the message names the
+    unknown state. The message is empty when all states are known.
     """
     states, error = dict[str, Any](), ""
     for column, replacement in _REPLACEMENT_STATES.items():

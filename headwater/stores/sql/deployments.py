@@ -90,7 +90,7 @@ class SqlDeployments:
             connection: The transaction.
             current: The active deployment, which is locked.
             flow: The configuration.
-            change_of: Returns the entry of the audit log from the deployment before and after the request.
+            change_of: Returns the change for the audit log from the deployment before and after the request.
         """
         if not rollout.needs_rollout(current, flow):
             return current
@@ -142,7 +142,7 @@ class SqlDeployments:
         changed: Deployment,
         change_of: Callable[[Deployment], Change],
     ) -> Deployment:
-        """Write a changed desired state, and an entry of the audit log.
+        """Write a changed desired state, and record the change in the audit log.
 
         An unchanged state is not written.
         """
@@ -279,9 +279,9 @@ def _active_configurations(connection: Connection) -> set[str]:
 
 
 def _known_ids(connection: Connection, column: Column[Any], ids: Collection[str]) -> set[str]:
-    """Return the given ids that this column contains, or that were recorded as ended.
+    """Return the given ids that a column contains, or that were recorded as ended.
 
-    The column is one of the table of deployments.
+    The column belongs to the table of deployments.
     """
     known = _recorded_as_ended(connection, ids)
     for chunk in id_chunks(ids):

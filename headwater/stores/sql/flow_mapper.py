@@ -103,21 +103,21 @@ def _flow(row: Row[Any], decryption_error: str = "") -> Flow:
     )
 
 
-def _member(name: str) -> ColumnElement[Any]:
-    """Return a member of a revision.
+def _common_column(name: str) -> ColumnElement[Any]:
+    """Return the value of a column that revisions have in common with their configuration.
 
-    During an update, a process of an older version saves revisions without these members. For such a revision, the
-    members of the newest revision are returned.
+    During an upgrade, a process of an older version saves revisions without these columns. For such a revision, the
+    values of the newest revision are returned.
     """
-    has_members = flow_revisions.c.name.is_not(None)
-    return case((has_members, flow_revisions.c[name]), else_=flows.c[name]).label(name)
+    has_columns = flow_revisions.c.name.is_not(None)
+    return case((has_columns, flow_revisions.c[name]), else_=flows.c[name]).label(name)
 
 
 _SELECT_REVISIONS: Select[Any] = select(
     flows.c.id,
     flows.c.owner,
     flows.c.created_at,
-    *(_member(name) for name in ("name", "description", "tags", "external_id")),
+    *(_common_column(name) for name in ("name", "description", "tags", "external_id")),
     flow_revisions.c.revision,
     flow_revisions.c.saved_at.label("updated_at"),
     flow_revisions.c.config,

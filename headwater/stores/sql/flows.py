@@ -143,10 +143,10 @@ class SqlFlows:
 
 def _saved_columns(flow: Flow) -> dict[str, Any]:
     """Return the columns that each save writes."""
-    return {**_members(flow), "updated_at": flow.updated_at}
+    return {**_common_columns(flow), "updated_at": flow.updated_at}
 
 
-def _members(flow: Flow) -> dict[str, Any]:
+def _common_columns(flow: Flow) -> dict[str, Any]:
     """Return the columns that configurations and their revisions have in common."""
     return {
         "name": flow.name,
@@ -186,4 +186,4 @@ def _insert_revision(
     content = {"config_id": flow.id, "revision": revision, "config": write_pipeline_config(flow.pipeline_config)}
     history = {"saved_at": flow.updated_at, "saved_by": current_actor().key_id, "changed": " ".join(changed)}
     counted = asdict(usage) | {"filter_uids": " ".join(usage.filter_uids)}
-    connection.execute(insert(flow_revisions).values(**content, **_members(flow), **history, **counted))
+    connection.execute(insert(flow_revisions).values(**content, **_common_columns(flow), **history, **counted))

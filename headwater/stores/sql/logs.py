@@ -41,7 +41,7 @@ def read_line(stored: str) -> LogLine | None:
         return None
 
 
-def erase(connection: Connection, deployment_id: str) -> None:
+def delete_all(connection: Connection, deployment_id: str) -> None:
     """Delete all lines of a deployment."""
     connection.execute(delete(worker_logs).where(_belongs_to(deployment_id)))
 

@@ -76,7 +76,10 @@ _MAY_HAVE_STATE: dict[PipelineState, ColumnElement[bool]] = {
     "deployed": _IS_RUNNING,
     "failing": _IS_RUNNING,
 }
-"""A condition that holds for all configurations in a state. Any configuration may be unreadable."""
+"""A condition that holds for all configurations in a state.
+
+The state `unreadable` has no condition, because it shows only when the pipeline is read.
+"""
 
 
 class SqlOverview:

@@ -27,9 +27,10 @@ from headwater.stores.sql.deployment_mapper import DeploymentMapper
 from headwater.stores.sql.flow_mapper import FlowMapper
 from headwater.stores.sql.tables import deployments, redrives
 
-_IS_RUNNING = redrives.c.state == "running"
+_IS_OPEN = redrives.c.state == "running"
+"""The condition for a redrive to be open. A redrive that waits for its worker has the state `running` too."""
 _NO_LETTERS = RedriveSelection(ranges={}).model_dump_json()
-_OPEN = [redrives.c[field.name] for field in fields(OpenRedrive)]
+_OPEN_REDRIVE_COLUMNS = [redrives.c[field.name] for field in fields(OpenRedrive)]
 
 
 class SqlRedrives:
@@ -81,15 +82,13 @@ class SqlRedrives:
 
     def open_selections(self, deployment_id: str) -> Mapping[str, RedriveSelection]:
         """See RedriveStore."""
-        query = select(redrives.c.id, redrives.c.selection).where(
-            redrives.c.deployment_id == deployment_id, _IS_RUNNING
-        )
+        query = select(redrives.c.id, redrives.c.selection).where(redrives.c.deployment_id == deployment_id, _IS_OPEN)
         with self._connections.reading() as connection:
             return {row.id: RedriveSelection.model_validate_json(row.selection) for row in connection.execute(query)}
 
     def list_open(self) -> Sequence[OpenRedrive]:
         """See RedriveStore."""
-        query = select(*_OPEN).where(_IS_RUNNING).order_by(redrives.c.deployment_id, redrives.c.number)
+        query = select(*_OPEN_REDRIVE_COLUMNS).where(_IS_OPEN).order_by(redrives.c.deployment_id, redrives.c.number)
         with self._connections.reading() as connection:
             return [OpenRedrive(*row) for row in connection.execute(query)]
 
@@ -97,7 +96,7 @@ class SqlRedrives:
         """See RedriveStore."""
         values = {"state": state, "ended_at": at, "selection": _NO_LETTERS, **_counts(counts)}
         with self._connections.writing() as connection:
-            connection.execute(update(redrives).where(redrives.c.id == redrive_id, _IS_RUNNING).values(**values))
+            connection.execute(update(redrives).where(redrives.c.id == redrive_id, _IS_OPEN).values(**values))
 
 
 def _redrivable(deployment: Deployment | None) -> Deployment:
@@ -117,7 +116,7 @@ def _redrivable(deployment: Deployment | None) -> Deployment:
 def _require_few_open(connection: Connection, deployment: Deployment) -> None:
     """Raise Conflict when too many redrives of the deployment or of its owner have not ended."""
     of_owner = select(redrives.c.deployment_id).where(
-        redrives.c.deployment_id == deployments.c.id, deployments.c.owner == deployment.owner, _IS_RUNNING
+        redrives.c.deployment_id == deployments.c.id, deployments.c.owner == deployment.owner, _IS_OPEN
     )
     open_redrives = list(connection.scalars(of_owner))
     if open_redrives.count(deployment.id) >= MAX_OPEN_REDRIVES:
@@ -135,7 +134,7 @@ def _remove_old(connection: Connection, newest: Redrive) -> None:
     """Remove the redrives of a deployment that have ended, except the newest MAX_KEPT_REDRIVES."""
     of_deployment = redrives.c.deployment_id == newest.deployment_id
     is_old = redrives.c.number <= newest.number - MAX_KEPT_REDRIVES
-    connection.execute(delete(redrives).where(of_deployment, is_old, not_(_IS_RUNNING)))
+    connection.execute(delete(redrives).where(of_deployment, is_old, not_(_IS_OPEN)))
 
 
 def _counts(counts: RedriveCounts) -> dict[str, int]:

@@ -67,7 +67,7 @@ def find_unrecorded(connection: Connection) -> Mapping[str, frozenset[str]]:
 
 
 def record(connection: Connection, config_id: str, uids: Collection[str], now: datetime) -> None:
-    """Record filters as removed, except the live ones and those that are recorded already."""
+    """Record filters as removed, except live filters and filters that are recorded already."""
     _lock(connection, config_id)
     recorded = {row.uid for row in select_rows(connection, config_id)}
     if removed := set(uids) - recorded - _live_filters(connection, config_id):

@@ -123,9 +123,10 @@ flow_revisions = Table(
     Column("saved_at", UtcDateTime, nullable=False),
     # The id of the API key that saved the revision; empty for revisions of older versions.
     Column("saved_by", String, nullable=False, server_default=""),
-    # The members that differ from the revision before, separated by spaces.
+    # The members of the configuration that differ from the revision before, separated by spaces.
     Column("changed", Text, nullable=False, server_default=""),
-    # The members beside the pipeline. `name` is NULL when a version that has no such columns saved the revision.
+    # The columns that a revision has in common with its configuration. `name` is NULL when a process of an older
+    # version, which has no such columns, saved the revision.
     Column("name", Text),
     Column("description", Text),
     Column("tags", StoredJson),
@@ -177,6 +178,8 @@ deployments = Table(
     Column("phase", String, nullable=False),
     Column("observed_revision", Integer),
     Column("observed_generation", Integer, nullable=False),
+    # The revision that was stable last. Its workers run again when a rollout fails. A rollback that a user requests
+    # saves a new revision instead, and does not use this column.
     Column("stable_revision", Integer, key="rollback_revision"),
     Column("credentials", Integer, nullable=False, server_default="1", key="credentials_version"),
     Column("observed_credentials", Integer, nullable=False, server_default="1", key="observed_credentials_version"),
@@ -214,6 +217,7 @@ deployment_revisions = Table(
     # model.rollout.RolloutHistoryEntry.
     Column("stream", String, nullable=False),
     Column("source_epoch", Integer, nullable=False),
+    # True once the revision has no workers, topics or groups any more.
     Column("retired", Boolean, nullable=False, server_default=false()),
     # When a deploy request started the last rollout of this revision, and the condition that the rollout reached.
     Column("deployed_at", UtcDateTime),

@@ -64,7 +64,7 @@ def content(directory: Path) -> tuple[object, ...]:
         sets = RedisSetStore(client)
         flows = [flow.id for flow in database.flows.list(OWNER)]
         passwords = [deployment.reader_password for deployment in database.deployments.list_active()]
-        return flows, passwords, sets.contains_many(FILTER, ["0xaa", "0xbb", "0xcc"]), sets.count(FILTER).values
+        return flows, passwords, sets.contains_many(FILTER, ["0xaa", "0xbb", "0xcc"]), sets.count(FILTER).size
 
 
 def test_a_restore_brings_back_the_content(installation: Path, tmp_path: Path) -> None:

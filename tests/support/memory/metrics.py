@@ -89,7 +89,7 @@ class MemoryMetrics:
                 deployment.writers[group, partition] = ""
                 deployment.counted_offsets[group, partition] = offset
 
-    def forget_group(self, deployment_id: str, group: str) -> None:
+    def drop_group(self, deployment_id: str, group: str) -> None:
         """See MetricStore."""
         with self._lock:
             deployment = self._deployments[deployment_id]

@@ -78,7 +78,7 @@ class MemoryPrices:
         with self._lock:
             return frozenset(self._chains)
 
-    def list_tokens(self, tokens: Collection[bytes], period: int) -> None:
+    def add_tokens(self, tokens: Collection[bytes], period: int) -> None:
         """See PriceStore."""
         with self._lock:
             self._listed.setdefault(period, set()).update(tokens)

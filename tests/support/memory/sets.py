@@ -113,7 +113,7 @@ class MemorySetStore:
 
     def counts(self, set_ids: Sequence[SetId]) -> Sequence[int]:
         """See SetCounts."""
-        return [self.count(set_id).values for set_id in set_ids]
+        return [self.count(set_id).size for set_id in set_ids]
 
     def versions(self, set_ids: Sequence[SetId]) -> Sequence[SetVersion]:
         """See SetVersions."""

@@ -78,7 +78,7 @@ class TestCreate:
         body = response.json()
         target = filter_set_id(body["id"], body["pipeline_config"]["transforms"][0]["uid"])
         assert headwater.sets.contains_many(target, ["0xab", "0xcd", " 0xAB "]) == [True, True, False]
-        assert headwater.sets.count(target).values == 2
+        assert headwater.sets.count(target).size == 2
 
     def test_what_a_script_throws_on_the_example_is_a_warning(self, alice: User) -> None:
         flow = alice.create(transforms=[V8, V8 | {"script": "function process() { throws }"}])

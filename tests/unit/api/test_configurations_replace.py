@@ -130,7 +130,7 @@ class TestReplace:
         alice.post(f"{FLOW}/{flow['id']}/transforms/{uid}/filter-values", {"values": [TOKEN]})
         answer = self.put(alice, flow, flow_body()).json()
         assert answer["pipeline_config"] == flow["pipeline_config"]
-        assert headwater.sets.count(filter_set_id(flow["id"], uid)).values == 1
+        assert headwater.sets.count(filter_set_id(flow["id"], uid)).size == 1
 
     def test_a_transform_of_another_type_at_a_position_is_new(self, alice: User) -> None:
         flow = alice.create()

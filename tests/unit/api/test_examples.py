@@ -85,7 +85,7 @@ class World:
         state.fold_all([*minutes, (now - 60_000, 1, 9900.0, 18, b"")], now)
         headwater.prices.acquire_partitions("", "", [partition_of(key)])
         headwater.prices.write(partition_of(key), "", PriceWrite(1, {key: encode_state(state)}, {}, {}))
-        headwater.prices.list_tokens([key], now // 1000 // LIST_PERIOD_S)
+        headwater.prices.add_tokens([key], now // 1000 // LIST_PERIOD_S)
 
     def _append(self, topic: str) -> None:
         self._history.create(topic, 1)

@@ -70,7 +70,7 @@ def test_the_list_of_tokens(headwater: Installation) -> None:
     store, keys = headwater.prices, [token_key(*name).encode() for name in (("base", "0xaa"), ("base", "0xBb"))]
     store.acquire_partitions("one", "topic", range(TICKS_PARTITIONS))
     store.add_chains({"base", "solana"})
-    store.list_tokens([*keys, b"solana:0xbc"], now // 1000 // LIST_PERIOD_S)
+    store.add_tokens([*keys, b"solana:0xbc"], now // 1000 // LIST_PERIOD_S)
     store.write(partition_of(keys[1]), "one", PriceWrite(1, {keys[1]: encode_state(state)}, {}, {}))
     alice = headwater.user("alice", ["prices:read"])
 

@@ -64,7 +64,7 @@ class History:
 
     @property
     def values(self) -> int:
-        return self.headwater.sets.count(filter_set_id(self.id, self.filter["uid"])).values
+        return self.headwater.sets.count(filter_set_id(self.id, self.filter["uid"])).size
 
 
 @pytest.fixture

@@ -79,7 +79,7 @@ class TestPatch:
         uid = client.filter["uid"]
         client.user.post(f"{client.path}/transforms/{uid}/filter-values", {"values": [TOKEN]})
         assert client.patch(FILTER, uid).json()["filter_expr"] == "root = this.to_address"
-        assert headwater.sets.count(filter_set_id(client.id, uid)).values == 1
+        assert headwater.sets.count(filter_set_id(client.id, uid)).size == 1
 
     @pytest.mark.parametrize(
         ("body", "pointer", "says"),
@@ -150,7 +150,7 @@ class TestPut:
         assert client.saved == answer
         assert answer[:2] == [second, OTHER | {"uid": script["uid"]}]
         assert answer[2]["uid"] not in {t["uid"] for t in (filter_, script, removed, second)}
-        assert headwater.sets.count(filter_set_id(client.id, second["uid"])).values == 1
+        assert headwater.sets.count(filter_set_id(client.id, second["uid"])).size == 1
         assert headwater.sets.contains_many(filter_set_id(client.id, answer[2]["uid"]), ["a", "b"]) == [True, True]
 
     def test_without_a_uid_all_are_new(self, client: TransformsClient) -> None:

@@ -83,7 +83,7 @@ def test_delete_works(damaged: Damaged, headwater: Installation) -> None:
     headwater.sets.add(target, [TOKEN])
     assert damaged.user.delete(damaged.path).status_code == 200
     assert damaged.user.get(damaged.path).status_code == 404
-    assert headwater.sets.count(target).values == 0
+    assert headwater.sets.count(target).size == 0
 
 
 def test_all_others_are_unaffected(damaged: Damaged) -> None:

@@ -63,7 +63,7 @@ class TestRevisions:
         assert list(world.database.revisions.filters("f1")) == [1, 2]
         world.now += timedelta(milliseconds=1)
         world.sweeper.sweep()
-        assert world.sets.count(filter_set_id("f1", "t1")).values == 1
+        assert world.sets.count(filter_set_id("f1", "t1")).size == 1
         assert [removed.removed_at for removed in world.database.revisions.removed_filters()] == [removed_at]
         assert list(world.database.revisions.filters("f1")) == [2]
         assert world.database.flows.get("ann", "f1") == saved
@@ -78,10 +78,10 @@ class TestDrafts:
         world.database.flows.create(a_flow(pipeline_config=a_config(transforms=[FILTER])))
         world.now += ABANDONED_AFTER
         world.sweeper.sweep()
-        assert [world.sets.count(target).values for target in (saved, lost)] == [1, 1]
+        assert [world.sets.count(target).size for target in (saved, lost)] == [1, 1]
         world.now += timedelta(seconds=1)
         world.sweeper.sweep()
-        assert [world.sets.count(target).values for target in (saved, lost)] == [1, 0]
+        assert [world.sets.count(target).size for target in (saved, lost)] == [1, 0]
         assert world.pending_sets.added_before(world.now) == []
 
 
@@ -109,4 +109,4 @@ def test_a_failed_step_does_not_prevent_other_steps(world: World, monkeypatch: p
     world.now = T0 + ABANDONED_AFTER + timedelta(seconds=1)
     with pytest.raises(RuntimeError, match="unexpected"):
         world.sweeper.sweep()
-    assert world.sets.count(filter_set_id("f9", "t9")).values == 0
+    assert world.sets.count(filter_set_id("f9", "t9")).size == 0

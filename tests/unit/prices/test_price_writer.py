@@ -320,9 +320,9 @@ def test_tokens_are_listed_once_in_each_period() -> None:
     class Counting(MemoryPrices):
         calls = 0
 
-        def list_tokens(self, tokens: Collection[bytes], period: int) -> None:
+        def add_tokens(self, tokens: Collection[bytes], period: int) -> None:
             self.calls += 1
-            super().list_tokens(tokens, period)
+            super().add_tokens(tokens, period)
 
     def batch_of(key: bytes, value: bytes, partition: int) -> RecordBatch:
         return RecordBatch.of(TICKS_TOPIC, [value], [key], [0], [partition], [0], [0])

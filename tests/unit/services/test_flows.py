@@ -152,7 +152,7 @@ class TestChange:
         with pytest.raises(DatabaseUnavailable):
             flows.create("alice", SENT)
         cleanup.remove_abandoned_sets(pending_sets, database.revisions, sets, NOW + timedelta(seconds=1))
-        assert [sets.count(target).values for target in tried] == ([2, 1] if is_saved else [0, 0])
+        assert [sets.count(target).size for target in tried] == ([2, 1] if is_saved else [0, 0])
 
     def test_a_rejected_save_leaves_no_values(
         self, flows: Flows, database: Database, sets: MemorySetStore, monkeypatch: pytest.MonkeyPatch
@@ -168,7 +168,7 @@ class TestChange:
         with pytest.raises(NotFound):
             flows.replace_transforms("alice", created_flow.id, SENT.pipeline_config.transforms)
         assert [sets.count(target) for target in tried] == [(0, 0)] * 2
-        assert [sets.count(target).values for target in filter_sets(created_flow)] == [2, 1]
+        assert [sets.count(target).size for target in filter_sets(created_flow)] == [2, 1]
 
     def test_concurrent_saves_are_not_lost(
         self,
@@ -184,7 +184,7 @@ class TestChange:
         saved = flows.replace_transforms("alice", flow.id, sent).flow
         assert (saved.revision, saved.name) == (5, "other 0")
         assert compiled == [script.script for script in SCRIPTS]
-        assert [sets.count(target).values for target in filter_sets(saved)] == [2, 1]
+        assert [sets.count(target).size for target in filter_sets(saved)] == [2, 1]
         assert len(sets._sets) == 4
 
     def test_if_match_is_held_until_the_save(
@@ -257,4 +257,4 @@ class TestRestore:
                 flows.restore("alice", first.id, first)
         assert len(database.revisions.removed_filters(first.id)) == 2
         assert flows.restore("alice", first.id, first).warnings == []
-        assert [sets.count(target).values for target in filter_sets(first)] == [2, 1]
+        assert [sets.count(target).size for target in filter_sets(first)] == [2, 1]

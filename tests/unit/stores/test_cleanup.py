@@ -44,7 +44,7 @@ class World:
     @property
     def left(self) -> tuple[set[int], str]:
         """Return the stored revisions, and the filters that have values."""
-        uids = (uid for uid in "abcd" if self.sets.count(filter_set_id("f1", uid)).values)
+        uids = (uid for uid in "abcd" if self.sets.count(filter_set_id("f1", uid)).size)
         return set(self.database.revisions.filters("f1")), "".join(uids)
 
 

@@ -3,20 +3,20 @@
 import numpy as np
 import pytest
 
-from headwater.stores.redis.sets.bloom import Bloom, size_bytes
+from headwater.stores.redis.sets.bloom import BloomFilter, size_bytes
 
 
 @pytest.mark.parametrize("capacity", [0, 1, 7, 1_000, 100_000])
 def test_never_denies_what_was_added(capacity: int) -> None:
     rng = np.random.default_rng(capacity)
-    bloom, added = Bloom(capacity), rng.integers(0, 2**64, 1_000, dtype=np.uint64)
+    bloom, added = BloomFilter(capacity), rng.integers(0, 2**64, 1_000, dtype=np.uint64)
     bloom.add(added)
     assert bloom.may_contain(added).all()
 
 
 def test_denies_nearly_all_others() -> None:
     rng = np.random.default_rng(1)
-    bloom = Bloom(100_000)
+    bloom = BloomFilter(100_000)
     bloom.add(rng.integers(0, 2**64, 100_000, dtype=np.uint64))
     assert bloom.may_contain(rng.integers(0, 2**64, 100_000, dtype=np.uint64)).mean() < 0.006
     assert size_bytes(100_000) == 200_000
@@ -25,7 +25,7 @@ def test_denies_nearly_all_others() -> None:
 @pytest.mark.parametrize("in_order", [False, True])
 def test_grows_by_layers(in_order: bool) -> None:
     rng = np.random.default_rng(2)
-    bloom, added = Bloom(100), rng.integers(0, 2**64, 200_000, dtype=np.uint64)
+    bloom, added = BloomFilter(100), rng.integers(0, 2**64, 200_000, dtype=np.uint64)
     if in_order:  # like writes
         added.sort()
     for part in np.array_split(added, 40):
@@ -37,7 +37,7 @@ def test_grows_by_layers(in_order: bool) -> None:
 
 
 def test_adding_again_needs_no_room() -> None:
-    bloom, added = Bloom(1_000), np.arange(900, dtype=np.uint64) << np.uint64(40)
+    bloom, added = BloomFilter(1_000), np.arange(900, dtype=np.uint64) << np.uint64(40)
     for _ in range(10):
         bloom.add(added)
     assert bloom.layers == 1
@@ -45,7 +45,7 @@ def test_adding_again_needs_no_room() -> None:
 
 def test_a_full_filter_reports_it() -> None:
     rng = np.random.default_rng(3)
-    bloom, added = Bloom(1_000, lambda _: False), rng.integers(0, 2**64, 3_000, dtype=np.uint64)
+    bloom, added = BloomFilter(1_000, lambda _: False), rng.integers(0, 2**64, 3_000, dtype=np.uint64)
     bloom.add(added[:1_000])
     assert not bloom.is_over_capacity
     bloom.add(added[1_000:])
@@ -54,4 +54,4 @@ def test_a_full_filter_reports_it() -> None:
 
 
 def test_empty() -> None:
-    assert not Bloom(0).may_contain(np.arange(10, dtype=np.uint64)).any()
+    assert not BloomFilter(0).may_contain(np.arange(10, dtype=np.uint64)).any()

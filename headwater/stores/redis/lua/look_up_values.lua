@@ -24,5 +24,6 @@ for i, entry in ipairs(entries) do
     if operation == 'a' then reply[#reply + 1] = hashes end
   end
 end
+-- No later entry was read, although the version or stamp differs: the log was trimmed, or has other versions.
 if reply[5] == ARGV[3] then reply[4] = 0 end
 return reply

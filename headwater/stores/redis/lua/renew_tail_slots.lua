@@ -1,4 +1,4 @@
--- Extends the slots of live tails, also of those that have expired meanwhile: the tails are open.
+-- Extends the slots of live tails, also slots that have expired meanwhile, because the tails are still open.
 -- KEYS: sorted set of "<id>:<owner>", by the time of expiry   ARGV: lifetime in seconds, slots
 local time = redis.call('TIME')
 for i = 2, #ARGV do

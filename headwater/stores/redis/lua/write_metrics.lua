@@ -1,9 +1,9 @@
--- Adds counts and times to one interval of each resolution, adds totals, and advances the counted offsets. Returns the
--- field prefixes of the partitions whose counts were rejected, because another worker writes the partitions.
--- KEYS: ownership hash, interval..., hash of the totals, hash of their times
+-- Adds counts and durations to one interval of each resolution, adds totals, and advances the counted offsets. Returns
+-- the field prefixes of the partitions whose counts were rejected, because another worker writes the partitions.
+-- KEYS: ownership hash, interval..., hash of the totals, hash of the first and last time of each total
 -- ARGV: writer, milliseconds to live of each key except the last two, maximum number of totals, number of partitions,
 --   then per partition: prefix of its fields, end offset, number of the following arguments, name, count..., number of
---   the following arguments, name, total...; then the histograms of times: name, count...
+--   the following arguments, name, total...; then the histograms of durations: name of a bin, count...
 local MAX_FIELDS = 500 -- in one command, because Lua limits the number of arguments
 local INTERVALS_END = #KEYS - 2
 local writer, max_totals, partition_count, rejected = ARGV[1], tonumber(ARGV[#KEYS]), tonumber(ARGV[#KEYS + 1]), {}
@@ -32,7 +32,7 @@ local function add_sums(key)
   end
 end
 
--- When there are too many totals, a new one is added to the total `other` of its kind.
+-- When there are too many totals, the count of a new total is added to the total `other` of its kind.
 local function add_totals(first, last)
   if first > last then return end
   local time = redis.call('TIME')
@@ -51,7 +51,7 @@ end
 
 local advanced = false -- whether a counted offset advanced
 local has_counts = false -- whether any counts of an interval were added
-local first = #KEYS + 2 -- the index of the first argument of a partition, and in the end of the histograms
+local first = #KEYS + 2 -- the index of the first argument of a partition, and after the loop of the histograms
 for _ = 1, partition_count do
   local field, end_offset = ARGV[first], ARGV[first + 1]
   local first_count = first + 3

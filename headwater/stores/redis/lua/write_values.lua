@@ -56,7 +56,7 @@ if changed == 0 then return {0, tonumber(metadata[2]), tonumber(metadata[3])} en
 local count = redis.call('HINCRBY', KEYS[1], 'count', add and changed or -changed)
 local version = redis.call('HINCRBY', KEYS[1], 'ver', 1)
 redis.call('HSET', KEYS[1], 'stamp', ARGV[4])
--- Without the digest of the version before, the digest stays unknown until the set is counted.
+-- Without the digest of the version before, the digest stays unknown until SetStore.summary reads all values.
 local prefix = metadata[2] .. ' '
 local digest = metadata[4] or ''
 if string.sub(digest, 1, #prefix) == prefix then

@@ -26,7 +26,7 @@ _FAST_GROWTH = 4
 _WORD_BITS = 64
 
 
-class Bloom:
+class BloomFilter:
     """A Bloom filter of hashes. Hashes can be added, but not removed. Thread-safe."""
 
     def __init__(self, capacity: int, may_grow: Callable[[int], bool] = lambda _: True) -> None:

@@ -42,7 +42,7 @@ class EncodedValues:
         return cls(np.arange(len(encoded)), encoded)
 
     def hashes(self, hash_seed: int) -> Uint64Array:
-        """Return the 64-bit seeded hash of each value, which value_encoding.hashes returns too."""
+        """Return the 64-bit seeded hash of each value, as value_encoding.hashes returns it."""
         if _SHORTEST <= self.encoded.shape[1] <= _LONGEST:
             return hash_rows(self.encoded, hash_seed)
         return np.array(value_encoding.hashes(self.to_list(), hash_seed), np.uint64)

@@ -24,9 +24,9 @@ hash_key  the seed of the hash function that distributes the values over the buc
 enc       the version of the encoding of values
 kind      the type of the buckets: "set" or "hash"
 
-One more key, in a slot of its own, is `{headwater}:replaced`: a sorted set of the names `fs:ID` and `ds:ID` of the sets
-that were replaced or dropped, with the time of the last replacement or drop as score. A sweep looks for the leftovers
-of these sets.
+One more key, in a slot of its own, is `{headwater}:replaced`: a sorted set of the names (`fs:ID` and `ds:ID`) of the
+sets that were replaced or dropped. The score is the time of the last replacement or drop. A sweep looks for the
+leftovers of these sets.
 
 Generation numbers start at a random number and grow by random steps. So neither a set that is removed and created
 again, nor a server that lost writes, uses the buckets of an old generation.
@@ -202,7 +202,7 @@ class SetKeys:
 
     @property
     def log(self) -> str:
-        """The key of the log of changes, from which readers update their Bloom filters."""
+        """The key of the log of changes, from which workers update their Bloom filters."""
         return f"{self.tag}:log"
 
     @property

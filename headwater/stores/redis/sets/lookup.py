@@ -1,10 +1,11 @@
 """Lookups of workers.
 
-A Bloom filter in memory rules out most values; the server looks up the others, the candidates. One round trip per batch
-looks up the candidates, and returns the version of the set and the values that were added since the version of the
-filter. After these are added to the filter, its negative answers hold for the returned version too. So all answers are
-from one version of the set, and each batch sees every write that was acknowledged before it. Without a filter that can
-be updated, the server looks up all values.
+In this module, a filter is always a Bloom filter, never the transform (a set filter). A filter in memory rules out most
+values; the server looks up the others, the candidates. One round trip per batch looks up the candidates, and returns
+the version of the set and the values that were added since the version of the filter. After these values are added to
+the filter, its negative answers hold for the returned version too. So all answers are from one version of the set, and
+each batch sees every write that was acknowledged before it. Without a filter that can be updated, the server looks up
+all values.
 
 A filter is built when a worker has looked up a tenth as many values as the set has, because reading a value costs the
 server about a tenth of a lookup. So sets that are looked up rarely, large ones above all, have no filter.
@@ -28,13 +29,13 @@ from headwater.native import Uint64Array
 from headwater.stores.redis.client import Client, Script
 from headwater.stores.redis.connection import Argument
 from headwater.stores.redis.sets import encoded_values
-from headwater.stores.redis.sets.bloom import Bloom, size_bytes
+from headwater.stores.redis.sets.bloom import BloomFilter, size_bytes
 from headwater.stores.redis.sets.encoded_values import EncodedValues
 from headwater.stores.redis.sets.layout import SetGeneration, SetKeys
 from headwater.stores.redis.sets.set_store import VALUES_PER_LOOKUP, RedisSetStore
 
-MAX_FILTER_BYTES = 512 << 20
-"""The memory of all filters of a worker. A filter takes 16 bits per value, and a quarter more to grow."""
+MAX_BLOOM_BYTES = 512 << 20
+"""The memory of all Bloom filters of a worker. A filter takes 16 bits per value, and a quarter more to grow."""
 REBUILD_AFTER_S = 60.0
 """The shortest time from the beginning of one build of a set's filter to the next."""
 LOOKUPS_PER_VALUE_BEFORE_BUILD = 0.1
@@ -49,6 +50,7 @@ LOG_ENTRIES_PER_LOOKUP = 400
 MAX_SETS = 1_000
 _MAX_ROUND_TRIPS = 3
 _ROOM_TO_GROW = 1.25
+_MIN_FREE_CAPACITY = 100
 
 _DIGITS_TO_BOOLEANS = bytes.maketrans(b"01", b"\0\1")
 _NO_CANDIDATES = np.zeros(0, bool)
@@ -59,17 +61,19 @@ log = structlog.get_logger(__name__)
 
 
 @dataclass(slots=True, eq=False)
-class _Filter:
+class _SetBloomFilter:
     """The Bloom filter of one generation of a set.
 
-    It contains every value that the set had at (version, stamp).
-
     Attributes:
+        generation: The generation of the set.
+        bloom: The Bloom filter, which contains every value that the set had at `version`.
+        version: The version of the set up to which the filter has all values.
+        stamp: The stamp of this version.
         is_set_unchanged: Whether the set did not change between the last two lookups.
     """
 
     generation: SetGeneration
-    bloom: Bloom
+    bloom: BloomFilter
     version: int
     stamp: bytes
     _: KW_ONLY
@@ -129,26 +133,26 @@ class _SetState:
     """The state of one set in this process.
 
     Attributes:
-        filter: The filter of the set, or None.
+        bloom_filter: The Bloom filter of the set, or None.
         lookups: How many values the server has looked up because there was no filter.
         lookups_before_build: The number of such lookups from which on a filter is built.
         build_began_at: When the last build of a filter began, by the monotonic clock.
         job: The build or update that runs, or that ran last.
     """
 
-    filter: _Filter | None = None
+    bloom_filter: _SetBloomFilter | None = None
     lookups: float = 0
     lookups_before_build: float = MIN_LOOKUPS_BEFORE_BUILD
     build_began_at: float = float("-inf")
     job: "Future[None] | None" = None
 
-    def drop_filter(self) -> None:
+    def drop_bloom_filter(self) -> None:
         """Drop a filter that can't be updated.
 
-        The server looks up all values until another filter is built. The first lookup from REBUILD_AFTER_S after the
-        last build on starts that build; lookups are not counted again, because the set is used enough.
+        The server looks up all values until another filter is built. The next lookup starts the build, but not before
+        REBUILD_AFTER_S after the last build began. The number of lookups is not tested again: the set is used enough.
         """
-        self.filter, self.lookups = None, float("inf")
+        self.bloom_filter, self.lookups = None, float("inf")
 
 
 class RedisSetLookup:
@@ -161,16 +165,16 @@ class RedisSetLookup:
         self,
         client: Client,
         clock: Callable[[], float] = time.monotonic,
-        max_filter_bytes: int = MAX_FILTER_BYTES,
+        max_bloom_bytes: int = MAX_BLOOM_BYTES,
     ) -> None:
         self._client = client
         self._set_store = RedisSetStore(client)
         self._clock = clock
-        self._max_filter_bytes = max_filter_bytes
+        self._max_bloom_bytes = max_bloom_bytes
         self._sets: OrderedDict[SetId, _SetState] = OrderedDict()
         self._lock = threading.Lock()
-        self._builder = ThreadPoolExecutor(1, "set-filters")
-        self._unfinished_bloom: Bloom | None = None
+        self._builder = ThreadPoolExecutor(1, "bloom-builder")
+        self._unfinished_bloom: BloomFilter | None = None
         """The Bloom filter that the builder fills, which is in no state yet."""
         self._closed = threading.Event()
 
@@ -196,8 +200,8 @@ class RedisSetLookup:
         if not values:
             return []
         state = self._state_of(set_id)
-        if state.filter is not None:
-            are_members = self._look_up_with_filter(set_id, state, state.filter, values)
+        if state.bloom_filter is not None:
+            are_members = self._look_up_with_bloom_filter(set_id, state, state.bloom_filter, values)
             if are_members is not None:
                 return are_members
         are_members = self._set_store.contains_many(set_id, values)
@@ -215,8 +219,8 @@ class RedisSetLookup:
 
     # Lookups with a filter.
 
-    def _look_up_with_filter(
-        self, set_id: SetId, state: _SetState, current: _Filter, values: Sequence[str]
+    def _look_up_with_bloom_filter(
+        self, set_id: SetId, state: _SetState, current: _SetBloomFilter, values: Sequence[str]
     ) -> list[bool] | None:
         """Look up values, most of which the filter rules out.
 
@@ -233,7 +237,7 @@ class RedisSetLookup:
             distinct, first_indexes, indexes = _distinct(encoded)
             reply = self._look_up(set_id, current, log_position, distinct, hashes[rows[first_indexes]])
             if reply is None or not reply.log_is_complete:
-                state.drop_filter()
+                state.drop_bloom_filter()
                 return None
             current.advance(reply.log_version, reply.log_stamp, reply.added)
             if reply.log_version != reply.version:
@@ -251,7 +255,7 @@ class RedisSetLookup:
     def _look_up(
         self,
         set_id: SetId,
-        current: _Filter,
+        current: _SetBloomFilter,
         log_position: tuple[int, bytes],
         encoded: Sequence[bytes],
         hashes: Uint64Array,
@@ -297,12 +301,12 @@ class RedisSetLookup:
 
     def _schedule_build_or_update(self, set_id: SetId, state: _SetState) -> None:
         """Schedule an update of the filter, or a build when the set is looked up often enough."""
-        if state.filter is not None:
+        if state.bloom_filter is not None:
             self._submit(state, lambda: self._update(set_id, state))
         elif state.lookups >= state.lookups_before_build and self._clock() - state.build_began_at >= REBUILD_AFTER_S:
             self._submit(state, lambda: self._build(set_id, state))
 
-    def _schedule_rebuild(self, set_id: SetId, state: _SetState, current: _Filter) -> None:
+    def _schedule_rebuild(self, set_id: SetId, state: _SetState, current: _SetBloomFilter) -> None:
         """Schedule a build of a new filter when this one has too many layers or values.
 
         A filter with too many layers is replaced only when the set does not grow any more.
@@ -344,48 +348,49 @@ class RedisSetLookup:
         if gen is None or int(gen) != generation.number or not int(version):
             return  # the set was replaced, or nothing was written yet, so the log has no entry to continue from
         state.lookups_before_build = max(MIN_LOOKUPS_BEFORE_BUILD, int(count) * LOOKUPS_PER_VALUE_BEFORE_BUILD)
-        if state.filter is None and state.lookups < state.lookups_before_build:
+        if state.bloom_filter is None and state.lookups < state.lookups_before_build:
             return
-        capacity = int(int(count) * _ROOM_TO_GROW) + MIN_LOOKUPS_BEFORE_BUILD
+        capacity = int(int(count) * _ROOM_TO_GROW) + _MIN_FREE_CAPACITY
         if not self._make_room(set_id, capacity):
             state.lookups = 0
             return
         state.build_began_at = self._clock()
-        new = _Filter(generation, Bloom(capacity, self._may_grow), int(version), stamp or b"")
+        new = _SetBloomFilter(generation, BloomFilter(capacity, self._may_grow), int(version), stamp or b"")
         self._unfinished_bloom = new.bloom
         try:
-            pause_factor = PAUSE_FACTOR if state.filter is None else LONG_PAUSE_FACTOR
+            pause_factor = PAUSE_FACTOR if state.bloom_filter is None else LONG_PAUSE_FACTOR
             has_all = self._read_all(keys, generation, new.bloom, int(count), pause_factor)
             if has_all and self._read_log_to_end(set_id, new):
-                state.filter, state.lookups = new, 0
+                state.bloom_filter, state.lookups = new, 0
         finally:
             self._unfinished_bloom = None
 
     def _make_room(self, set_id: SetId, capacity: int) -> bool:
         """Drop the least recently used filters until there is room.
 
-        Returns False, and drops no filter, when the new filter alone is too large.
+        The most recently used filters stay as long as they fit; the others are dropped. Returns False, and drops no
+        filter, when the new filter alone is too large.
         """
-        free_bytes = self._max_filter_bytes - size_bytes(capacity)
+        free_bytes = self._max_bloom_bytes - size_bytes(capacity)
         if free_bytes < 0:
             return False
         with self._lock:
             for other_id, state in reversed(self._sets.items()):
-                if other_id != set_id and state.filter is not None:
-                    free_bytes -= state.filter.bloom.size_bytes
+                if other_id != set_id and state.bloom_filter is not None:
+                    free_bytes -= state.bloom_filter.bloom.size_bytes
                     if free_bytes < 0:
-                        state.filter = None
+                        state.bloom_filter = None
         return True
 
     def _may_grow(self, by_bytes: int) -> bool:
         with self._lock:
-            blooms = [state.filter.bloom for state in self._sets.values() if state.filter is not None]
+            blooms = [state.bloom_filter.bloom for state in self._sets.values() if state.bloom_filter is not None]
             if self._unfinished_bloom is not None:
                 blooms.append(self._unfinished_bloom)
-        return sum(bloom.size_bytes for bloom in blooms) + by_bytes <= self._max_filter_bytes
+        return sum(bloom.size_bytes for bloom in blooms) + by_bytes <= self._max_bloom_bytes
 
     def _read_all(
-        self, keys: SetKeys, generation: SetGeneration, bloom: Bloom, count: int, pause_factor: float
+        self, keys: SetKeys, generation: SetGeneration, bloom: BloomFilter, count: int, pause_factor: float
     ) -> bool:
         """Add the values of all buckets to a filter.
 
@@ -407,11 +412,11 @@ class RedisSetLookup:
         return True
 
     def _update(self, set_id: SetId, state: _SetState) -> None:
-        current = state.filter
+        current = state.bloom_filter
         if current is not None and not self._read_log_to_end(set_id, current):
-            state.drop_filter()
+            state.drop_bloom_filter()
 
-    def _read_log_to_end(self, set_id: SetId, current: _Filter) -> bool:
+    def _read_log_to_end(self, set_id: SetId, current: _SetBloomFilter) -> bool:
         """Add the values that were added since the filter's version.
 
         Return False when the log is not complete.

@@ -141,8 +141,8 @@ class Replacement:
     def _delete_staged(self, staged: SetGeneration) -> None:
         """Delete the buckets that were filled.
 
-        They are also deleted when another process marked the generation as dead. That process deleted the buckets that
-        existed then; buckets that were written afterwards are left.
+        Another process may have marked the generation as dead and deleted its buckets. Buckets that were written after
+        that still exist, so this call deletes them too.
         """
         if self._client.run(_MARK_DEAD, [self._keys.metadata, self._keys.staging], [staged.number, self._now()]):
             _delete_buckets(self._client, self._keys, staged, np.flatnonzero(self._bitmap).tolist())

@@ -44,10 +44,10 @@ def pack(total: int) -> bytes:
 
 
 def unpack(stored: bytes | None, version: int) -> str | None:
-    """Return the digest that the scripts have stored; None when it is not that of the version.
+    """Return the stored digest; None when it belongs to another version of the set.
 
-    Stored are the version, a space, and the sum in little-endian order. A process of an earlier version of Headwater
-    raises the version of the set and leaves the digest as it is.
+    The scripts store the version of the set, a space, and the sum in little-endian order. A process of an older version
+    of Headwater raises the version of the set and leaves the digest as it is.
     """
     prefix = b"%d " % version
     if stored is None or not stored.startswith(prefix) or len(stored) != len(prefix) + DIGEST_BYTES:

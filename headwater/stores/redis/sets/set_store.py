@@ -55,8 +55,8 @@ _ADD, _REMOVE = "a", "r"
 class RedisSetStore:
     """A SetStore on one server, replica group or cluster. Thread-safe.
 
-    The current generation of a set is cached. A script that finds another generation to be the current one does
-    nothing, and the method starts over with that generation. So no write is lost in the buckets of an old generation.
+    The current generation of a set is cached. A script does nothing when another generation is the current one, and the
+    method starts over with that generation. So no write is lost in the buckets of an old generation.
     """
 
     def __init__(self, client: Client, kind: BucketKind | None = None, clock: Callable[[], float] = time.time) -> None:
@@ -126,7 +126,10 @@ class RedisSetStore:
         return SetCount(int(count or 0), int(version or 0))
 
     def summary(self, set_id: SetId) -> SetSummary:
-        """See SetStore. The digest of a set that an earlier version has written is computed once."""
+        """See SetStore.
+
+        The digest of a set that an older version of Headwater has written is computed once.
+        """
         keys = SetKeys.of(set_id)
         for _ in range(MAX_DIGEST_ATTEMPTS):
             count, ver, stored = self._client.call("HMGET", keys.metadata, "count", "ver", "digest")

@@ -11,7 +11,7 @@ from headwater.stores.redis.sets.layout import SetKeys
 class RedisSetVersions:
     """SetVersions on one server, replica group or cluster. Thread-safe.
 
-    The versions come from the servers that lookups use.
+    The versions are read from the same servers as the values, so a lookup after this call sees at least this version.
     """
 
     def __init__(self, client: Client) -> None:

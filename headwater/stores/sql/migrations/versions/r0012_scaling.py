@@ -17,7 +17,8 @@ def upgrade() -> None:
 def downgrade() -> None:
     """Undo this revision.
 
-    Pipelines with bounds can't be read by an older version until they are saved with a number.
+    An older version can't read a configuration whose `parallelism` has bounds, until it is saved with a number of
+    workers.
     """
     # A batch would replace the table, and SQLite would delete the rows that refer to it.
     op.drop_column("deployments", "scaling")

@@ -1,6 +1,7 @@
 """Adds stored positions, the history of revisions, and redrives of dead letters.
 
-A revision gets the members of its configuration, and says who saved it, what it changed and when it was deployed.
+A revision gets the columns that it has in common with its configuration, and columns that say who saved it, what it
+changed and when it was deployed.
 """
 
 from typing import Any
@@ -13,7 +14,7 @@ down_revision = "0010"
 branch_labels = None
 depends_on = None
 
-_MEMBERS: dict[str, sa.types.TypeEngine[Any]] = {
+_COMMON_COLUMNS: dict[str, sa.types.TypeEngine[Any]] = {
     "name": sa.Text(),
     "description": sa.Text(),
     "tags": sa.JSON(),
@@ -53,26 +54,27 @@ def upgrade() -> None:
 def _add_history() -> None:
     op.add_column("flow_revisions", sa.Column("saved_by", sa.String(), nullable=False, server_default=""))
     op.add_column("flow_revisions", sa.Column("changed", sa.Text(), nullable=False, server_default=""))
-    for name, kind in _MEMBERS.items():
+    for name, kind in _COMMON_COLUMNS.items():
         op.add_column("flow_revisions", sa.Column(name, kind))
     listed = ["flow_id", "revision", "saved_at", "saved_by", "changed"]
     op.create_index("ix_flow_revisions_listed", "flow_revisions", listed)
     op.add_column("removed_filters", sa.Column("state", sa.String(), nullable=False, server_default="kept"))
     op.add_column("deployment_revisions", sa.Column("deployed_at", sa.DateTime(timezone=True)))
     op.add_column("deployment_revisions", sa.Column("condition", sa.String()))
-    _fill_members()
+    _fill_common_columns()
     _fill_rollouts()
 
 
-def _fill_members() -> None:
-    """Give each stored revision the members of its configuration.
+def _fill_common_columns() -> None:
+    """Copy the common columns of each configuration to its stored revisions.
 
     Older versions do not store them by revision.
     """
-    flows = sa.table("flows", sa.column("id"), *(sa.column(name) for name in _MEMBERS))
-    revisions = sa.table("flow_revisions", sa.column("flow_id"), *(sa.column(name) for name in _MEMBERS))
+    flows = sa.table("flows", sa.column("id"), *(sa.column(name) for name in _COMMON_COLUMNS))
+    revisions = sa.table("flow_revisions", sa.column("flow_id"), *(sa.column(name) for name in _COMMON_COLUMNS))
     newest = {
-        name: sa.select(flows.c[name]).where(flows.c.id == revisions.c.flow_id).scalar_subquery() for name in _MEMBERS
+        name: sa.select(flows.c[name]).where(flows.c.id == revisions.c.flow_id).scalar_subquery()
+        for name in _COMMON_COLUMNS
     }
     op.execute(sa.update(revisions).values(newest))
 
@@ -97,7 +99,7 @@ def _fill_rollouts() -> None:
 def downgrade() -> None:
     """Undo this revision.
 
-    Positions of paused pipelines are lost, and so is the history of the members.
+    Positions of paused pipelines are lost, and so is the history of the common columns.
     """
     # A batch would replace the tables, and SQLite would delete the rows that refer to them.
     op.drop_index("ix_flows_owner_created_at_id", "flows")
@@ -106,7 +108,7 @@ def downgrade() -> None:
     dropped = {
         "deployment_revisions": ("condition", "deployed_at"),
         "removed_filters": ("state",),
-        "flow_revisions": ("saved_by", "changed", *_MEMBERS),
+        "flow_revisions": ("saved_by", "changed", *_COMMON_COLUMNS),
         "deployments": ("gaps", "rewind", "positions"),
     }
     for table, columns in dropped.items():
