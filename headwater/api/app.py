@@ -45,7 +45,7 @@ from headwater.api.deployment_watcher import DeploymentWatcher
 from headwater.api.guard import BodyLimit, ConditionalScopes, RequestHeadCheck, RequiredScope
 from headwater.api.health import ReadinessProbes
 from headwater.api.idempotency import Idempotency
-from headwater.api.invalid_key_limiter import InvalidKeyLimiter
+from headwater.api.invalid_credential_limiter import InvalidCredentialLimiter
 from headwater.api.middleware import ProblemMiddleware, RequestMiddleware
 from headwater.api.owner_limiter import (
     MAX_CONCURRENT_COMPILES,
@@ -83,7 +83,7 @@ ROUTERS = (
     datasets.router,
     quota_limits.router,
     me.router,
-    sign_in.guarded,
+    sign_in.authenticated,
     sign_in.router,
     overview.router,
     configurations.router,
@@ -138,7 +138,7 @@ def create_api(services: Services) -> FastAPI:
     app.state.tails_health = LoopHealth("checking live tails")
     loops = (app.state.watcher.poll_health, app.state.applied_watcher.poll_health)
     app.state.probes = ReadinessProbes(services.probes, (*loops, app.state.key_use_health, app.state.tails_health))
-    app.state.invalid_codes = InvalidKeyLimiter(services.invalid_keys_per_minute)
+    app.state.invalid_code_limiter = InvalidCredentialLimiter(services.invalid_keys_per_minute)
     app.state.upload_limiter = OwnerLimiter(MAX_CONCURRENT_UPLOADS, MAX_CONCURRENT_UPLOADS_PER_OWNER)
     app.state.compile_limiter = OwnerLimiter(MAX_CONCURRENT_COMPILES, MAX_CONCURRENT_COMPILES_PER_OWNER)
     app.state.trial_limiter = OwnerLimiter(MAX_CONCURRENT_TRIALS, MAX_CONCURRENT_TRIALS_PER_OWNER)
@@ -161,7 +161,7 @@ def _middleware(services: Services, metrics: PrometheusMetrics) -> list[Middlewa
     of other origins can read the errors too.
     """
     origins, rate_limits = services.cors_origins, services.rate_limits
-    invalid_keys = InvalidKeyLimiter(services.invalid_keys_per_minute)
+    invalid_key_limiter = InvalidCredentialLimiter(services.invalid_keys_per_minute)
     cors = [Middleware(CORSMiddleware, allow_origins=origins, **MIDDLEWARE_OPTIONS)] if origins else []
     rate_limit = [Middleware(RateLimitMiddleware, limits=rate_limits, metrics=metrics)] if rate_limits else []
     return [
@@ -169,7 +169,7 @@ def _middleware(services: Services, metrics: PrometheusMetrics) -> list[Middlewa
         *cors,
         Middleware(ProblemMiddleware),
         Middleware(Routing, table=TABLE),
-        Middleware(Authentication, keys=services.keys, invalid_keys=invalid_keys),
+        Middleware(Authentication, keys=services.keys, invalid_key_limiter=invalid_key_limiter),
         Middleware(RequiredScope),
         *rate_limit,
         Middleware(RequestHeadCheck),

@@ -7,8 +7,8 @@ from anyio import to_thread
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from headwater.api.guarded_routes import GuardedRoute
-from headwater.api.invalid_key_limiter import InvalidKeyLimiter
+from headwater.api.guarded_routes import AuthenticatedRoute
+from headwater.api.invalid_credential_limiter import InvalidCredentialLimiter
 from headwater.errors import DatabaseUnavailable, RateLimited, Unauthenticated
 from headwater.model.audit import Actor, set_actor
 from headwater.model.key import ApiKey, is_well_formed
@@ -28,14 +28,14 @@ class Authentication:
     many invalid keys.
     """
 
-    def __init__(self, app: ASGIApp, keys: Keys, invalid_keys: InvalidKeyLimiter) -> None:
+    def __init__(self, app: ASGIApp, keys: Keys, invalid_key_limiter: InvalidCredentialLimiter) -> None:
         self._app = app
         self._keys = keys
-        self._invalid_keys = invalid_keys
+        self._invalid_key_limiter = invalid_key_limiter
         self._threads = anyio.CapacityLimiter(MAX_CONCURRENT_KEY_CHECKS)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if isinstance(scope.get("route"), GuardedRoute):
+        if isinstance(scope.get("route"), AuthenticatedRoute):
             address = client_ip(scope)
             key = await self._authenticate(Headers(scope=scope).getlist("x-api-key"), address)
             scope["api_key"] = key
@@ -62,15 +62,15 @@ class Authentication:
 
     async def _authenticate_unknown(self, text: str, address: str) -> ApiKey:
         """Check a key that this process has not seen yet, and count it when it is invalid."""
-        if wait_s := self._invalid_keys.take(address):
+        if wait_s := self._invalid_key_limiter.take(address):
             reason = "Your address has sent too many invalid keys."
             raise RateLimited(f"{reason} Send a valid key after {wait_s} s.", wait_s)
         try:
             key = await self._query(text)
         except DatabaseUnavailable:
-            self._invalid_keys.give_back(address)
+            self._invalid_key_limiter.give_back(address)
             raise
-        self._invalid_keys.give_back(address)
+        self._invalid_key_limiter.give_back(address)
         return key
 
     async def _query(self, text: str) -> ApiKey:

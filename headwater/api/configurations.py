@@ -8,7 +8,7 @@ from fastapi import Body, Query, Request, Response
 
 from headwater.api import examples
 from headwater.api.dependencies import ApiKeyDep, CompileLimiterDep, IfMatchDep, ServicesDep, WatcherDep
-from headwater.api.guarded_routes import guarded_router, require_prices_scope, required_scopes
+from headwater.api.guarded_routes import authenticated_router, require_prices_scope, required_scopes
 from headwater.api.openapi import PENDING_RESPONSE, body_problem_responses, etag_responses, problem_responses
 from headwater.api.pagination import LINK_RESPONSES, Cursor, Limit, stream_array
 from headwater.api.schemas import FlowConfig, Message
@@ -27,7 +27,7 @@ ExternalId = Annotated[
     Query(min_length=1, max_length=MAX_EXTERNAL_ID_CHARS, description="Only the configuration with this external_id."),
 ]
 
-router = guarded_router(PATH, "Configurations")
+router = authenticated_router(PATH, "Configurations")
 
 
 def set_etag(response: Response, flow: Flow) -> None:
@@ -120,8 +120,9 @@ async def replace(
 
     A transform with a `uid` updates the stored transform with this uid, and a filter keeps its values. A transform
     without a `uid` updates the stored transform with the same `name`, else a stored transform with the same content.
-    When neither exists and the number of transforms is unchanged, it updates the stored transform at the same position,
-    if that has the same type and no other name, and neither its old nor its new content occurs in another transform.
+    When neither exists and the number of transforms is unchanged, it updates the stored transform at the same position.
+    This requires that both have the same type, that at most one of them has a name, and that no other transform has the
+    content of either.
 
     When a filter is removed while another one is added, `warnings` names the removed filter.
     """

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from headwater.api import examples
 from headwater.api.applied import Applied, VersionQuery, WaitQuery, wait_until_applied
 from headwater.api.dependencies import ApiKeyDep, AppliedWatcherDep, ServicesDep
-from headwater.api.guarded_routes import guarded_router, required_scopes
+from headwater.api.guarded_routes import authenticated_router, required_scopes
 from headwater.api.openapi import body_problem_responses, problem_responses
 from headwater.api.pagination import LINK_RESPONSES, Cursor, Limit, stream_array
 from headwater.api.query_parameters import NULL_TO_NONE, STRICT_INTEGER
@@ -28,7 +28,7 @@ from headwater.stores.protocols.sets import SetWriteResult
 
 PATH = "/api/v1/flow/datasets"
 
-router = guarded_router(PATH, "Datasets")
+router = authenticated_router(PATH, "Datasets")
 
 
 class NewDataset(BaseModel):
@@ -200,7 +200,7 @@ def page(
         int, Query(ge=1, le=MAX_DATASET_PAGE, description="The number of values on the page."), STRICT_INTEGER
     ] = DEFAULT_DATASET_PAGE,
 ) -> Response:
-    """Lists the entries of the dataset in pages.
+    """Lists the entries of the dataset, which are its values, in pages.
     Each page except the last has exactly `limit` values. A value that is in the dataset during the whole listing is
     listed exactly once.
     """

@@ -12,7 +12,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from headwater.api import examples
 from headwater.api.dependencies import ApiKeyDep, CountLimiterDep, RecordReadLimiterDep, ServicesDep
-from headwater.api.guarded_routes import guarded_router, required_scopes
+from headwater.api.guarded_routes import authenticated_router, required_scopes
 from headwater.api.openapi import body_problem_responses, problem_responses
 from headwater.api.query_parameters import NULL_TO_NONE, STRICT_INTEGER
 from headwater.api.schemas import Timestamp, rfc_3339
@@ -30,8 +30,8 @@ from headwater.model.value_sets import MAX_REPORTED_FAULTS
 from headwater.services.dead_letters import LetterFilter, LetterPage, LetterSummary
 from headwater.services.redrives import LetterQuery
 
-router = guarded_router("/api/v1/flow/{config_id}/dead-letters", "Dead letters")
-redrive_router = guarded_router("/api/v1/flow/{config_id}", "Dead letters")
+router = authenticated_router("/api/v1/flow/{config_id}/dead-letters", "Dead letters")
+redrive_router = authenticated_router("/api/v1/flow/{config_id}", "Dead letters")
 
 T = TypeVar("T")
 
@@ -111,8 +111,8 @@ async def list_letters(
 ) -> Response:
     """Lists the records that could not be processed, the newest first.
     The response is the same while the pipeline is paused. A page has at most 8 MB of records, and looks at 20,000
-    letters at most: with `error` or `transform` it may have fewer than `limit` letters, or none, although its cursor is
-    not null. The list ends where the cursor is null.
+    letters at most. So with `error` or `transform` it may have fewer than `limit` letters, or none, although its cursor
+    is not null. The list ends where the cursor is null.
     """
 
     def read() -> bytes:
@@ -155,9 +155,9 @@ async def summarize(
     config_id: str, api_key: ApiKeyDep, services: ServicesDep, limiter: RecordReadLimiterDep
 ) -> DeadLetterSummaryBody:
     """Counts the letters by class of error, transform and line.
-    The letters are counted when they are written, each once, from the deploy until the teardown: letters that were
-    redriven, and letters that Kafka's retention has removed, stay in the counts. From 1,000 combinations
-    on, further ones are counted together, with the `error` `other` and an empty `transform_uid`.
+    Each letter is counted once, when it is written, from the deploy until the teardown. Letters that were redriven, and
+    letters that Kafka's retention has removed, stay in the counts. After 1,000 combinations of class, transform and
+    line, further combinations are counted together, with the `error` `other` and an empty `transform_uid`.
     """
 
     def count() -> Sequence[LetterSummary]:
@@ -273,7 +273,7 @@ async def redrive(
     def select(call: Callable[[str, str, LetterQuery], T]) -> T:
         deployment = services.deployments.find(api_key.owner, config_id)
         if deployment is not None:
-            services.dead_letters.require_component(deployment, query.transform_uid, "/transform_uid")
+            services.dead_letters.require_component(deployment, query.component, "/transform_uid")
         return call(api_key.owner, config_id, query)
 
     if body.dry_run:

@@ -107,6 +107,7 @@ async def _api_key(request: Request) -> ApiKey:
 
 
 async def _watcher(request: Request) -> DeploymentWatcher:
+    # Only the routes that wait for the controller have spans.
     deploy_spans.begin(request, request.app.state.services.span_exporter)
     return cast("DeploymentWatcher", request.app.state.watcher)
 

@@ -27,20 +27,20 @@ _REQUEST: ContextVar[_TracedRequest | None] = ContextVar("traced request", defau
 
 
 def begin(request: Request, span_exporter: SpanExporter) -> None:
-    """Remember a request, so that `recorded` can make its spans."""
+    """Begin the spans of a request, which `recorded` ends and exports."""
     if span_exporter.is_enabled:
         name = f"{request.method} {request.scope['route'].path}"
         _REQUEST.set(_TracedRequest(span_exporter, name, request.headers.get("traceparent", ""), time.time_ns()))
 
 
 @contextmanager
-def recorded(started: Deployment) -> Iterator[None]:
+def recorded(deployment: Deployment) -> Iterator[None]:
     """Record the request of this task in the trace of the deploy that it waits for.
 
     A caller that sends `traceparent` gets a span in its own trace too. The two spans link to each other.
     """
     request = _REQUEST.get()
-    if request is None or started.is_reconciled:
+    if request is None or deployment.is_reconciled:
         yield
         return
     error: str | None = None
@@ -50,15 +50,15 @@ def recorded(started: Deployment) -> Iterator[None]:
         error = failure.detail
         raise
     finally:
-        _record(request, started, error)
+        _record(request, deployment, error)
 
 
-def _record(request: _TracedRequest, started: Deployment, error: str | None) -> None:
-    deploy, caller = deploy_context(started.id, started.generation), parse_traceparent(request.traceparent)
+def _record(request: _TracedRequest, deployment: Deployment, error: str | None) -> None:
+    deploy, caller = deploy_context(deployment.id, deployment.generation), parse_traceparent(request.traceparent)
     attributes: dict[str, str | int] = {
-        "headwater.config_id": started.config_id,
-        "headwater.deployment_id": started.id,
-        "headwater.revision": started.desired_revision,
+        "headwater.config_id": deployment.config_id,
+        "headwater.deployment_id": deployment.id,
+        "headwater.revision": deployment.desired_revision,
     }
     in_deploy = new_context(deploy.trace_id)
     in_caller = None if caller is None else new_context(caller.trace_id)

@@ -7,7 +7,7 @@ from fastapi import Query
 from pydantic import BaseModel, Field
 
 from headwater.api.dependencies import ApiKeyDep, ServicesDep
-from headwater.api.guarded_routes import guarded_router, required_scopes
+from headwater.api.guarded_routes import authenticated_router, required_scopes
 from headwater.api.openapi import problem_responses
 from headwater.api.query_parameters import STRICT_BOOLEAN
 from headwater.api.schemas import Timestamp
@@ -21,9 +21,9 @@ from headwater.model.metric import (
     RangeName,
     TransformMetricType,
 )
-from headwater.services.deployment_metrics import Point, Summary
+from headwater.services.deployment_metrics import MetricsTotals, Point
 
-router = guarded_router("/api/v1/flow/{config_id}", "Deployments")
+router = authenticated_router("/api/v1/flow/{config_id}", "Deployments")
 
 Name = TypeVar("Name", bound=str)
 
@@ -154,8 +154,8 @@ def metrics(
     types = _parse_types(metrics, METRIC_TYPES)
     deployment = services.deployments.get(api_key.owner, config_id)
     if aggregated:
-        summary = services.deployment_metrics.summary(deployment, _RANGES[time_range])
-        return MetricsSummary(pipeline_id=config_id, time_range=time_range, **_selected_members(summary, types))
+        totals = services.deployment_metrics.totals(deployment, _RANGES[time_range])
+        return MetricsSummary(pipeline_id=config_id, time_range=time_range, **_selected_members(totals, types))
     series = services.deployment_metrics.series(deployment, _RANGES[time_range], types)
     return DeploymentSeries(
         config_id=config_id,
@@ -209,15 +209,15 @@ def _parse_types(text: str, known: Sequence[Name]) -> Collection[Name]:
     return [metric_type for metric_type in known if metric_type in names]
 
 
-def _selected_members(summary: Summary, types: Collection[MetricType]) -> dict[str, Any]:
+def _selected_members(totals: MetricsTotals, types: Collection[MetricType]) -> dict[str, Any]:
     """Return the members of the summary that belong to the metric types."""
     members: dict[MetricType, tuple[str, Any]] = {
-        "messages_received": ("messages_received_per_min", summary.per_minute("messages_received")),
-        "messages_sent": ("messages_sent_per_min", summary.per_minute("messages_sent")),
-        "total_latency": ("total_latency", Percentiles.of(summary.times("total_latency"))),
-        "processing_latency": ("processing_latency", Percentiles.of(summary.times("processing_latency"))),
-        "processor_error": ("processor_error_rate", summary.rate("processor_error")),
-        "output_error": ("output_error_rate", summary.rate("output_error")),
-        "data_age": ("avg_data_age_ms", summary.times("data_age").mean()),
+        "messages_received": ("messages_received_per_min", totals.per_minute("messages_received")),
+        "messages_sent": ("messages_sent_per_min", totals.per_minute("messages_sent")),
+        "total_latency": ("total_latency", Percentiles.of(totals.histogram("total_latency"))),
+        "processing_latency": ("processing_latency", Percentiles.of(totals.histogram("processing_latency"))),
+        "processor_error": ("processor_error_rate", totals.share_of_received("processor_error")),
+        "output_error": ("output_error_rate", totals.share_of_received("output_error")),
+        "data_age": ("avg_data_age_ms", totals.histogram("data_age").mean()),
     }
     return dict(member for metric_type, member in members.items() if metric_type in types)

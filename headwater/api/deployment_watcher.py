@@ -63,20 +63,20 @@ async def roll_out(
     deadline = anyio.current_time() + timeout_s
     while True:
         try:
-            started = await to_thread.run_sync(deployments.start, owner, config_id)
+            requested = await to_thread.run_sync(deployments.deploy, owner, config_id)
             break
         except TeardownInProgress as error:
             left_s = deadline - anyio.current_time()
             await watcher.wait_until(config_id, lambda progress: progress is None, left_s, error.detail)
-    await wait_until_running(watcher, started, deadline - anyio.current_time())
+    await wait_until_running(watcher, requested, deadline - anyio.current_time())
     return await to_thread.run_sync(deployments.get, owner, config_id)
 
 
-async def wait_until_running(watcher: DeploymentWatcher, started: Deployment, timeout_s: float) -> None:
-    """Wait until a started deployment runs.
+async def wait_until_running(watcher: DeploymentWatcher, requested: Deployment, timeout_s: float) -> None:
+    """Wait until the requested revision of a deployment runs.
 
     Raises DeployFailed, DeployPending, and Conflict when the deployment is torn down.
     """
     pending_detail = "Deployment in progress. Repeat the request to wait for it, or read its state with GET …/deploy."
-    with deploy_spans.recorded(started):
-        await watcher.wait_until(started.config_id, partial(is_running, started), timeout_s, pending_detail)
+    with deploy_spans.recorded(requested):
+        await watcher.wait_until(requested.config_id, partial(is_running, requested), timeout_s, pending_detail)

@@ -11,7 +11,7 @@ from fastapi import Query
 
 from headwater.api.dependencies import ApiKeyDep, ServicesDep, WatcherDep
 from headwater.api.deployment_watcher import roll_out
-from headwater.api.guarded_routes import guarded_router, required_scopes
+from headwater.api.guarded_routes import authenticated_router, required_scopes
 from headwater.api.openapi import PENDING_RESPONSE, problem_responses
 from headwater.api.query_parameters import STRICT_INTEGER
 from headwater.api.schemas import (
@@ -42,7 +42,7 @@ from headwater.services.deployments import KafkaEndpoint, is_removed, is_rotated
 from headwater.services.snippets import TopicConnection, snippets
 from headwater.stores.protocols.deployments import MAX_LOG_LINES
 
-router = guarded_router("/api/v1/flow/{config_id}", "Deployments")
+router = authenticated_router("/api/v1/flow/{config_id}", "Deployments")
 
 T = TypeVar("T")
 
@@ -108,10 +108,10 @@ async def teardown(config_id: str, api_key: ApiKeyDep, services: ServicesDep, wa
     """Removes workers, credentials and topics; the configuration stays.
     The request is idempotent.
     """
-    stopped = await to_thread.run_sync(services.deployments.stop, api_key.owner, config_id)
-    if stopped:
+    requested = await to_thread.run_sync(services.deployments.tear_down, api_key.owner, config_id)
+    if requested:
         pending_detail = "Teardown in progress. Repeat the request to wait for it."
-        await watcher.wait_until(config_id, partial(is_removed, stopped), services.deploy_timeout_s, pending_detail)
+        await watcher.wait_until(config_id, partial(is_removed, requested), services.deploy_timeout_s, pending_detail)
     return Message(message=f"Pipeline {config_id} successfully torn down")
 
 

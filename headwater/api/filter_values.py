@@ -13,7 +13,7 @@ from fastapi import Query, Request, Response
 from headwater.api import examples
 from headwater.api.applied import Applied, VersionQuery, WaitQuery, wait_until_applied
 from headwater.api.dependencies import ApiKeyDep, AppliedWatcherDep, ServicesDep
-from headwater.api.guarded_routes import guarded_router, required_scopes
+from headwater.api.guarded_routes import authenticated_router, required_scopes
 from headwater.api.openapi import body_problem_responses, problem_responses
 from headwater.api.query_parameters import NULL_TO_NONE, STRICT_INTEGER
 from headwater.api.schemas import (
@@ -29,7 +29,7 @@ from headwater.api.values_body import read_values, stream_values, streamed_value
 from headwater.model.value_sets import DEFAULT_PAGE, MAX_CURSOR, MAX_PAGE
 from headwater.stores.protocols.sets import SetWriteResult
 
-router = guarded_router("/api/v1/flow/{config_id}/transforms/{transform_uid}/filter-values", "Filter values")
+router = authenticated_router("/api/v1/flow/{config_id}/transforms/{transform_uid}/filter-values", "Filter values")
 
 
 @router.post(

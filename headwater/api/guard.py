@@ -21,9 +21,9 @@ from headwater.services.flows import Flows
 
 
 class Guard(ABC):
-    """Base of the middlewares that check requests to checked routes.
+    """Base of the middlewares that check the requests to each GuardedRoute.
 
-    All other requests pass unchecked.
+    Requests to other routes pass unchecked.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -36,16 +36,16 @@ class Guard(ABC):
         await self._app(scope, receive, send)
 
     @abstractmethod
-    async def check(self, rule: RouteRule, scope: Scope) -> None:
+    async def check(self, rule: RouteRule, asgi_scope: Scope) -> None:
         """Check one request. Raises a HeadwaterError to refuse it."""
 
 
 class RequiredScope(Guard):
     """Sends 403 when the API key lacks the scope of the route."""
 
-    async def check(self, rule: RouteRule, scope: Scope) -> None:
-        if rule.needs_key and rule.scope not in scope["api_key"].scopes:
-            raise Forbidden(rule.scope)
+    async def check(self, rule: RouteRule, asgi_scope: Scope) -> None:
+        if rule.needs_key and rule.key_scope not in asgi_scope["api_key"].scopes:
+            raise Forbidden(rule.key_scope)
 
 
 class RequestHeadCheck(Guard):
@@ -55,12 +55,12 @@ class RequestHeadCheck(Guard):
     declared as plain JSON.
     """
 
-    async def check(self, rule: RouteRule, scope: Scope) -> None:
-        if any("\0" in value for value in scope["path_params"].values()):
+    async def check(self, rule: RouteRule, asgi_scope: Scope) -> None:
+        if any("\0" in value for value in asgi_scope["path_params"].values()):
             raise NotFound(NO_SUCH_PATH)
-        refuse_unknown_parameters(scope["query_string"], rule.query_names)
+        refuse_unknown_parameters(asgi_scope["query_string"], rule.query_names)
         if rule.takes_body:
-            _check_media_type(Headers(scope=scope))
+            _check_media_type(Headers(scope=asgi_scope))
 
 
 def _check_media_type(headers: Headers) -> None:
@@ -122,15 +122,15 @@ class ConditionalScopes(Guard):
         self._deployments = deployments
         self._flows = flows
 
-    async def check(self, rule: RouteRule, scope: Scope) -> None:
+    async def check(self, rule: RouteRule, asgi_scope: Scope) -> None:
         if not rule.needs_key:
             return
-        key: ApiKey = scope["api_key"]
+        key: ApiKey = asgi_scope["api_key"]
         if rule.scope_when_deployed and rule.scope_when_deployed not in key.scopes:
-            config_id = scope["path_params"]["config_id"]
+            config_id = asgi_scope["path_params"]["config_id"]
             if await to_thread.run_sync(self._deployments.find, key.owner, config_id):
                 raise Forbidden(rule.scope_when_deployed)
         if rule.scope_with_prices_sink and rule.scope_with_prices_sink not in key.scopes:
-            config_id = scope["path_params"]["config_id"]
+            config_id = asgi_scope["path_params"]["config_id"]
             flow = await to_thread.run_sync(self._flows.get, key.owner, config_id)
             require_prices_scope(key, flow.pipeline_config.sinks)

@@ -1,6 +1,7 @@
-"""Declares the routes that the guards check, and the rule of each route.
+"""Declares the guarded routes, and the rule of each route.
 
-Most of these routes need an API key.
+The guards (guard.py) check the requests to guarded routes. An authenticated route is a guarded route that needs an API
+key. Most guarded routes are authenticated.
 """
 
 from collections.abc import Callable, Coroutine, Iterable
@@ -24,7 +25,7 @@ from headwater.model.value_sets import MAX_REPORTED_FAULTS
 DEPLOY_SCOPE = "flow:deploy"
 PRICES_SCOPE = "prices:write"
 MAX_BODY_BYTES = 32 << 20
-MAX_OPEN_BODY_BYTES = 16 << 10
+MAX_PUBLIC_BODY_BYTES = 16 << 10
 """The largest body of a request that needs no API key."""
 MAX_EMPTY_BODY_BYTES = 1024
 """How much of a body is read where none is expected."""
@@ -48,17 +49,20 @@ API_KEY_HEADER = APIKeyHeader(
 """Declares the header in the OpenAPI description. The middleware Authentication checks the key."""
 
 
-def guarded_router(prefix: str, tag: str) -> APIRouter:
+def authenticated_router(prefix: str, tag: str) -> APIRouter:
     """Return a router whose routes need an API key.
 
     Each route declares its scope with `openapi_extra=required_scopes(…)`.
     """
-    return APIRouter(prefix=prefix, route_class=GuardedRoute, tags=[tag], dependencies=[Depends(API_KEY_HEADER)])
+    return APIRouter(prefix=prefix, route_class=AuthenticatedRoute, tags=[tag], dependencies=[Depends(API_KEY_HEADER)])
 
 
-def open_router(prefix: str, tag: str) -> APIRouter:
-    """Return a router whose routes need no API key. The guards check all else."""
-    return APIRouter(prefix=prefix, route_class=CheckedRoute, tags=[tag])
+def public_router(prefix: str, tag: str) -> APIRouter:
+    """Return a router whose routes need no API key.
+
+    The guards check everything else about the requests to these routes.
+    """
+    return APIRouter(prefix=prefix, route_class=GuardedRoute, tags=[tag])
 
 
 def required_scopes(scope: str, *, when_deployed: str = "", with_prices_sink: bool = False) -> dict[str, Any]:
@@ -88,7 +92,7 @@ class RouteRule:
     """The requirements of the guards on the requests to one route.
 
     Attributes:
-        scope: The scope that the API key must have; empty when no key is needed.
+        key_scope: The scope that the API key must have; empty when no key is needed.
         scope_when_deployed: A further scope while the configuration is deployed; empty when none is required.
         scope_with_prices_sink: A further scope when the configuration has a prices sink; empty when none is required.
         may_change_deployment: Whether a request can deploy or tear down a configuration, or change its deployment.
@@ -97,7 +101,7 @@ class RouteRule:
         query_names: The query parameters that the route has.
     """
 
-    scope: str
+    key_scope: str
     scope_when_deployed: str
     scope_with_prices_sink: str
     may_change_deployment: bool
@@ -107,11 +111,11 @@ class RouteRule:
 
     @property
     def needs_key(self) -> bool:
-        return bool(self.scope)
+        return bool(self.key_scope)
 
     @property
     def max_body_bytes(self) -> int:
-        return MAX_BODY_BYTES if self.needs_key else MAX_OPEN_BODY_BYTES
+        return MAX_BODY_BYTES if self.needs_key else MAX_PUBLIC_BODY_BYTES
 
     @classmethod
     def of(cls, route: APIRoute) -> Self:
@@ -121,7 +125,7 @@ class RouteRule:
         is_streamed: bool = extra.get(STREAMED, False)
         parameters = get_flat_params(route.dependant)
         return cls(
-            scope=scope,
+            key_scope=scope,
             scope_when_deployed=scope_when_deployed,
             scope_with_prices_sink=extra.get(SCOPE_WITH_PRICES_SINK, ""),
             may_change_deployment=DEPLOY_SCOPE in (scope, scope_when_deployed) and "GET" not in (route.methods or ()),
@@ -131,8 +135,8 @@ class RouteRule:
         )
 
 
-class CheckedRoute(APIRoute):
-    """A route whose requests the guards check. It parses the body as JsonRequest does."""
+class GuardedRoute(APIRoute):
+    """A route whose requests the guards check. It parses the body as JSON, see JsonRequest."""
 
     def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
         super().__init__(path, endpoint, **options)
@@ -149,8 +153,8 @@ class CheckedRoute(APIRoute):
         return handle
 
 
-class GuardedRoute(CheckedRoute):
-    """A checked route that needs an API key."""
+class AuthenticatedRoute(GuardedRoute):
+    """A guarded route that needs an API key."""
 
 
 async def _require_no_members(request: Request) -> None:

@@ -120,7 +120,7 @@ async def readyz(request: Request) -> Readiness | Response:
 )
 async def metrics(request: Request) -> Response:
     """Returns totals of requests, the state of the API processes, and of dependencies."""
-    if request.app.state.metrics.is_expired:
+    if request.app.state.metrics.is_stale:
         request.app.state.metrics.record_availability(await request.app.state.probes.check())
     content, content_type = request.app.state.metrics.exposition(request.headers.get("accept", ""))
     return Response(content, media_type=content_type)

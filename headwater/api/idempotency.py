@@ -2,12 +2,12 @@
 
 A POST, PUT or PATCH with such a key is executed once. Only final responses are stored: not 5xx, not 429, and not the
 response to an invalid request, because the same request may succeed later. A response with credentials is not stored
-either: a repeat gets it from the route that reads the deployment. Only the members that this route does not return,
-such as the `gaps` of a resume, are stored and added to the repeat.
+either: a repeat gets the present body of GET …/deploy. The members that only the first response had, such as the
+`gaps` of a resume, are stored and added to this body.
 
-Where the response model of a route contains DeploymentBody, each response with status 200 and without an ETag counts as
-one with credentials. Such a route must set an ETag on every other response with status 200, and never on a
-DeploymentBody.
+The middleware recognises a response with credentials by its missing ETag, which a DeploymentBody never has. So where
+the response model of a route contains DeploymentBody, the route must set an ETag on every other response with status
+200.
 """
 
 import hashlib
@@ -71,8 +71,8 @@ class Idempotency:
     """Executes a request with an Idempotency-Key once.
 
     Repeats of the request get the stored response. The middleware sends 422 for an invalid key and for a repeat with
-    another body, 409 while the first request is in progress, 400 for the incomplete body of a repeat, and 503 when the
-    database is unavailable.
+    another body. It sends 409 while the first request is in progress, 400 for the incomplete body of a repeat, and 503
+    when the database is unavailable.
     """
 
     def __init__(self, app: ASGIApp, service: IdempotencyService, routes: Iterable[APIRoute]) -> None:
@@ -134,8 +134,8 @@ class IdempotentRequest:
     async def __call__(self, scope: Scope, receive: "_HashingReceive", send: Send) -> None:
         """Execute the request, or send its stored response.
 
-        Raises Conflict while the first request is in progress, and InvalidInput when the body differs from that of the
-        first request.
+        Raises Conflict while the first request is in progress, and InvalidInput when the first request had another
+        body.
         """
         claim = await to_thread.run_sync(self._service.claim, self._idempotency_id, self._request_id)
         if claim == "running":

@@ -5,12 +5,12 @@ from typing import Self
 from pydantic import BaseModel, Field
 
 from headwater.api.dependencies import ApiKeyDep
-from headwater.api.guarded_routes import guarded_router, required_scopes
+from headwater.api.guarded_routes import authenticated_router, required_scopes
 from headwater.api.openapi import problem_responses
 from headwater.api.schemas import Timestamp
 from headwater.model.key import ApiKey
 
-router = guarded_router("/api/v1/flow/me", "Configurations")
+router = authenticated_router("/api/v1/flow/me", "Configurations")
 
 
 class KeyBody(BaseModel):

@@ -108,9 +108,9 @@ Responses = dict[int | str, dict[str, Any]]
 
 
 def problem_responses(*statuses: int) -> Responses:
-    """Return the `responses` of a guarded route.
+    """Return the `responses` of an authenticated route.
 
-    They are the errors of these statuses, and the errors that every guarded route has.
+    They are the errors of these statuses, and the errors that every authenticated route has.
     """
     return {
         int(status): problem_response(DEFAULT_PROBLEM_TYPES[HTTPStatus(status)])

@@ -11,7 +11,7 @@ from fastapi import Query, Response
 from pydantic import AfterValidator, BaseModel, Field
 
 from headwater.api.dependencies import ApiKeyDep, ServicesDep
-from headwater.api.guarded_routes import guarded_router, required_scopes
+from headwater.api.guarded_routes import authenticated_router, required_scopes
 from headwater.api.openapi import problem_responses
 from headwater.api.pagination import require_valid_cursor
 from headwater.api.query_parameters import NULL_TO_NONE, STRICT_INTEGER
@@ -24,7 +24,7 @@ from headwater.model.pipeline_state import ConfigurationQuery, PipelineState
 from headwater.model.recent_metrics import RecentMetrics
 from headwater.services.overview import ListedConfiguration, MetricsById
 
-router = guarded_router("/api/v1/flow/overview", "Configurations")
+router = authenticated_router("/api/v1/flow/overview", "Configurations")
 
 MAX_ITEMS = 200
 DEFAULT_ITEMS = 100

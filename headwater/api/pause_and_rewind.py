@@ -10,14 +10,14 @@ from pydantic import ConfigDict, WithJsonSchema
 from headwater.api.dependencies import ApiKeyDep, ServicesDep, WatcherDep
 from headwater.api.deployment_watcher import wait_until_running
 from headwater.api.deployments import deployment_body
-from headwater.api.guarded_routes import guarded_router, required_scopes
+from headwater.api.guarded_routes import authenticated_router, required_scopes
 from headwater.api.openapi import body_problem_responses, problem_responses
 from headwater.api.schemas import Gap, Message, MovedPosition, ResumedDeployment, RewoundPipeline
 from headwater.model.request_model import RequestModel
 from headwater.model.rewind_target import TARGET_SCHEMA, parse_rewind_target
 from headwater.services.deployments import is_paused, is_rewound, rewind_result
 
-router = guarded_router("/api/v1/flow/{config_id}", "Deployments")
+router = authenticated_router("/api/v1/flow/{config_id}", "Deployments")
 
 PAUSE_PENDING = (
     "The workers have not ended yet. Repeat the request to wait for them, or read the state with GET …/deploy."
@@ -90,9 +90,9 @@ async def rewind(
     watcher: WatcherDep,
 ) -> RewoundPipeline:
     """Ends the workers, moves their positions in the source, and starts them again.
-    A paused pipeline stays paused. An offset before the first record of its partition is moved to it: `positions` has
-    the offsets that were set. An offset after the end and a time in the future are refused. Records that are read again
-    have the same header `headwater-src` in their outputs.
+    A paused pipeline stays paused. An offset before the first record of its partition is moved to this record;
+    `positions` has the offsets that were set. An offset after the end and a time in the future are refused. Records
+    that are read again have the same header `headwater-src` in their outputs.
     """
     target = parse_rewind_target(body.to)
     requested = await to_thread.run_sync(services.deployments.rewind, api_key.owner, config_id, target)

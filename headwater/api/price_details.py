@@ -12,7 +12,7 @@ from pydantic import AfterValidator, BaseModel, Field
 
 from headwater.api.dependencies import ServicesDep
 from headwater.api.examples import CONTRACT
-from headwater.api.guarded_routes import guarded_router, required_scopes
+from headwater.api.guarded_routes import authenticated_router, required_scopes
 from headwater.api.openapi import problem_responses
 from headwater.api.query_parameters import NULL_TO_NONE, STRICT_INTEGER
 from headwater.api.schemas import Timestamp
@@ -21,10 +21,10 @@ from headwater.model.price.explanation import BandSummary, Explanation, Window
 from headwater.model.price.series import Tick
 from headwater.model.price.tick import MAX_NAME_CHARS
 from headwater.model.timestamps import from_epoch_ms
-from headwater.services.price_details import MAX_TICKS, ExplainedPrice
+from headwater.services.price_details import MAX_EXPLAINED, ExplainedPrice
 from headwater.services.prices import MAX_TOKENS, Token, TokenStatus
 
-router = guarded_router("/api/v1/developer/prices", "Prices")
+router = authenticated_router("/api/v1/developer/prices", "Prices")
 
 TokenAddress = Annotated[
     str,
@@ -80,7 +80,9 @@ class PriceWindow(BaseModel):
 
     window: Literal["1h", "24h"]
     start: Timestamp = Field(description="Trades after this time count.")
-    low: PricePoint | None = Field(description="Null without a trade; low and high are then the latest price.")
+    low: PricePoint | None = Field(
+        description="Null when the window has no trade; the statistics then show the latest price as low and high."
+    )
     high: PricePoint | None
 
     @classmethod
@@ -97,7 +99,10 @@ class PriceBand(BaseModel):
     max_price: float = Field(description="Prices below this one are in the band.")
     active_minutes: int = Field(description="The number of minutes since `counted_since` with a trade in this band.")
     established: bool = Field(description="Whether `active_minutes` are at least `required_minutes`.")
-    accepted: bool = Field(description="Whether the band is established, or next to one; all are while none is.")
+    accepted: bool = Field(
+        description="Whether the band is established or next to an established band. All bands are accepted while "
+        "none is established."
+    )
     last: PricePoint
 
     @classmethod
@@ -123,7 +128,7 @@ class UnacceptedPrice(PricePoint):
 
 
 class PriceExplanation(BaseModel):
-    """How the figures of a token come about; empty for an unknown token."""
+    """How the statistics of a token are computed; empty for an unknown token."""
 
     token_address: str
     chain: str
@@ -136,20 +141,20 @@ class PriceExplanation(BaseModel):
     counted_since: Timestamp | None = Field(description="The time from which on minutes count for the bands.")
     required_minutes: int | None = Field(description="The minutes with trades that make a band established.")
     bands: list[PriceBand] = Field(
-        description=f"At most {MAX_TICKS} bands, the one with the most minutes first.",
+        description=f"At most {MAX_EXPLAINED} bands, the one with the most minutes first.",
     )
     accepted: list[PricePoint] = Field(
-        description=f"At most {MAX_TICKS} accepted trades, newest first: the last one of each millisecond in the last "
-        "one to two hours, or in the last two minutes of a token with many trades, and the last one of each hour "
-        "before.",
+        description=f"At most {MAX_EXPLAINED} accepted trades, newest first. For the last one to two hours, or two "
+        "minutes for a token with many trades, these are the last trade of each millisecond; before that, the last "
+        "trade of each hour.",
     )
     unaccepted: list[UnacceptedPrice] = Field(
-        description=f"Likewise at most {MAX_TICKS} trades that do not count.",
+        description=f"Likewise at most {MAX_EXPLAINED} trades that do not count.",
     )
 
 
 class ListedToken(BaseModel):
-    """A token with its figures."""
+    """A token with its statistics."""
 
     token_address: str = Field(description="As on chain; EVM addresses in lower case.")
     chain: str

@@ -10,14 +10,14 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from headwater.api import examples
 from headwater.api.dependencies import ServicesDep
-from headwater.api.guarded_routes import guarded_router, required_scopes
+from headwater.api.guarded_routes import authenticated_router, required_scopes
 from headwater.api.openapi import body_problem_responses
 from headwater.api.schemas import Timestamp
 from headwater.model.price.stats import Stats
 from headwater.model.price.tick import MAX_NAME_CHARS
 from headwater.services.prices import MAX_TOKENS, PriceResult, Token, TokenStatus
 
-router = guarded_router("/api/v1/developer/prices", "Prices")
+router = authenticated_router("/api/v1/developer/prices", "Prices")
 
 Name = Annotated[str, Field(max_length=MAX_NAME_CHARS)]
 
@@ -32,7 +32,7 @@ class RequestedToken(BaseModel):
 
 
 class PriceItem(BaseModel):
-    """Prices of a token in USD, and changes in percent. docs/prices.md defines each figure."""
+    """Prices of a token in USD, and changes in percent. docs/prices.md defines each of them."""
 
     mint: str = Field(description="The token's address as on chain; EVM addresses in lower case.")
     chain: str

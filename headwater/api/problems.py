@@ -46,6 +46,8 @@ class ProblemType:
     public_detail: str = ""
 
 
+# The API fixes the names. `store-unavailable` is only the database; `set-store-unavailable` is Valkey or Redis, which
+# holds more than sets.
 PROBLEM_TYPES: dict[type[HeadwaterError], ProblemType] = {
     errors.MalformedRequest: ProblemType(HTTPStatus.BAD_REQUEST, "malformed-request", "The request can't be read"),
     errors.Unauthenticated: ProblemType(HTTPStatus.UNAUTHORIZED, "unauthenticated", "No valid API key"),
@@ -131,7 +133,7 @@ class ProblemResponse:
     """A problem document that is about to be sent.
 
     Attributes:
-        members: The members of the document beyond those that every problem document has.
+        members: The members of the document in addition to the members of every problem document.
     """
 
     problem_type: ProblemType

@@ -96,7 +96,7 @@ class PrometheusMetrics:
     def record_availability(self, availability: Mapping[str, bool]) -> None:
         """Record which dependencies are available.
 
-        A failing background loop is a dependency only while it fails, so a missing dependency works again.
+        A background loop is in `availability` only while it fails, so a name that is missing there is available again.
         """
         for name in self._known_dependencies - availability.keys():
             self._dependencies.labels(name).set(1)
@@ -105,8 +105,11 @@ class PrometheusMetrics:
         self._known_dependencies.update(availability)
 
     @property
-    def is_expired(self) -> bool:
-        """Whether the next exposition collects all metrics again, instead of returning cached ones."""
+    def is_stale(self) -> bool:
+        """Whether the cached metrics are too old.
+
+        The next exposition then collects all metrics again.
+        """
         return time.monotonic() >= self._cached_at + CACHE_S
 
     def record_request(self, method: str, route: str, status: int, seconds: float) -> None:
@@ -119,12 +122,12 @@ class PrometheusMetrics:
 
         The format is OpenMetrics when the client accepts it, else Prometheus' text format.
 
-        Callers without a key can request the metrics as often as they like, so they are cached for CACHE_S seconds.
-        prometheus-client gets a fixed value instead of the client's Accept header, in which a client could ask for any
-        version of the format and so bypass the cache.
+        Callers without a key can request the metrics as often as they like, so the metrics are cached for CACHE_S
+        seconds. A client could ask for any version of the format in its Accept header, and so bypass the cache.
+        Therefore prometheus-client gets a fixed value instead of this header.
         """
         encode, content_type = choose_encoder(OPENMETRICS if OPENMETRICS in accept else "")
-        if self.is_expired:
+        if self.is_stale:
             self._cached, self._cached_at = {}, time.monotonic()
         if content_type not in self._cached:
             self._cached[content_type] = encode(self._collector())

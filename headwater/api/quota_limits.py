@@ -3,12 +3,12 @@
 from pydantic import BaseModel, Field
 
 from headwater.api.dependencies import ApiKeyDep, ServicesDep
-from headwater.api.guarded_routes import guarded_router, required_scopes
+from headwater.api.guarded_routes import authenticated_router, required_scopes
 from headwater.api.openapi import problem_responses
 from headwater.model.quota import QuotaName
 from headwater.services.quotas import quota_usage
 
-router = guarded_router("/api/v1/flow/limits", "Configurations")
+router = authenticated_router("/api/v1/flow/limits", "Configurations")
 
 
 class QuotaLimit(BaseModel):

@@ -38,10 +38,10 @@ class RateLimitMiddleware(Guard):
         self._metrics = metrics
         self._threads = anyio.CapacityLimiter(MAX_CONCURRENT_RATE_CHECKS)
 
-    async def check(self, rule: RouteRule, scope: Scope) -> None:
+    async def check(self, rule: RouteRule, asgi_scope: Scope) -> None:
         if not rule.needs_key:
             return
-        take = partial(self._limits.take, scope["api_key"].id, upload=rule.is_streamed)
+        take = partial(self._limits.take, asgi_scope["api_key"].id, upload=rule.is_streamed)
         try:
             decision = await to_thread.run_sync(take, limiter=self._threads)
         except RedisUnavailable as error:
@@ -50,7 +50,7 @@ class RateLimitMiddleware(Guard):
                 raise
             log.warning("a request is executed without being counted", reason=error.detail)
             return
-        scope[EXTRA_HEADERS] = rate_headers(decision)
+        asgi_scope[EXTRA_HEADERS] = rate_headers(decision)
         if not decision.allowed:
             text = f"This key has sent too many requests. Send this one again after {decision.retry_after_s} s."
             raise RateLimited(text, decision.retry_after_s)

@@ -10,7 +10,7 @@ from pydantic import BaseModel, BeforeValidator, Field
 from pydantic.json_schema import SkipJsonSchema
 
 from headwater.api.dependencies import ApiKeyDep, RecordReadLimiterDep, ServicesDep
-from headwater.api.guarded_routes import guarded_router, required_scopes
+from headwater.api.guarded_routes import authenticated_router, required_scopes
 from headwater.api.openapi import problem_responses
 from headwater.api.query_parameters import STRICT_BOOLEAN, STRICT_INTEGER
 from headwater.api.schemas import Timestamp
@@ -19,7 +19,7 @@ from headwater.model.timestamps import parse_rfc_3339
 from headwater.services.records import DEFAULT_RECORDS, MAX_RECORDS
 from headwater.services.viewable_topics import ViewableTopic
 
-router = guarded_router("/api/v1/flow", "Records")
+router = authenticated_router("/api/v1/flow", "Records")
 
 
 def _to_time(sent: object) -> object:

@@ -14,7 +14,7 @@ from headwater.api import examples
 from headwater.api.configurations import PATH, set_etag
 from headwater.api.dependencies import ApiKeyDep, CompileLimiterDep, DiffLimiterDep, IfMatchDep, ServicesDep, WatcherDep
 from headwater.api.deployments import deployment_body
-from headwater.api.guarded_routes import guarded_router, require_prices_scope, required_scopes
+from headwater.api.guarded_routes import authenticated_router, require_prices_scope, required_scopes
 from headwater.api.openapi import body_problem_responses, etag_responses, problem_responses
 from headwater.api.query_parameters import NULL_TO_NONE, STRICT_INTEGER
 from headwater.api.schemas import DeploymentBody, FlowConfig, Timestamp, Warnings, fault_list
@@ -50,7 +50,7 @@ Cursor = Annotated[
     NULL_TO_NONE,
 ]
 
-router = guarded_router(PATH + "/{config_id}", "Revisions")
+router = authenticated_router(PATH + "/{config_id}", "Revisions")
 
 
 class RevisionItem(BaseModel):
@@ -121,7 +121,7 @@ class Rollback(RequestModel):
 
 
 class RestoredDeployment(DeploymentBody):
-    """The state of a deployment after a request to run an earlier revision again."""
+    """The state of a deployment after a rollback to an earlier revision."""
 
     warnings: Warnings = None
 
@@ -142,8 +142,9 @@ def list_all(
     config_id: str, api_key: ApiKeyDep, services: ServicesDep, limit: Limit = DEFAULT_LIMIT, cursor: Cursor = None
 ) -> RevisionList:
     """Lists the stored revisions, newest first.
-    Each has who saved it, what it changed, and how its rollout ended. The newest 100 revisions are stored, and all
-    revisions that a deployment runs or may roll back to. The operator can change the number.
+    Each item says who saved the revision, what the save changed, and how the rollout of the revision ended. The newest
+    100 revisions are stored, a number that the operator can change. All revisions are stored that a deployment runs, or
+    would run again after a failed rollout.
     """
     before = None if cursor is None else int(cursor)
     return RevisionList.of(services.revisions.list(api_key.owner, config_id, before, limit))
@@ -209,8 +210,8 @@ async def roll_back(
     …/deploy. Otherwise the response is the saved configuration. The checks and quotas of a save apply; a prices sink
     also needs the scope `prices:write`.
 
-    Filters that the revision has and the newest one does not have come back with the values that they had when they
-    were removed. When these values are no longer kept, the filter is empty, and `warnings` names it.
+    A filter that the newest revision does not have gets the values again that it had when it was removed. When these
+    values are no longer kept, the filter is empty, and `warnings` names it.
     """
     revision = await to_thread.run_sync(services.revisions.get, api_key.owner, config_id, body.revision)
     require_prices_scope(api_key, revision.pipeline_config.sinks)

@@ -12,10 +12,10 @@ from starlette.exceptions import HTTPException
 from starlette.routing import BaseRoute, Match
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from headwater.api.guarded_routes import CheckedRoute
+from headwater.api.guarded_routes import GuardedRoute
 
 RULE = "headwater.rule"
-"""Key of the ASGI scope for the RouteRule of a checked route. It is absent when the method is not allowed."""
+"""Key of the ASGI scope for the RouteRule of a guarded route. It is absent when the method is not allowed."""
 
 
 @dataclass(slots=True)
@@ -116,6 +116,6 @@ class Routing:
         if match is not None:
             route, scope["path_params"] = match
             scope["route"] = route
-            if isinstance(route, CheckedRoute) and scope["method"] in (route.methods or ()):
+            if isinstance(route, GuardedRoute) and scope["method"] in (route.methods or ()):
                 scope[RULE] = route.rule
         await self._app(scope, receive, send)

@@ -212,7 +212,7 @@ class MovedPosition(BaseModel):
 class LastRewind(BaseModel):
     """The last rewind of a deployment."""
 
-    to: str | dict[str, int] = Field(description="Where the request wanted to rewind the pipeline to.")
+    to: str | dict[str, int] = Field(description="The target of the rewind, as in the request.")
     requested_at: Timestamp
     state: Literal["pending", "done", "failed"]
     positions: dict[str, MovedPosition] = Field(
@@ -351,7 +351,7 @@ class WorkerEntry(BaseModel):
 
 
 _NOT_SHOWN = {"spec_hash", "deaths", "waits", "set_versions", "not_ready_since"}
-"""The attributes of ObservedWorker that are not part of a response."""
+"""The attributes of ObservedWorker that are not part of a response. model/deployment.py says what they mean."""
 
 
 class WorkersHealth(BaseModel):
@@ -500,7 +500,7 @@ class EntriesWritten(BaseModel):
 
 
 class EntriesPage(BaseModel):
-    """One page of a dataset's entries."""
+    """One page of a dataset's entries, which are its values."""
 
     values: list[str]
     cursor: str | None = Field(description="Send it as `cursor` to get the next page; null on the last page.")

@@ -10,8 +10,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from headwater.api import examples
 from headwater.api.authentication import client_ip
 from headwater.api.dependencies import ApiKeyDep, ServicesDep
-from headwater.api.guarded_routes import guarded_router, open_router, required_scopes
-from headwater.api.invalid_key_limiter import InvalidKeyLimiter
+from headwater.api.guarded_routes import authenticated_router, public_router, required_scopes
+from headwater.api.invalid_credential_limiter import InvalidCredentialLimiter
 from headwater.api.me import KeyBody
 from headwater.api.openapi import body_problem_responses, problem_response, problem_responses
 from headwater.api.problems import PROBLEM_TYPES
@@ -22,10 +22,10 @@ from headwater.model.sign_in import MAX_CODE_CHARS
 
 PATH, TAG = "/api/v1/flow/sign-in", "Configurations"
 SIGN_IN_ACTOR = "sign-in"
-"""The key id of the actor who signs in, in the audit log."""
+"""The audit log has this key id for the actor who signs in, before the actor has a key."""
 
-guarded = guarded_router(PATH, TAG)
-router = open_router(PATH, TAG)
+authenticated = authenticated_router(PATH, TAG)
+router = public_router(PATH, TAG)
 
 SIGN_IN_RESPONSES = {
     status: response for status, response in body_problem_responses().items() if status != HTTPStatus.FORBIDDEN
@@ -48,8 +48,8 @@ class SignedInBody(KeyBody):
     key: str = Field(description="The text of the key, for the header `X-API-Key`.")
 
 
-async def _invalid_codes(request: Request) -> InvalidKeyLimiter:
-    return cast("InvalidKeyLimiter", request.app.state.invalid_codes)
+async def _invalid_code_limiter(request: Request) -> InvalidCredentialLimiter:
+    return cast("InvalidCredentialLimiter", request.app.state.invalid_code_limiter)
 
 
 @router.post(
@@ -62,7 +62,7 @@ async def sign_in(
     body: Annotated[SignInRequest, Body(openapi_examples={"a code": {"value": examples.SIGN_IN}})],
     request: Request,
     services: ServicesDep,
-    limiter: Annotated[InvalidKeyLimiter, Depends(_invalid_codes)],
+    limiter: Annotated[InvalidCredentialLimiter, Depends(_invalid_code_limiter)],
 ) -> SignedInBody:
     """Returns a new API key that is valid for 12 hours. No key is needed.
     `headwater up` and `headwater keys sign-in-link` print a link with a code. A code is valid for 60 s, and works once.
@@ -81,7 +81,7 @@ async def sign_in(
     return SignedInBody(**KeyBody.of(key).model_dump(), key=text)
 
 
-@guarded.delete(
+@authenticated.delete(
     "",
     operation_id="signOut",
     summary="Revoke the API key of a sign-in",

@@ -1,12 +1,12 @@
 """Route that lists the catalog of streams."""
 
 from headwater.api.dependencies import ServicesDep
-from headwater.api.guarded_routes import guarded_router, required_scopes
+from headwater.api.guarded_routes import authenticated_router, required_scopes
 from headwater.api.openapi import problem_responses
 from headwater.api.schemas import Stream
 from headwater.model.stream import CATALOG, Chain, Entity
 
-router = guarded_router("/api/v1/flow/streams", "Streams")
+router = authenticated_router("/api/v1/flow/streams", "Streams")
 
 
 @router.get(

@@ -5,26 +5,26 @@ from typing import Any
 
 import msgspec
 
-from headwater.services.live_tail import END_DETAILS, EndReason, Tail, TailNews
+from headwater.services.live_tail import END_DETAILS, EndReason, Tail, TailUpdate
 
 KEEP_ALIVE = b": keep-alive\n\n"
 """A comment, which clients ignore. It shows proxies and clients that the connection works."""
 
 
-def tail_events(news: Iterable[tuple[Tail, TailNews]], *, names_topic: bool) -> bytes:
-    """Return the events for the news of the tails of a connection.
+def tail_events(updates: Iterable[tuple[Tail, TailUpdate]], *, names_topic: bool) -> bytes:
+    """Return the events for the updates of the tails of a connection.
 
     Args:
-        news: The news of each tail.
+        updates: The update of each tail.
         names_topic: Whether each record says of which topic it is, because the connection has several tails.
     """
-    found = list(news)
-    items = [item for tail, each in found for item in _items(tail, each, names_topic=names_topic)]
+    found = list(updates)
+    items = [item for tail, update in found for item in _items(tail, update, names_topic=names_topic)]
     events = [_event("records", b"[" + b",".join(items) + b"]")] if items else []
     events += [
-        _event("skipped", msgspec.json.encode({"of": tail.topic.selector, "count": each.skipped}))
-        for tail, each in found
-        if each.skipped
+        _event("skipped", msgspec.json.encode({"of": tail.topic.selector, "count": update.skipped}))
+        for tail, update in found
+        if update.skipped
     ]
     return b"".join(events)
 
@@ -35,9 +35,9 @@ def end_event(reason: EndReason, selector: str | None = None) -> bytes:
     return _event("end", msgspec.json.encode({**members, "reason": reason, "detail": END_DETAILS[reason]}))
 
 
-def _items(tail: Tail, news: TailNews, *, names_topic: bool) -> Iterator[bytes]:
+def _items(tail: Tail, update: TailUpdate, *, names_topic: bool) -> Iterator[bytes]:
     prefix = b'{"of":' + msgspec.json.encode(tail.topic.selector) + b"," if names_topic else b"{"
-    for record in news.records:
+    for record in update.records:
         item = record.json_with_headers if tail.topic.shows_headers else record.json
         yield prefix + item[1:]
 

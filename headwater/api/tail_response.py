@@ -14,13 +14,13 @@ from starlette.types import Receive, Scope, Send
 
 from headwater.api.middleware import IS_HEAD
 from headwater.api.tail_events import KEEP_ALIVE, end_event, tail_events
-from headwater.services.live_tail import BLOCK_S, Tail
+from headwater.services.live_tail import SEND_INTERVAL_S, Tail
 from headwater.services.tail_connections import OpenTails, Tails
 
 MEDIA_TYPE: Final = "text/event-stream"
 KEEP_ALIVE_EVERY_S: Final = 10.0
 MAX_CONCURRENT_OPENINGS: Final = 8
-"""How many tails are opened or closed at the same time. Further ones wait."""
+"""How many tails are opened or closed at the same time. Further tails wait."""
 
 _HEADERS: Final = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 
@@ -33,7 +33,7 @@ class TailResponse(Response):
 
     Args:
         tails: Closes the tails.
-        open_tails: Opens the tails. It may block.
+        opener: Opens the tails. It may block.
         limiter: Limits how many tails are opened at the same time.
         names_topic: Whether each record says of which topic it is.
     """
@@ -41,7 +41,7 @@ class TailResponse(Response):
     def __init__(
         self,
         tails: Tails,
-        open_tails: Callable[[], OpenTails],
+        opener: Callable[[], OpenTails],
         limiter: anyio.CapacityLimiter,
         *,
         names_topic: bool = False,
@@ -49,13 +49,13 @@ class TailResponse(Response):
         super().__init__(headers=_HEADERS, media_type=MEDIA_TYPE)
         del MutableHeaders(raw=self.raw_headers)["content-length"]
         self._tails = tails
-        self._open_tails = open_tails
+        self._opener = opener
         self._limiter = limiter
         self._names_topic = names_topic
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         with anyio.CancelScope(shield=True):  # else the tails would stay open when the process stops meanwhile
-            opened = await to_thread.run_sync(self._open_tails, limiter=self._limiter)
+            opened = await to_thread.run_sync(self._opener, limiter=self._limiter)
         try:
             await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
             if not scope.get(IS_HEAD):
@@ -72,14 +72,14 @@ class TailResponse(Response):
             task_group.cancel_scope.cancel()
 
     async def _send_events(self, opened: OpenTails, send: Send) -> None:
-        """Send the news of the tails in blocks.
+        """Send the updates of the tails, every SEND_INTERVAL_S seconds.
 
         While the client does not read, `send` waits, and the tails count the records that they can't keep.
         """
         active = list(opened.tails.values())
         sent_at = anyio.current_time()
         while True:
-            block_ends_at = anyio.current_time() + BLOCK_S
+            next_send_at = anyio.current_time() + SEND_INTERVAL_S
             events, active = self._next_events(opened, active)
             if not events and anyio.current_time() - sent_at >= KEEP_ALIVE_EVERY_S:
                 events = KEEP_ALIVE
@@ -88,19 +88,19 @@ class TailResponse(Response):
                 sent_at = anyio.current_time()
             if not active:
                 return
-            await anyio.sleep_until(block_ends_at)
+            await anyio.sleep_until(next_send_at)
 
     def _next_events(self, opened: OpenTails, active: list[Tail]) -> tuple[bytes, list[Tail]]:
         """Return the next events of the active tails, and the tails that stay active."""
         end = opened.end_reason  # read first, so that all records before the end are sent
-        news = [(tail, tail.take()) for tail in active]
-        events = tail_events(news, names_topic=self._names_topic)
+        updates = [(tail, tail.take()) for tail in active]
+        events = tail_events(updates, names_topic=self._names_topic)
         if end is not None:
             return events + end_event(end), []
-        for tail, each in news:
-            if each.end is not None:
-                events += end_event(each.end, tail.topic.selector if self._names_topic else None)
-        return events, [tail for tail, each in news if each.end is None]
+        for tail, update in updates:
+            if update.end is not None:
+                events += end_event(update.end, tail.topic.selector if self._names_topic else None)
+        return events, [tail for tail, update in updates if update.end is None]
 
 
 async def _cancel_on_disconnect(receive: Receive, scope: anyio.CancelScope) -> None:

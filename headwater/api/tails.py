@@ -7,7 +7,7 @@ from fastapi import Query, Response
 
 from headwater.api import examples
 from headwater.api.dependencies import ApiKeyDep, Services, ServicesDep, TailLimiterDep
-from headwater.api.guarded_routes import guarded_router, required_scopes
+from headwater.api.guarded_routes import authenticated_router, required_scopes
 from headwater.api.openapi import problem_responses
 from headwater.api.records import SinkName, Zerolag
 from headwater.api.tail_response import MEDIA_TYPE, TailResponse
@@ -15,7 +15,7 @@ from headwater.model.key import ApiKey
 from headwater.services.tail_connections import MAX_TAILS_PER_CONNECTION, OpenTails
 from headwater.services.viewable_topics import ViewableTopic
 
-router = guarded_router("/api/v1/flow", "Records")
+router = authenticated_router("/api/v1/flow", "Records")
 
 EVENT_STREAM: dict[int | str, dict[str, Any]] = {
     200: {

@@ -13,7 +13,7 @@ from headwater.api import examples
 from headwater.api.configurations import PATH, set_etag
 from headwater.api.dependencies import ApiKeyDep, CompileLimiterDep, IfMatchDep, Services, ServicesDep, WatcherDep
 from headwater.api.deployment_watcher import DeploymentWatcher, wait_until_running
-from headwater.api.guarded_routes import guarded_router, required_scopes
+from headwater.api.guarded_routes import authenticated_router, required_scopes
 from headwater.api.openapi import PENDING_RESPONSE, body_problem_responses, etag_responses
 from headwater.api.schemas import SAVED_TRANSFORM, saved_transform
 from headwater.errors import (
@@ -31,7 +31,7 @@ from headwater.model.transforms import NewTransform, NewTransforms, TransformCon
 
 SCOPES = required_scopes("flow:write", when_deployed="flow:deploy", with_prices_sink=True)
 
-router = guarded_router(PATH + "/{config_id}/transforms", "Transforms")
+router = authenticated_router(PATH + "/{config_id}/transforms", "Transforms")
 
 
 @router.patch(

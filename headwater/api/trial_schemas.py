@@ -284,9 +284,8 @@ def _step_body(step: TrialStep) -> dict[str, Any]:
 def _raw(value: bytes | None) -> msgspec.Raw | dict[str, str] | None:
     """Return a record as raw JSON, or in base64.
 
-    It is in base64 when it is not JSON, or is nested too deeply to be checked. A record is not JSON when no transform
-    has looked at it. The same holds for anything else that a compromised sandbox
-    returns.
+    The record is in base64 when it is not JSON, or is nested too deeply to be checked. It may be any bytes: transforms
+    may have passed it on without reading it, and a compromised sandbox may return anything.
     """
     member = record_member(value)
     shown: msgspec.Raw | dict[str, str] | None = member.get("record", member)

@@ -1,6 +1,6 @@
 """Route of trials.
 
-A trial checks a configuration and runs it on sample records without saving it.
+A trial checks a configuration and runs it on sample records without saving it. The API calls it a validation.
 """
 
 from typing import Annotated, Any
@@ -10,13 +10,13 @@ from fastapi import Body, Request, Response
 
 from headwater.api import examples
 from headwater.api.dependencies import ApiKeyDep, ServicesDep, TrialLimiterDep
-from headwater.api.guarded_routes import guarded_router, required_scopes
+from headwater.api.guarded_routes import authenticated_router, required_scopes
 from headwater.api.openapi import body_problem_responses
 from headwater.api.trial_schemas import TrialBody
 from headwater.errors import Fault, Forbidden, InvalidInput
 from headwater.model.trial import MAX_SAMPLE_BYTES, NewTrial
 
-router = guarded_router("/api/v1/flow/validate", "Configurations")
+router = authenticated_router("/api/v1/flow/validate", "Configurations")
 
 READ_SCOPE = "flow:read"
 EXAMPLES: dict[str, Any] = {

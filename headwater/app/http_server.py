@@ -12,7 +12,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from headwater.api.server.client_addresses import TrustedProxies
-from headwater.api.server.connections import Connections
+from headwater.api.server.connection_registry import ConnectionRegistry
 from headwater.api.server.limits import ServerLimits
 from headwater.api.server.protocol import LimitedProtocol
 from headwater.errors import SetupError
@@ -56,12 +56,12 @@ def server_config(app: FastAPI, settings: Settings, on_refusal: Callable[[str], 
     on_refusal: Called with the name of the problem type of each refused request.
     """
     proxies, origins = proxies_of(settings.trusted_proxies), origins_of(settings.cors_origins)
-    connections = Connections(limits_of(settings), proxies, on_refusal=on_refusal, cross_origins=origins)
+    registry = ConnectionRegistry(limits_of(settings), proxies, on_refusal=on_refusal, cross_origins=origins)
     return uvicorn.Config(
         app,
         host=settings.host,
         port=settings.port,
-        http=cast("Any", partial(LimitedProtocol, connections=connections)),
+        http=cast("Any", partial(LimitedProtocol, registry=registry)),
         ws="none",
         log_config=None,
         log_level="error",  # client errors are counted, not logged: clients could fill the disk

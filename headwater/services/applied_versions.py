@@ -67,11 +67,11 @@ class AppliedState:
 
 
 @dataclass(frozen=True, slots=True)
-class _Users:
+class _WorkersOfSet:
     """The workers that use a set.
 
     Attributes:
-        workers: Their last reports.
+        workers: The last reports of the workers.
         is_starting: Whether the pipeline is starting: its workers do not exist yet.
     """
 
@@ -136,12 +136,14 @@ class AppliedVersions:
 
         Filters of configurations that are not deployed are left out.
         """
-        users = self._users(watched)
+        by_set = self._workers_by_set(watched)
         # The histories are read after the reports, so they contain the versions that the workers have read.
-        histories = self._versions.histories({item.set_id: each.numbers(item.set_id) for item, each in users.items()})
-        return {item: each.state(item.set_id, histories[item.set_id]) for item, each in users.items()}
+        histories = self._versions.histories(
+            {item.set_id: workers.numbers(item.set_id) for item, workers in by_set.items()}
+        )
+        return {item: workers.state(item.set_id, histories[item.set_id]) for item, workers in by_set.items()}
 
-    def _users(self, watched: Collection[WatchedSet]) -> Mapping[WatchedSet, _Users]:
+    def _workers_by_set(self, watched: Collection[WatchedSet]) -> Mapping[WatchedSet, _WorkersOfSet]:
         """Return the workers that use each set.
 
         Filters of configurations that are not deployed are left out.
@@ -154,21 +156,21 @@ class AppliedVersions:
             if report.is_deployed:
                 by_config[report.config_id] = report
             by_owner[report.owner] += report.workers
-        users = {}
+        by_set = {}
         for item in watched:
             if not item.config_id:
-                users[item] = _Users([w for w in by_owner[item.owner] if _uses_dataset(w, item.set_id)])
+                by_set[item] = _WorkersOfSet([w for w in by_owner[item.owner] if _uses_dataset(w, item.set_id)])
             elif (of_filter := by_config.get(item.config_id)) is not None:
                 is_starting = not of_filter.workers and of_filter.phase is not Phase.PAUSED
-                users[item] = _Users(of_filter.workers, is_starting)
-        return users
+                by_set[item] = _WorkersOfSet(of_filter.workers, is_starting)
+        return by_set
 
 
 def _uses_dataset(worker: ObservedWorker, set_id: SetId) -> bool:
     """Return whether a worker may have looked a dataset up.
 
-    A worker that reports no version of the dataset has not looked it up. A process that has not begun to work has not
-    looked any dataset up.
+    A worker whose last report has no version of the dataset has not looked it up. A worker that has not sent a report
+    yet may have looked it up, if it runs or is terminating; a worker in any other status has not begun to work.
     """
     if worker.set_versions is None:
         return worker.status in (ObservedWorkerStatus.RUNNING, ObservedWorkerStatus.TERMINATING)

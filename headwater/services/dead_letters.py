@@ -30,7 +30,7 @@ from headwater.stores.protocols.metrics import MetricStore
 from headwater.stores.protocols.redrives import RedriveOutcomeStore
 
 MAX_SCANNED = 20_000
-"""How many letters a page looks at to find those that the request selects."""
+"""How many letters a page looks at to find the letters that the request selects."""
 MAX_SCANNED_BYTES = 64 << 20
 """A page ends after letters of together this size."""
 MAX_EXAMPLES_SCANNED = 5_000
@@ -53,15 +53,15 @@ class LetterFilter:
 
     Attributes:
         error: The class of the error.
-        transform_uid: The uid of the transform, or the name of the sink.
+        component: The uid of the transform, or the name of the sink.
     """
 
     error: str | None = None
-    transform_uid: str | None = None
+    component: str | None = None
 
     def selects(self, record: LogRecord) -> bool:
         """Return whether the letter in a record is selected."""
-        return LetterHeaders(record.headers).has_kind(self.error, self.transform_uid)
+        return LetterHeaders(record.headers).has_kind(self.error, self.component)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,13 +123,17 @@ class DeadLetters:
     def page(self, deployment: Deployment, selected: LetterFilter, cursor: str | None, limit: int) -> LetterPage:
         """Return letters, the newest first.
 
-        A page looks at MAX_SCANNED letters at most, so that it may have fewer than `limit` letters although its cursor
-        leads to further ones.
+        A page looks at MAX_SCANNED letters at most. So it may have fewer than `limit` letters although further letters
+        follow on the next page.
         """
         topic = dead_letter_topic(deployment.config_id)
         history = self._timed_history()
         ranges = history.ranges(topic)
-        ends = {number: each.end for number, each in ranges.items()} if cursor is None else parse_letter_cursor(cursor)
+        ends = (
+            {partition: offsets.end for partition, offsets in ranges.items()}
+            if cursor is None
+            else parse_letter_cursor(cursor)
+        )
         records = NewestFirst(history, topic, ends, ranges)
         found = _select(records, selected, limit)
         has_more = records.peek() is not None
@@ -180,7 +184,7 @@ class DeadLetters:
             return examples
         history = self._timed_history()
         ranges = history.ranges(topic)
-        records = NewestFirst(history, topic, {number: each.end for number, each in ranges.items()}, ranges)
+        records = NewestFirst(history, topic, {partition: offsets.end for partition, offsets in ranges.items()}, ranges)
         for record in islice(records, MAX_EXAMPLES_SCANNED):
             examples.setdefault(LetterHeaders(record.headers).kind, letter_id(record))
             if examples.keys() >= kinds:

@@ -1,4 +1,4 @@
-"""Reads the metrics of a deployment as time series or as a summary."""
+"""Reads the metrics of a deployment as time series or in total."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
@@ -24,7 +24,7 @@ from headwater.model.metric import (
     parse_transform_metric_name,
     transform_metric_name,
 )
-from headwater.services.ids import Clock
+from headwater.services.ids import Now
 from headwater.services.known_lags import stored_lag
 from headwater.services.optional_reads import OptionalReads
 from headwater.stores.protocols.metrics import MetricStore
@@ -37,10 +37,11 @@ Point = tuple[datetime, float]
 
 
 @dataclass(frozen=True, slots=True)
-class Summary:
+class MetricsTotals:
     """The metrics of a time range in total.
 
     Attributes:
+        total: The counts and histograms of the whole range.
         minutes: For how many minutes of the range the pipeline was deployed.
     """
 
@@ -51,7 +52,7 @@ class Summary:
         """Return the count per minute."""
         return self.total.counts[name] / self.minutes
 
-    def rate(self, name: CountType) -> float:
+    def share_of_received(self, name: CountType) -> float:
         """Return the count as a share of the received records, from 0 to 1.
 
         Returns 0 when no record was received. A record can be counted several times, so the share is capped at 1.
@@ -59,15 +60,15 @@ class Summary:
         received = self.total.counts["messages_received"]
         return min(self.total.counts[name] / received, 1.0) if received else 0.0
 
-    def times(self, name: MetricType) -> Histogram:
-        """Return the histogram of a time metric."""
+    def histogram(self, name: MetricType) -> Histogram:
+        """Return the histogram of a metric of durations; empty when nothing was measured."""
         return next((times for metric, times in self.total.times.items() if metric == name), Histogram())
 
 
 class DeploymentMetrics:
     """Reads the metrics of deployments.
 
-    `series`, `series_by_transform` and `summary` may block and raise RedisUnavailable.
+    `series`, `series_by_transform` and `totals` may block and raise RedisUnavailable.
 
     Args:
         bindings: Where this installation reads each stream: a Kafka topic, or Google Pub/Sub.
@@ -83,7 +84,7 @@ class DeploymentMetrics:
         bindings: Bindings,
         read_lag: Callable[[KafkaAccess | None, str], int | None],
         read_ends: Callable[[KafkaAccess | None, str], TopicOffsets | None],
-        now: Clock,
+        now: Now,
     ) -> None:
         self._store = store
         self._bindings = bindings
@@ -136,15 +137,15 @@ class DeploymentMetrics:
         intervals = self._store.read(deployment.id, time_range, now_s)
         return [start for start in time_range.starts(now_s) if intervals and start >= min(intervals)], intervals
 
-    def summary(self, deployment: Deployment, time_range: TimeRange) -> Summary:
-        """Return the summary of a time range."""
+    def totals(self, deployment: Deployment, time_range: TimeRange) -> MetricsTotals:
+        """Return the metrics of a time range in total."""
         now = self._now()
         total = Interval()
         for interval in self._store.read(deployment.id, time_range, now.timestamp()).values():
             total.add(interval.counts, interval.times)
         start = _utc(time_range.starts(now.timestamp())[0])
         deployed = max(now - max(start, deployment.created_at), MIN_DEPLOYED_TIME)
-        return Summary(total, deployed / timedelta(minutes=1))
+        return MetricsTotals(total, deployed / timedelta(minutes=1))
 
     def lag(self, deployment: Deployment) -> "Future[int | None]":
         """Read how many offsets of the source are not committed yet.

@@ -11,7 +11,7 @@ from headwater.model.flow import Source
 from headwater.model.positions import Rewind, RewindTarget
 from headwater.model.rewind_target import unknown_partitions_error
 from headwater.model.timestamps import parse_rfc_3339
-from headwater.services.ids import Clock, NewId
+from headwater.services.ids import NewId, Now
 from headwater.services.redaction import Redact
 from headwater.stores.protocols.configurations import FlowStore
 from headwater.stores.protocols.deployments import DeploymentStore
@@ -51,7 +51,7 @@ class KafkaEndpoint:
 
 
 class Deployments:
-    """Starts, stops and reads deployments.
+    """Requests changes of deployments, and reads their state.
 
     No method waits for the controller: callers poll `progress` and test it with `is_running`, `is_paused`,
     `is_rewound`, `is_rotated` or `is_removed`. All methods may raise DatabaseUnavailable.
@@ -69,7 +69,7 @@ class Deployments:
         *,
         flows: FlowStore,
         store: DeploymentStore,
-        now: Clock,
+        now: Now,
         new_id: NewId,
         new_password: Callable[[], str],
         source_ends: Callable[[Source], Mapping[int, int] | None],
@@ -85,7 +85,7 @@ class Deployments:
         self._new_id = new_id
         self._new_password = new_password
 
-    def start(self, owner: str, config_id: str) -> Deployment:
+    def deploy(self, owner: str, config_id: str) -> Deployment:
         """Request that the newest revision runs. Idempotent.
 
         Raises NotFound, TeardownInProgress, QuotaExceeded, StoredDataUnreadable.
@@ -108,7 +108,7 @@ class Deployments:
     def redeploy(self, owner: str, config_id: str) -> Deployment:
         """Request that the newest revision runs, when the configuration is deployed already.
 
-        A paused deployment stays paused. Raises the errors of `start`, and NotFound when the configuration is not
+        A paused deployment stays paused. Raises the errors of `deploy`, and NotFound when the configuration is not
         deployed.
         """
         return self._store.request_redeploy(owner, config_id)
@@ -130,9 +130,10 @@ class Deployments:
     def rewind(self, owner: str, config_id: str, to: RewindTarget) -> Deployment:
         """Request that the positions of a deployment are moved.
 
-        An offset before the first record of its partition is moved to it. Raises NotFound, StoredDataUnreadable,
-        Conflict when the configuration is not deployed, BrokerUnavailable, and InvalidInput when `to` is a time in the
-        future, or has a partition that the source does not have or an offset after its end.
+        An offset before the first record of its partition is moved to this record. Raises NotFound,
+        StoredDataUnreadable, BrokerUnavailable, and Conflict when the configuration is not deployed. Raises
+        InvalidInput when `to` is a time in the future, or has a partition that the source does not have or an offset
+        after the end of its partition.
         """
         if isinstance(to, str):
             self._require_no_future_time(to)
@@ -144,7 +145,10 @@ class Deployments:
         return self._store.request_rewind(owner, config_id, to)
 
     def mark_rewind_answered(self, requested: Deployment) -> None:
-        """Store that a client gets the result of a rewind, so that a repeat is a new rewind."""
+        """Record that a client gets the result of a rewind.
+
+        From now on, the same request is a new rewind.
+        """
         self._store.mark_rewind_answered(requested.config_id, requested.generation)
 
     def _require_no_future_time(self, to: str) -> None:
@@ -197,7 +201,7 @@ class Deployments:
             )
         return self._store.request_credential_rotation(owner, config_id, self._new_password())
 
-    def stop(self, owner: str, config_id: str) -> Deployment | None:
+    def tear_down(self, owner: str, config_id: str) -> Deployment | None:
         """Request a teardown.
 
         Returns the deployment; None when the configuration is not deployed. Raises NotFound.
@@ -261,14 +265,14 @@ class Deployments:
         return line.model_copy(update={"message": self._redact(line.message)})
 
 
-def is_running(started: Deployment, progress: DeploymentProgress | None) -> bool:
+def is_running(requested: Deployment, progress: DeploymentProgress | None) -> bool:
     """Whether the requested revision runs; False while the rollout is in progress.
 
     Raises DeployFailed with the controller's reason, and Conflict when the deployment was torn down meanwhile.
     """
-    if is_removed(started, progress) or progress is None or progress.desired is DesiredPhase.ABSENT:
+    if is_removed(requested, progress) or progress is None or progress.desired is DesiredPhase.ABSENT:
         raise Conflict("The deployment was torn down while it was being deployed. Deploy it again.")
-    if progress.generation < started.generation:  # the progress is older than the request
+    if progress.generation < requested.generation:  # the progress is older than the request
         return False
     if progress.desired is DesiredPhase.PAUSED:
         raise Conflict("The pipeline was paused while it was being deployed. Resume it with POST …/resume.")
@@ -279,14 +283,14 @@ def is_running(started: Deployment, progress: DeploymentProgress | None) -> bool
     raise DeployFailed(progress.reason or "The workers of this revision did not become ready.")
 
 
-def is_paused(paused: Deployment, progress: DeploymentProgress | None) -> bool:
+def is_paused(requested: Deployment, progress: DeploymentProgress | None) -> bool:
     """Whether all workers have ended and their positions are stored.
 
     Raises Conflict when the deployment was torn down or resumed meanwhile.
     """
-    if is_removed(paused, progress) or progress is None or progress.desired is DesiredPhase.ABSENT:
+    if is_removed(requested, progress) or progress is None or progress.desired is DesiredPhase.ABSENT:
         raise Conflict("The deployment was torn down while it was being paused.")
-    if progress.generation < paused.generation:  # the progress is older than the request
+    if progress.generation < requested.generation:  # the progress is older than the request
         return False
     if progress.desired is not DesiredPhase.PAUSED:
         raise Conflict("The pipeline was resumed while it was being paused. Pause it again.")
@@ -323,18 +327,18 @@ def rewind_result(requested: Deployment, current: Deployment) -> Rewind:
     return result
 
 
-def is_rotated(rotated: Deployment, progress: DeploymentProgress | None) -> bool:
+def is_rotated(requested: Deployment, progress: DeploymentProgress | None) -> bool:
     """Whether Kafka knows the new password.
 
     Raises Conflict when the deployment was torn down meanwhile.
     """
-    if is_removed(rotated, progress) or progress is None or progress.desired is DesiredPhase.ABSENT:
+    if is_removed(requested, progress) or progress is None or progress.desired is DesiredPhase.ABSENT:
         raise Conflict(
             "The deployment was torn down, and its credentials were removed. Deploy it again to get new ones."
         )
-    return progress.observed_credentials_version >= rotated.credentials_version
+    return progress.observed_credentials_version >= requested.credentials_version
 
 
-def is_removed(stopped: Deployment, progress: DeploymentProgress | None) -> bool:
+def is_removed(requested: Deployment, progress: DeploymentProgress | None) -> bool:
     """Whether a deployment and everything that belongs to it have been removed."""
-    return progress is None or progress.id != stopped.id
+    return progress is None or progress.id != requested.id

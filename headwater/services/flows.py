@@ -22,7 +22,7 @@ from headwater.model.pagination import ListPosition, split_by_size
 from headwater.model.transforms import NewTransform
 from headwater.model.transforms.base import TransformIdentity
 from headwater.model.value_sets import SetId, filter_set_id
-from headwater.services.ids import Clock, NewId
+from headwater.services.ids import NewId, Now
 from headwater.services.pipeline_checker import UNREADABLE_REVISION, CheckedPipeline, PipelineChecker
 from headwater.stores import cleanup
 from headwater.stores.protocols.configurations import FlowStore, RevisionStore
@@ -85,7 +85,7 @@ class Flows:
     the save fails, the values are removed. When another request has saved a revision meanwhile, the save is repeated.
     """
 
-    def __init__(self, stores: FlowStores, checker: PipelineChecker, now: Clock, new_id: NewId) -> None:
+    def __init__(self, stores: FlowStores, checker: PipelineChecker, now: Now, new_id: NewId) -> None:
         self._store = stores.flows
         self._revisions = stores.revisions
         self._sets = stores.sets

@@ -1,7 +1,7 @@
 """Claims and stored responses of requests with an Idempotency-Key."""
 
 from headwater.model.idempotency import CLAIM_TTL, RESPONSE_TTL, Claim, StoredResponse
-from headwater.services.ids import Clock
+from headwater.services.ids import Now
 from headwater.stores.protocols.idempotency import IdempotencyStore
 
 
@@ -12,7 +12,7 @@ class IdempotencyService:
     in common (`model.idempotency.idempotency_id`); `request_id` is the id of the HTTP request that claims it.
     """
 
-    def __init__(self, store: IdempotencyStore, now: Clock) -> None:
+    def __init__(self, store: IdempotencyStore, now: Now) -> None:
         self._store = store
         self._now = now
 

@@ -1,6 +1,6 @@
-"""The clock and the generator of ids.
+"""The present time and the generator of ids.
 
-Services take both as arguments, so that tests can choose them.
+Services take functions for both as arguments, so that tests can choose them.
 """
 
 from collections.abc import Callable
@@ -8,8 +8,10 @@ from datetime import UTC, datetime
 
 from ulid import ULID
 
-Clock = Callable[[], datetime]
+Now = Callable[[], datetime]
+"""Returns the present time in UTC."""
 NewId = Callable[[], str]
+"""Returns a new id."""
 
 
 def utc_now() -> datetime:

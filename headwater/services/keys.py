@@ -7,7 +7,7 @@ from datetime import datetime
 
 from headwater.errors import InvalidInput, Unauthenticated
 from headwater.model.key import DEFAULT_SCOPES, KEY_CACHE_S, SCOPES, ApiKey, digest, generate_key, parse_key
-from headwater.services.ids import Clock
+from headwater.services.ids import Now
 from headwater.stores.protocols.keys import KeyStore
 
 MAX_OWNER_CHARS = 200
@@ -20,13 +20,13 @@ class Keys:
     A valid key is cached for KEY_CACHE_S seconds; invalid keys are not cached.
 
     Args:
-        monotonic: Returns the seconds of a clock that never goes back.
+        clock: Returns monotonic seconds.
     """
 
-    def __init__(self, store: KeyStore, now: Clock, monotonic: Callable[[], float]) -> None:
+    def __init__(self, store: KeyStore, now: Now, clock: Callable[[], float]) -> None:
         self._store = store
         self._now = now
-        self._monotonic = monotonic
+        self._clock = clock
         self._cache: dict[str, tuple[float, ApiKey]] = {}
         self._used: dict[str, datetime] = {}
         self._lock = threading.Lock()
@@ -41,7 +41,7 @@ class Keys:
             return None
         key_id, secret = parsed
         checked_at, key = self._cache.get(key_id, (0.0, None))
-        if key is None or self._monotonic() - checked_at > KEY_CACHE_S:
+        if key is None or self._clock() - checked_at > KEY_CACHE_S:
             return None
         return self._accept(key, secret)
 
@@ -63,7 +63,7 @@ class Keys:
         if parsed is None:
             raise Unauthenticated
         key_id, secret = parsed
-        checked_at = self._monotonic()
+        checked_at = self._clock()
         stored = self._store.find(key_id)
         key = self._accept(stored, secret)
         if key is None:
@@ -75,7 +75,7 @@ class Keys:
         return key
 
     def _accept(self, key: ApiKey | None, secret: str) -> ApiKey | None:
-        """Check the secret in constant time, and note the use of the key when it is valid.
+        """Check the secret in constant time, and record the use of the key when it is valid.
 
         Returns None when the key is invalid. A comparison is made even for an unknown id, so that the time does not
         reveal which ids exist.

@@ -1,4 +1,4 @@
-"""Remembers the lags of deployments, and reads them in the background."""
+"""Caches the lags of deployments, and reads them in the background."""
 
 import threading
 import time
@@ -43,9 +43,11 @@ class LagSource:
 
 @dataclass(frozen=True, slots=True)
 class _Lag:
-    """A lag, and when it was read in monotonic seconds.
+    """A lag, and when it was read.
 
-    None is the lag of a group without committed offsets.
+    Attributes:
+        records: The lag; None for a group without committed offsets.
+        read_at: When the lag was read, in monotonic seconds.
     """
 
     records: int | None

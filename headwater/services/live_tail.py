@@ -14,9 +14,9 @@ MAX_RECORDS_PER_S: Final = 200
 """How many records a tail shows within any second."""
 MAX_PENDING_BYTES: Final = 2_000_000
 """The maximum size of the records that wait for a client. A single record may be larger."""
-BLOCK_S: Final = 0.1
-"""How often the waiting records are sent."""
-_BLOCKS_PER_S: Final = 10
+SEND_INTERVAL_S: Final = 0.1
+"""How long a connection waits before it sends the records that have arrived meanwhile."""
+_INTERVALS_PER_S: Final = 10
 
 EndReason = Literal["key_ended", "deployment_ended", "idle", "shutdown"] | tail_reader.EndReason
 
@@ -31,8 +31,8 @@ END_DETAILS: dict[EndReason, str] = {
 """Why a tail has ended, and what to do."""
 
 
-class TailNews(NamedTuple):
-    """The news of a tail since the last call.
+class TailUpdate(NamedTuple):
+    """The new records of a tail since the last update, or its end.
 
     Attributes:
         records: The records to show.
@@ -46,10 +46,11 @@ class TailNews(NamedTuple):
 
 
 class Tail:
-    """Buffers the new records of a topic for one client: a tails.TailListener. Thread-safe.
+    """Buffers the new records of a topic for one client. Thread-safe.
 
-    The buffer is bounded in records per second, in records and in bytes. Every record that does not fit is counted as
-    skipped, so a slow client delays nobody, and shown and skipped records together are all records.
+    It is a tail_reader.TailListener. The buffer is bounded in records per second, in records and in bytes. Every
+    record that does not fit is counted as skipped, so a slow client delays nobody. Shown and skipped records together
+    are all records.
 
     Args:
         topic: The topic.
@@ -73,7 +74,7 @@ class Tail:
         return self._last_record_at
 
     def deliver(self, records: Sequence[TopicRecord], skipped: int) -> None:
-        """See tails.TailListener."""
+        """See tail_reader.TailListener."""
         now = self._clock()
         with self._lock:
             self._last_record_at = now
@@ -95,41 +96,41 @@ class Tail:
         return fitting
 
     def end(self, reason: EndReason) -> None:
-        """See tails.TailListener. The first reason counts."""
+        """See tail_reader.TailListener. The first reason counts."""
         with self._lock:
             self._end = self._end or reason
 
-    def take(self) -> TailNews:
-        """Return the news since the last call, and remove them from the buffer."""
+    def take(self) -> TailUpdate:
+        """Return the update since the last call, and remove its records from the buffer."""
         with self._lock:
-            news = TailNews(self._pending, self._skipped, self._end)
+            update = TailUpdate(self._pending, self._skipped, self._end)
             self._pending, self._pending_bytes, self._skipped = [], 0, 0
-            return news
+            return update
 
 
 @dataclass(slots=True)
-class _Block:
+class _Interval:
     number: int
     count: int
 
 
 class _SecondWindow:
-    """Counts the records of the last second in blocks of BLOCK_S."""
+    """Counts the records of the last second, in intervals of SEND_INTERVAL_S."""
 
     def __init__(self) -> None:
-        self._blocks: deque[_Block] = deque()
+        self._intervals: deque[_Interval] = deque()
 
     def left(self, now: float) -> int:
-        """Return how many records may follow in the current block."""
-        oldest = int(now * _BLOCKS_PER_S) - _BLOCKS_PER_S
-        while self._blocks and self._blocks[0].number <= oldest - 1:
-            self._blocks.popleft()
-        return MAX_RECORDS_PER_S - sum(block.count for block in self._blocks)
+        """Return how many records may follow in the current interval."""
+        oldest = int(now * _INTERVALS_PER_S) - _INTERVALS_PER_S
+        while self._intervals and self._intervals[0].number <= oldest - 1:
+            self._intervals.popleft()
+        return MAX_RECORDS_PER_S - sum(interval.count for interval in self._intervals)
 
     def add(self, now: float, count: int) -> None:
-        """Count records of the current block."""
-        number = int(now * _BLOCKS_PER_S)
-        if self._blocks and self._blocks[-1].number == number:
-            self._blocks[-1].count += count
+        """Count records of the current interval."""
+        number = int(now * _INTERVALS_PER_S)
+        if self._intervals and self._intervals[-1].number == number:
+            self._intervals[-1].count += count
         else:
-            self._blocks.append(_Block(number, count))
+            self._intervals.append(_Interval(number, count))

@@ -10,11 +10,10 @@ MIN_FIRST_CHUNK = 16
 MAX_FIRST_CHUNK = 32
 """How many offsets of a partition are read at first, at most.
 
-It is small because Kafka sends a chunk whole: when the records exceed the limit in bytes, some of them are thrown away
-and fetched again.
+The number is small, because the client discards records beyond the limit in bytes and fetches them again later.
 """
 GROWTH = 4
-"""How many times as large as a chunk the next one is, as far as their records are small enough."""
+"""The next chunk has at most this many times the offsets of the last chunk."""
 MAX_CHUNK = 4_096
 """How large a chunk becomes, except where offsets have no records."""
 MAX_CHUNK_BYTES = 4 << 20
@@ -24,7 +23,10 @@ MAX_READ_BYTES = 32 << 20
 
 
 def max_chunk_bytes(partitions: int) -> int:
-    """Return how many bytes of each partition may be kept in memory when so many are read."""
+    """Return how many bytes of each partition may be kept in memory.
+
+    partitions: The number of partitions that are read.
+    """
     return min(MAX_CHUNK_BYTES, MAX_READ_BYTES // max(1, partitions))
 
 
@@ -41,7 +43,8 @@ def next_chunk_size(size: int, offsets: int, records: Sequence[LogRecord], max_b
         offsets: How many offsets of the last chunk were read; fewer than `size` when their records were too large.
         records: The records at these offsets.
         max_bytes: How many bytes the records of a chunk should have at most.
-        max_size: The maximum size, except where offsets have no records, so that a long gap is passed in few reads.
+        max_size: The maximum size. Where offsets have no records, the size grows beyond it, so that a few reads pass a
+            long gap.
     """
     if not records:
         return 2 * size
@@ -49,8 +52,8 @@ def next_chunk_size(size: int, offsets: int, records: Sequence[LogRecord], max_b
     return max(1, min(GROWTH * size, max_size, expected))
 
 
-class _Partition:
-    """One partition, of which chunks are read backwards.
+class _PartitionReader:
+    """Plans the reads of one partition, backwards, and buffers their records.
 
     Attributes:
         position: The records before this offset are not returned yet.
@@ -75,7 +78,7 @@ class _Partition:
     def add(self, start: int, records: list[LogRecord], max_bytes: int) -> None:
         """Add the records of the chunk that begins at `start`.
 
-        The next chunk is so large that its records probably have `max_bytes`.
+        The size of the next chunk is chosen so that its records have about `max_bytes` in total.
         """
         self._chunk = next_chunk_size(self._chunk, self.unread_end - start, records, max_bytes, MAX_CHUNK)
         self._records, self.unread_end = records, start
@@ -118,17 +121,17 @@ class NewestFirst:
         self._history = history
         self._topic = topic
         self._max_bytes = max_chunk_bytes(len(ranges))
-        self._partitions = {
-            number: _Partition(
+        self._readers = {
+            partition: _PartitionReader(
                 offsets.start,
-                min(max(ends.get(number, offsets.start), offsets.start), offsets.end),
+                min(max(ends.get(partition, offsets.start), offsets.start), offsets.end),
                 first_chunk or MAX_FIRST_CHUNK,
             )
-            for number, offsets in ranges.items()
+            for partition, offsets in ranges.items()
         }
         self._newest: list[tuple[int, int]] = []
         """A heap of the partitions whose newest record is known: its negative timestamp, and the partition."""
-        self._unknown = {number for number, each in self._partitions.items() if not each.is_exhausted()}
+        self._unknown = {partition for partition, reader in self._readers.items() if not reader.is_exhausted()}
         """The partitions of which a chunk must be read before the newest record is known."""
 
     def __iter__(self) -> Iterator[LogRecord]:
@@ -137,34 +140,34 @@ class NewestFirst:
     def __next__(self) -> LogRecord:
         if self.peek() is None:
             raise StopIteration
-        number = self._newest[0][1]
-        partition = self._partitions[number]
-        record = partition.pop()
-        if (newest := partition.newest) is not None:
-            heapreplace(self._newest, (-newest.timestamp, number))
+        partition = self._newest[0][1]
+        reader = self._readers[partition]
+        record = reader.pop()
+        if (newest := reader.newest) is not None:
+            heapreplace(self._newest, (-newest.timestamp, partition))
         else:
             heappop(self._newest)
-            if not partition.is_exhausted():
-                self._unknown.add(number)
+            if not reader.is_exhausted():
+                self._unknown.add(partition)
         return record
 
     def peek(self) -> LogRecord | None:
         """Return the next record without removing it; None when there is none."""
         while self._unknown:
             self._read_chunks()
-        return self._partitions[self._newest[0][1]].newest if self._newest else None
+        return self._readers[self._newest[0][1]].newest if self._newest else None
 
     def _read_chunks(self) -> None:
         """Read a chunk of each partition whose newest record is not known."""
-        wanted = {number: self._partitions[number].next_range() for number in self._unknown}
-        for number, chunk in self._history.read(self._topic, wanted, self._max_bytes).items():
-            partition = self._partitions[number]
-            partition.add(chunk.start, list(chunk.records), self._max_bytes)
-            if (newest := partition.newest) is not None:
-                heappush(self._newest, (-newest.timestamp, number))
-            if newest is not None or partition.is_exhausted():
-                self._unknown.discard(number)
+        wanted = {partition: self._readers[partition].next_range() for partition in self._unknown}
+        for partition, chunk in self._history.read(self._topic, wanted, self._max_bytes).items():
+            reader = self._readers[partition]
+            reader.add(chunk.start, list(chunk.records), self._max_bytes)
+            if (newest := reader.newest) is not None:
+                heappush(self._newest, (-newest.timestamp, partition))
+            if newest is not None or reader.is_exhausted():
+                self._unknown.discard(partition)
 
     def positions(self) -> dict[int, int]:
         """Return the offsets, by partition, before which the iteration continues."""
-        return {number: each.position for number, each in self._partitions.items()}
+        return {partition: reader.position for partition, reader in self._readers.items()}

@@ -11,11 +11,11 @@ from headwater.services.newest_first import max_chunk_bytes, next_chunk_size
 MAX_CHUNK = 1_024
 """How many offsets of a partition are read at once, unless they have no records."""
 MAX_SCANNED = 50_000
-"""How many records are read at most to find those from a time on."""
+"""How many records are read at most to find the records from a time on."""
 
 
-class _Partition:
-    """One partition, of which chunks are read forwards."""
+class _PartitionReader:
+    """Plans the reads of one partition, forwards, and buffers their records."""
 
     def __init__(self, offsets: OffsetRange, first_chunk: int) -> None:
         self._unread, self._end = offsets
@@ -38,7 +38,8 @@ class _Partition:
     def add(self, start: int, records: list[LogRecord], max_bytes: int) -> None:
         """Add the records of the chunk, which are complete from `start` on.
 
-        The first records of a chunk are missing when its records are too large. It is then read again in smaller parts.
+        The first records of a chunk are missing when its records are too large. The chunk is then read again in smaller
+        parts.
         """
         offsets = self.next_range()
         if start > offsets.start:
@@ -70,17 +71,17 @@ class OldestFirst:
         self._history = history
         self._topic = topic
         self._max_bytes = max_chunk_bytes(len(ranges))
-        self._partitions = {number: _Partition(offsets, first_chunk) for number, offsets in ranges.items()}
+        self._readers = {partition: _PartitionReader(offsets, first_chunk) for partition, offsets in ranges.items()}
 
     def __iter__(self) -> Iterator[LogRecord]:
         return self
 
     def __next__(self) -> LogRecord:
-        while wanted := {n: each.next_range() for n, each in self._partitions.items() if each.needs_chunk()}:
-            for number, chunk in self._history.read(self._topic, wanted, self._max_bytes).items():
-                self._partitions[number].add(chunk.start, list(chunk.records), self._max_bytes)
-        candidates = ((each.oldest, each) for each in self._partitions.values())
-        known = [(record.timestamp, record.partition, each) for record, each in candidates if record is not None]
+        while wanted := {p: reader.next_range() for p, reader in self._readers.items() if reader.needs_chunk()}:
+            for partition, chunk in self._history.read(self._topic, wanted, self._max_bytes).items():
+                self._readers[partition].add(chunk.start, list(chunk.records), self._max_bytes)
+        candidates = ((reader.oldest, reader) for reader in self._readers.values())
+        known = [(record.timestamp, record.partition, reader) for record, reader in candidates if record is not None]
         if not known:
             raise StopIteration
         return min(known, key=lambda candidate: candidate[:2])[2].pop()
@@ -91,12 +92,12 @@ def records_since(
 ) -> Iterator[LogRecord]:
     """Return the records from a time on, from the oldest to the newest.
 
-    The timestamps of a partition need not ascend: after a rewind, the timestamps of outputs do not. Older records that
-    are behind the first one from that time on are left out, but count towards MAX_SCANNED.
+    The timestamps in a partition need not ascend, for example not in outputs after a rewind. Records that are older
+    than `since` but follow the first match are skipped; they count towards MAX_SCANNED.
     """
     since_ms = ceil_epoch_ms(since)
     starts = history.offsets_since(topic, since_ms)
     # Records may have been appended since the ranges were read.
-    unread = {n: OffsetRange(start, ranges[n].end) for n, start in starts.items() if n in ranges}
+    unread = {p: OffsetRange(start, ranges[p].end) for p, start in starts.items() if p in ranges}
     scanned = islice(OldestFirst(history, topic, unread, first_chunk), MAX_SCANNED)
     return (record for record in scanned if record.timestamp >= since_ms)

@@ -11,7 +11,7 @@ from headwater.model.deployment import worker_group
 from headwater.model.pagination import ListPosition
 from headwater.model.pipeline_state import ConfigurationQuery, ConfigurationSummary, DeploymentSummary, PipelineState
 from headwater.model.recent_metrics import LAST_HOUR, RecentMetrics
-from headwater.services.ids import Clock
+from headwater.services.ids import Now
 from headwater.services.known_lags import KnownLags, LagSource
 from headwater.services.optional_reads import OptionalReads
 from headwater.services.readable_revisions import ReadableRevisions
@@ -69,7 +69,7 @@ class Overview:
     """
 
     def __init__(
-        self, *, store: OverviewStore, metrics: MetricStore, bindings: Bindings, lags: KnownLags, now: Clock
+        self, *, store: OverviewStore, metrics: MetricStore, bindings: Bindings, lags: KnownLags, now: Now
     ) -> None:
         self._store = store
         self._metrics = metrics
@@ -117,7 +117,7 @@ class Overview:
 
     @property
     def first_minute(self) -> datetime:
-        """The first of the minutes whose counts `metrics` reads now."""
+        """The start of the hour that ends with the present minute, to be passed to `metrics`."""
         return datetime.fromtimestamp(LAST_HOUR.starts(self._now().timestamp())[0], UTC)
 
     def metrics(

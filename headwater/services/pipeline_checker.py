@@ -148,7 +148,7 @@ class PipelineChecker:
 
         Args:
             sent: The pipeline.
-            newest: The newest stored pipeline, which the sent one replaces; None for a new configuration.
+            newest: The newest stored pipeline, which the sent pipeline replaces; None for a new configuration.
             uids_from: The pipeline from which matching transforms and sinks get their uids; None means `newest`.
         """
         uids_from = uids_from or newest
@@ -166,6 +166,7 @@ class PipelineChecker:
         # Compiling costs a V8 process per script, so it is done only when the configuration has no other fault.
         if source is None or entity is None or findings.faults:
             raise InvalidInput("The configuration is not valid.", findings.faults)
+        # A script that has run on the same example record need not run again.
         reusable = newest.transforms if newest and _has_same_example(newest.source, source) else []
         config = PipelineConfig(
             source=source,

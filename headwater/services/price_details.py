@@ -1,4 +1,4 @@
-"""Explains the figures of single tokens, and returns their histories."""
+"""Explains the statistics of single tokens, and returns their histories."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,21 +12,21 @@ from headwater.model.price.state import TokenState, TokenTick
 from headwater.model.price.stats import DAY, Stats
 from headwater.model.price.tail import decode_tail
 from headwater.model.price.view import merge_states
-from headwater.services.ids import Clock
+from headwater.services.ids import Now
 from headwater.services.prices import PriceResult, Prices, Token, TokenStatus, key_of_token
 from headwater.services.quoted_prices import read_quoted
 from headwater.stores.protocols.prices import LIST_PERIOD_S, PriceStore
 
-MAX_TICKS = 50
-"""The most accepted ticks, ticks that are not accepted, and bands of an explanation."""
+MAX_EXPLAINED = 50
+"""An explanation has at most this many accepted ticks, unaccepted ticks and bands."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExplainedPrice:
-    """The figures of a token, and how they come about.
+    """The statistics of a token, and how they were computed.
 
     Attributes:
-        stats: The figures; None when the token has no price.
+        stats: The statistics; None when the token has no price.
         explanation: None when the store has no ticks of the token.
     """
 
@@ -43,14 +43,14 @@ class PriceDetails:
         filter_outliers: Whether prices that are far from all other prices are ignored.
     """
 
-    def __init__(self, store: PriceStore, prices: Prices, now: Clock, *, filter_outliers: bool) -> None:
+    def __init__(self, store: PriceStore, prices: Prices, now: Now, *, filter_outliers: bool) -> None:
         self._store = store
         self._prices = prices
         self._now = now
         self._filter_outliers = filter_outliers
 
     def tokens(self, query: str, after: str, limit: int) -> tuple[PriceResult, str | None]:
-        """Return the next listed tokens with their figures.
+        """Return the next listed tokens with their statistics.
 
         Also returns the last of these tokens when there are more; None otherwise.
 
@@ -73,10 +73,10 @@ class PriceDetails:
         return self._prices.read(page), last
 
     def explain(self, token: Token) -> ExplainedPrice:
-        """Explain the current figures of a token. Raises RedisUnavailable, PriceStateUnreadable."""
+        """Explain the current statistics of a token. Raises RedisUnavailable, PriceStateUnreadable."""
         result = self._prices.read([token])
         now = self._now_ms()
-        explanation = explain(self._states(token, now), now, MAX_TICKS, filter_outliers=self._filter_outliers)
+        explanation = explain(self._states(token, now), now, MAX_EXPLAINED, filter_outliers=self._filter_outliers)
         return ExplainedPrice(result.statuses[0], result.stats[0], result.quote_stale[0], explanation)
 
     def history(self, token: Token) -> Sequence[Tick]:
@@ -104,6 +104,6 @@ class PriceDetails:
 
 def _folded(data: bytes | None, ticks: Sequence[TokenTick], now: int) -> TokenState:
     state = decode_state(data) if data else TokenState()
-    state.fold_due(now)
+    state.fold_due(now)  # ticks whose time was in the future when they arrived
     state.fold_all(ticks, now)
     return state

@@ -1,4 +1,4 @@
-"""Computes the price statistics of tokens. docs/prices.md defines every figure."""
+"""Computes the price statistics of tokens. docs/prices.md defines each of them."""
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
@@ -13,7 +13,7 @@ from headwater.model.price.stats import DAY, STALE_MS, Stats, evaluate, needed_b
 from headwater.model.price.tick import SEPARATOR, key_of_quoted_ticks, token_key
 from headwater.model.price.view import merge_states, view_with_tail
 from headwater.model.stream import find_chain
-from headwater.services.ids import Clock
+from headwater.services.ids import Now
 from headwater.services.quoted_prices import QuotedToken, read_quoted
 from headwater.stores.protocols.prices import PriceStore, StoredToken
 
@@ -91,7 +91,7 @@ class Prices:
             model/price/stats.py.
     """
 
-    def __init__(self, store: PriceStore, now: Clock, *, filter_outliers: bool) -> None:
+    def __init__(self, store: PriceStore, now: Now, *, filter_outliers: bool) -> None:
         self._store = store
         self._now = now
         self._filter_outliers = filter_outliers
@@ -226,7 +226,7 @@ def _single_band_stats(
 ) -> list[Stats | None]:
     """Return the statistics of tokens with a single price band; None for other tokens.
 
-    A token whose unsettled ticks contain its address is evaluated separately.
+    A token whose unsettled ticks contain its address, because it has upper-case letters, is evaluated separately.
     """
     usd_ticks = [token.encoded_ticks for token in stored.values()]
     if not quoted:

@@ -44,13 +44,13 @@ class QuotaStores:
     """The stores with which quotas are enforced.
 
     Attributes:
-        clock: Returns epoch seconds, which may be off by minutes.
+        epoch_s: Returns the seconds since the epoch. The clocks of the processes may differ by minutes.
     """
 
     quotas: QuotaStore
     sets: CountableSets
     reservations: Reservations
-    clock: Callable[[], float] = time.time
+    epoch_s: Callable[[], float] = time.time
 
 
 def quota_usage(store: QuotaStore, counts: SetCounts, owner: str) -> Sequence[QuotaUsage]:
@@ -134,7 +134,7 @@ def _reservation(
 
     When the block raises, the reservation is removed.
     """
-    initial = Reservation(secrets.token_hex(8), current_actor().owner, set_id, 0, stores.clock() + RESERVATION_TTL_S)
+    initial = Reservation(secrets.token_hex(8), current_actor().owner, set_id, 0, stores.epoch_s() + RESERVATION_TTL_S)
     try:
         reservation = _ActiveReservation(stores, initial, replaced_values)
         yield reservation
@@ -203,11 +203,11 @@ class _ActiveReservation:
 
         Returns the error when the number exceeds a quota.
         """
-        self._reservation = replace(self._reservation, values=values, until=self._stores.clock() + RESERVATION_TTL_S)
+        self._reservation = replace(self._reservation, values=values, until=self._stores.epoch_s() + RESERVATION_TTL_S)
         self._stores.reservations.put(self._reservation)
         if values <= (self._replaced_values or 0):
             return None
-        now, stored = self._stores.clock(), self._stores.reservations.all()
+        now, stored = self._stores.epoch_s(), self._stores.reservations.all()
         self._stores.reservations.remove([each.id for each in stored if each.until <= now])
         other_reservations = [other for other in stored if other.id != self._reservation.id and other.until > now]
         return self._owner_quota_error(other_reservations) or self._total_quota_error(other_reservations)

@@ -1,8 +1,7 @@
 """Reads the quoted ticks of tokens: the settled state, and unsettled ticks in USD.
 
-A quoted tick has its price in another token, the quote token. It is settled when its price in USD is final.
-
-The price of an unsettled tick is computed at each read, from the current history of its quote token.
+A quoted tick has its price in another token, the quote token. It is settled when its price in USD is final. The price
+in USD of an unsettled tick is computed at each read, from the current history of its quote token.
 """
 
 from collections.abc import Collection, Mapping, Sequence

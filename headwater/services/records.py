@@ -50,7 +50,7 @@ class Records:
             raise topic.missing_error()
         first_chunk = first_chunk_size(2 * count, len(ranges))
         if since is None:
-            ends = {number: offsets.end for number, offsets in ranges.items()}
+            ends = {partition: offsets.end for partition, offsets in ranges.items()}
             newest = NewestFirst(history, topic.topic, ends, ranges, first_chunk)
             return _items(islice(newest, count), topic)[::-1]
         return _items(islice(records_since(history, topic.topic, ranges, since, first_chunk), count), topic)

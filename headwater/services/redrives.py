@@ -10,7 +10,7 @@ from headwater.model.deployment import Deployment, dead_letter_topic
 from headwater.model.redrive import LetterRange, Redrive, RedriveSelection
 from headwater.model.value_sets import MAX_REPORTED_FAULTS
 from headwater.services.dead_letters import letter_id
-from headwater.services.ids import Clock, NewId
+from headwater.services.ids import NewId, Now
 from headwater.services.timed_history import TimedHistory
 from headwater.stores.protocols.redrives import RedriveOutcomeStore, RedriveStore
 
@@ -26,7 +26,7 @@ SLOW_READ_S = 2.0
 """After a read that lasts longer, the next chunk is half as large, because the letters are large."""
 _UNLIMITED = 1 << 40
 _MISSING = "is no dead letter of this pipeline; Kafka's retention may have removed it"
-_STUB_NAMED = "does not contain its record, which the dead-letter topic could not take; leave this id out"
+_IS_STUB = "does not contain its record, which the dead-letter topic could not take; leave this id out"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,18 +36,19 @@ class LetterQuery:
     Attributes:
         ids: The letters; None names letters by the other members.
         error: The class of the error; None names letters with any class.
-        transform_uid: The uid of the transform, or the name of the sink; None names letters of all.
+        component: The uid of the transform, or the name of the sink; None names letters of all.
     """
 
     ids: Sequence[LetterId] | None = None
     error: str | None = None
-    transform_uid: str | None = None
+    component: str | None = None
 
 
 class Redrives:
     """Requests redrives, and reads their state.
 
-    The methods may block, and raise Unavailable errors.
+    A letter whose value is a stub is never redriven: a stub replaces a source record that the dead-letter topic could
+    not take. The methods may block, and raise Unavailable errors.
 
     Args:
         store: The redrives.
@@ -62,7 +63,7 @@ class Redrives:
         store: RedriveStore,
         outcomes: RedriveOutcomeStore,
         history: TopicHistory,
-        now: Clock,
+        now: Now,
         new_id: NewId,
         clock: Callable[[], float],
     ) -> None:
@@ -81,7 +82,7 @@ class Redrives:
     def request(self, owner: str, config_id: str, query: LetterQuery) -> Redrive:
         """Request that the controller redrives letters.
 
-        Raises NotFound, Conflict when the pipeline is not deployed or paused or is deployed anew meanwhile, and
+        Raises NotFound, Conflict when the pipeline is not deployed, is paused, or is deployed anew meanwhile, and
         InvalidInput for ids of letters that do not exist.
         """
         deployment = self._store.require_redrivable(owner, config_id)
@@ -113,7 +114,7 @@ class Redrives:
             ranges=found.ranges(),
             ids=None if query.ids is None else tuple(sorted({(each.partition, each.offset) for each in query.ids})),
             error=query.error,
-            transform_uid=query.transform_uid,
+            transform_uid=query.component,
         )
         return selection, found.count
 
@@ -132,7 +133,7 @@ class Redrives:
         found, size, kinds_match = _FoundLetters(), _ChunkSize(), list[bool]()
         # The selections are read before the outcomes: the letters of a redrive that ends in between have outcomes.
         open_selections = self._store.open_selections(deployment.id).values()
-        selection = RedriveSelection(ranges={}, error=query.error, transform_uid=query.transform_uid)
+        selection = RedriveSelection(ranges={}, error=query.error, transform_uid=query.component)
         for records in self._read(history, topic, _chunks(ranges, size), size, _too_many_error):
             of_kind = [
                 (letter_id(each), headers)
@@ -151,7 +152,7 @@ class Redrives:
                 if letter not in redriven:
                     found.add(letter)
         if kinds_match and not any(kinds_match):
-            _require_all_kinds(query)
+            _refuse_unmatched_kind(query)
         return found
 
     def _named_letters(
@@ -159,21 +160,21 @@ class Redrives:
     ) -> "_FoundLetters":
         """Return the letters with these ids.
 
-        Raises InvalidInput for letters that do not exist or are stubs.
+        Raises InvalidInput for letters that do not exist, or whose value is a stub.
         """
         size = _ChunkSize()
         wanted: set[tuple[int, int]] = set(ids)
-        stubs = {
+        is_stub_by_letter = {
             letter_id(record): LetterHeaders(record.headers).is_stub
             for records in self._read(history, topic, _chunks_with(ids, ranges, size), size, _too_far_apart_error)
             for record in records
             if letter_id(record) in wanted
         }
-        unusable = [number for number, letter in enumerate(ids) if stubs.get(letter, True)]
+        unusable = [index for index, letter in enumerate(ids) if is_stub_by_letter.get(letter, True)]
         if unusable:
             faults = [
-                Fault(f"/ids/{number}", _STUB_NAMED if ids[number] in stubs else _MISSING)
-                for number in unusable[:MAX_REPORTED_FAULTS]
+                Fault(f"/ids/{index}", _IS_STUB if ids[index] in is_stub_by_letter else _MISSING)
+                for index in unusable[:MAX_REPORTED_FAULTS]
             ]
             raise InvalidInput("No letter was redriven.", faults)
         found = _FoundLetters()
@@ -222,7 +223,7 @@ class _FoundLetters:
 
     def ranges(self) -> dict[int, LetterRange]:
         """Return the range of each partition that has letters."""
-        return {number: LetterRange(start, self._ends[number]) for number, start in self._starts.items()}
+        return {partition: LetterRange(start, self._ends[partition]) for partition, start in self._starts.items()}
 
 
 class _ChunkSize:
@@ -245,9 +246,12 @@ class _ChunkSize:
             self.offsets = min(2 * self.offsets, MAX_READ_OFFSETS)
 
 
-def _require_all_kinds(query: LetterQuery) -> None:
-    """Raise InvalidInput when a query names a class of error or a transform."""
-    named = {"/error": query.error, "/transform_uid": query.transform_uid}
+def _refuse_unmatched_kind(query: LetterQuery) -> None:
+    """Raise InvalidInput when a query names a class of error or a transform.
+
+    The caller has found that no letter matches the query.
+    """
+    named = {"/error": query.error, "/transform_uid": query.component}
     is_pair = None not in named.values()
     letter = "dead letter that has both" if is_pair else "dead letter"
     detail = f"is of no {letter}; GET …/dead-letters/summary lists the errors of each transform"
@@ -272,11 +276,11 @@ def _too_far_apart_error() -> InvalidInput:
 
 def _chunks(ranges: Mapping[int, OffsetRange], size: _ChunkSize) -> Iterator[Mapping[int, OffsetRange]]:
     """Split the ranges of all partitions into chunks, in order."""
-    starts = {number: each.start for number, each in ranges.items()}
-    while unread := {number: start for number, start in starts.items() if start < ranges[number].end}:
-        per_partition = max(1, size.offsets // len(unread))
-        starts |= {number: min(start + per_partition, ranges[number].end) for number, start in unread.items()}
-        yield {number: OffsetRange(start, starts[number]) for number, start in unread.items()}
+    starts = {partition: offsets.start for partition, offsets in ranges.items()}
+    while unread := {partition: start for partition, start in starts.items() if start < ranges[partition].end}:
+        count = max(1, size.offsets // len(unread))
+        starts |= {partition: min(start + count, ranges[partition].end) for partition, start in unread.items()}
+        yield {partition: OffsetRange(start, starts[partition]) for partition, start in unread.items()}
 
 
 def _chunks_with(

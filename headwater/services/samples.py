@@ -79,13 +79,13 @@ class Samples:
         return Sample(topic, records, wanted.requested, _shortage_reason(wanted, records, is_cut=is_cut))
 
 
-def _require_partitions(positions: Sequence[str], logs: Mapping[int, OffsetRange]) -> None:
+def _require_partitions(positions: Sequence[str], ranges: Mapping[int, OffsetRange]) -> None:
     """Raise InvalidInput for positions in partitions that the topic does not have."""
-    detail = f"is in no partition of the stream, which has the partitions 0 to {max(logs)}"
+    detail = f"is in no partition of the stream, which has the partitions 0 to {max(ranges)}"
     faults = [
-        Fault(f"/sample/positions/{number}", detail)
-        for number, position in enumerate(positions)
-        if parse_position(position)[0] not in logs
+        Fault(f"/sample/positions/{index}", detail)
+        for index, position in enumerate(positions)
+        if parse_position(position)[0] not in ranges
     ]
     if faults:
         raise InvalidInput("The configuration was not validated.", faults[:MAX_REPORTED_FAULTS])
@@ -100,7 +100,7 @@ def _read_range(
     """
     first_chunk = first_chunk_size(wanted.requested, len(ranges))
     if wanted.since is None:
-        ends = {number: offsets.end for number, offsets in ranges.items()}
+        ends = {partition: offsets.end for partition, offsets in ranges.items()}
         newest = NewestFirst(history, topic, ends, ranges, first_chunk)
         records, is_cut = _take(map(to_topic_record, islice(newest, wanted.requested)))
         return records[::-1], is_cut
@@ -124,40 +124,40 @@ def _take(records: Iterable[TopicRecord]) -> tuple[list[TopicRecord], bool]:
 
 
 def _read_positions(
-    history: TimedHistory, topic: str, positions: Sequence[RecordPosition], logs: Mapping[int, OffsetRange]
+    history: TimedHistory, topic: str, positions: Sequence[RecordPosition], ranges: Mapping[int, OffsetRange]
 ) -> list[TopicRecord]:
     """Return the records at some positions, in the order of the positions.
 
     A position without a record is left out, and so are records that are too large together, or too far apart to be
     read in time.
     """
-    wanted = {position for position in positions if _is_in_log(position, logs)}
+    wanted = {position for position in positions if _is_in_range(position, ranges)}
     unread = _ranges_of(wanted)
     found: dict[RecordPosition, TopicRecord] = {}
     size = 0
     while unread and size <= MAX_STREAM_SAMPLE_BYTES and not history.is_over():
-        current = {number: ranges.popleft() for number, ranges in unread.items()}
-        for number, chunk in history.read(topic, current, max_chunk_bytes(len(current)), with_headers=False).items():
-            if chunk.start > current[number].start:  # the records of the range are too large for one read
-                unread[number].appendleft(OffsetRange(current[number].start, chunk.start))
+        current = {partition: remaining.popleft() for partition, remaining in unread.items()}
+        for partition, chunk in history.read(topic, current, max_chunk_bytes(len(current)), with_headers=False).items():
+            if chunk.start > current[partition].start:  # the records of the range are too large for one read
+                unread[partition].appendleft(OffsetRange(current[partition].start, chunk.start))
             for record in chunk.records:
                 if (record.partition, record.offset) in wanted:
                     found[record.partition, record.offset] = to_topic_record(record)
                     size += found[record.partition, record.offset].size
-        unread = {number: ranges for number, ranges in unread.items() if ranges}
+        unread = {partition: remaining for partition, remaining in unread.items() if remaining}
     return _take(found[position] for position in positions if position in found)[0]
 
 
-def _is_in_log(position: RecordPosition, logs: Mapping[int, OffsetRange]) -> bool:
-    log = logs.get(position[0])
-    return log is not None and log.start <= position[1] < log.end
+def _is_in_range(position: RecordPosition, ranges: Mapping[int, OffsetRange]) -> bool:
+    partition, offset = position
+    return partition in ranges and offset in range(*ranges[partition])
 
 
 def _ranges_of(positions: Collection[RecordPosition]) -> dict[int, deque[OffsetRange]]:
     """Return for each partition the ranges of offsets that contain the positions, in order."""
     ranges: dict[int, deque[OffsetRange]] = {}
-    for number, offset in sorted(positions):
-        of_partition = ranges.setdefault(number, deque())
+    for partition, offset in sorted(positions):
+        of_partition = ranges.setdefault(partition, deque())
         last = of_partition[-1] if of_partition else None
         if last is not None and offset - last.end < MAX_GAP and offset - last.start < MAX_RANGE:
             of_partition[-1] = OffsetRange(last.start, offset + 1)

@@ -6,7 +6,7 @@ from datetime import datetime
 from headwater.errors import Conflict, InvalidSignInCode
 from headwater.model.key import ApiKey, digest, generate_key
 from headwater.model.sign_in import CODE_TTL, KEY_TTL, generate_code
-from headwater.services.ids import Clock
+from headwater.services.ids import Now
 from headwater.services.keys import Keys
 from headwater.stores.protocols.sign_in import SignInStore
 
@@ -17,7 +17,7 @@ class SignIns:
     Thread-safe.
     """
 
-    def __init__(self, store: SignInStore, keys: Keys, now: Clock) -> None:
+    def __init__(self, store: SignInStore, keys: Keys, now: Now) -> None:
         self._store = store
         self._keys = keys
         self._now = now

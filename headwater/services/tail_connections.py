@@ -174,7 +174,7 @@ class Tails:
     def check(self) -> None:
         """End the tails that are idle, or whose key or deployment has ended.
 
-        The slots of all others are renewed. While a store is unavailable, its part of the check is left out.
+        The slots of all open tails are renewed. While a store is unavailable, its part of the check is left out.
         """
         with self._lock:
             opened = list(self._open)

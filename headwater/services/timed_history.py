@@ -12,8 +12,8 @@ LAST_CALL_S = 5.0
 class TimedHistory:
     """A TopicHistory whose calls end in time.
 
-    A call that begins after the time limit raises BrokerUnavailable. All others end LAST_CALL_S seconds after it at the
-    latest.
+    A call that begins after the time limit raises BrokerUnavailable. All other calls end LAST_CALL_S seconds after the
+    time limit at the latest.
 
     Args:
         history: Reads the records.

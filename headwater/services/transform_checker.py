@@ -86,6 +86,7 @@ class TransformChecker:
         prepared: list[PreparedTransform] = []
         for transform in transforms:
             prepared.append(self._types[transform.type].prepare(transform, context))
+            # Only a transform that passes records on unchanged also keeps their fields.
             if not self._types[transform.type].keeps_records:
                 context = context._replace(fields=None)
         for i, result in enumerate(prepared):

@@ -57,16 +57,16 @@ class ShownRecords:
 
 
 class _Cause(NamedTuple):
-    """The common members of the failures of one group."""
+    """The attributes that the failures of one group have in common."""
 
-    uid: str
+    component: str
     error: str
     message: str
     line: int | None
     column: int | None
 
 
-class Summary:
+class TrialSummaryBuilder:
     """Counts the results of all records.
 
     Args:

@@ -146,17 +146,17 @@ class _Step:
 
     @property
     def failures(self) -> list[Failure]:
-        """The failures of records that did run.
+        """The failures of records that the transform did run on.
 
-        The other records did not run, because the outputs of the batch are too large.
+        It did not run on other records, because the outputs of the batch are too large.
         """
         return [failure for failure in self.result.failures if failure.attempts > 0]
 
     def dropped_rows(self) -> list[int]:
         """Return the source record of each input row that was dropped.
 
-        A row is dropped when its record has not failed and has no first output. A script gives the first output the
-        index output_index(record index, 0); other transforms keep the index of the record.
+        A row is dropped when its record has not failed and the output has no row with its index. A script numbers its
+        outputs with output_index, so the index of its first output is looked for.
         """
         kept = set(zip(self.output_rows, self.result.output.indexes, strict=True))
         failed = {failure.row for failure in self.result.failures}

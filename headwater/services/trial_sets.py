@@ -12,7 +12,7 @@ from headwater.stores.protocols.sets import SetLookup
 class TrialSets:
     """A SetLookup in which new filters have the values of the request.
 
-    All other sets have their stored values.
+    The other sets have their stored values.
 
     Args:
         new_filters: The values of each new filter.

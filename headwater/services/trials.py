@@ -1,6 +1,7 @@
 """Runs trials of configurations on records of a request or of a stream.
 
-A trial checks a configuration as create or PUT does, and runs its transforms on the records. It saves nothing.
+A trial checks a configuration as create or PUT does, and runs its transforms on the records. It saves nothing. The API
+calls a trial a validation.
 """
 
 import re
@@ -18,11 +19,11 @@ from headwater.model.topic_record import TopicRecord
 from headwater.model.transforms import TransformConfig
 from headwater.model.trial import NewTrial, Sample, Trial, TrialTransformTotals
 from headwater.model.value_sets import SetId, filter_set_id
-from headwater.services.ids import Clock
+from headwater.services.ids import Now
 from headwater.services.pipeline_checker import CheckedPipeline, PipelineChecker
 from headwater.services.samples import Samples
 from headwater.services.trial_comparison import ResultComparison
-from headwater.services.trial_results import ShownRecords, Summary
+from headwater.services.trial_results import ShownRecords, TrialSummaryBuilder
 from headwater.services.trial_runs import ChunkResult, Deadline, PipelineRun
 from headwater.services.trial_sets import TrialSets
 from headwater.stores.protocols.configurations import FlowStore
@@ -83,7 +84,7 @@ class Trials:
         checker: PipelineChecker,
         transform_types: Mapping[str, TransformType],
         open_context: OpenContext,
-        now: Clock,
+        now: Now,
         clock: Callable[[], float],
     ) -> None:
         self._stores = stores
@@ -335,9 +336,9 @@ class _ChunkSizer:
         self.limit = max(1, count // 8)
 
 
-def _empty_summary(config: PipelineConfig) -> Summary:
+def _empty_summary(config: PipelineConfig) -> TrialSummaryBuilder:
     """Return the summary of a pipeline that has processed no record yet."""
-    return Summary([TrialTransformTotals(each.uid, each.type) for each in config.transforms])
+    return TrialSummaryBuilder([TrialTransformTotals(each.uid, each.type) for each in config.transforms])
 
 
 def _mark_too_large(result: ChunkResult) -> None:

@@ -58,8 +58,8 @@ def parse_ip(text: str) -> IpAddress | None:
     return mapped or address
 
 
-def client_key(text: str) -> str:
-    """Return the key by which limits count a client.
+def client_prefix(text: str) -> str:
+    """Return the address or prefix by which limits count a client.
 
     It is the IPv4 address, or the /64 prefix of the IPv6 address.
     """

@@ -11,7 +11,7 @@ import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from headwater.api.cors import refusal_headers
-from headwater.api.server.connections import Connections
+from headwater.api.server.connection_registry import ConnectionRegistry
 from headwater.api.server.refusals import (
     HEAD_TOO_LARGE,
     MALFORMED,
@@ -40,10 +40,10 @@ class LimitedProtocol(HttpToolsProtocol):
     unfinished fields. The fields are counted as the parser reports them, since one read may contain more than a head.
     """
 
-    def __init__(self, *arguments: Any, connections: Connections, **options: Any) -> None:
+    def __init__(self, *arguments: Any, registry: ConnectionRegistry, **options: Any) -> None:
         super().__init__(*arguments, **options)
-        self._registry = connections
-        self._limits = connections.limits
+        self._registry = registry
+        self._limits = registry.limits
         self._time_budget = TimeBudget(self._limits)
         self._peer = ""
         self._behind_proxy = False

@@ -19,7 +19,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from headwater.api.app import create_api
 from headwater.api.server.client_addresses import TrustedProxies
-from headwater.api.server.connections import Connections
+from headwater.api.server.connection_registry import ConnectionRegistry
 from headwater.api.server.limits import ServerLimits
 from headwater.api.server.protocol import MAX_PIPELINED, LimitedProtocol
 from tests.support.waiting import until
@@ -43,7 +43,7 @@ class Server:
     seen: list[Message] = field(default_factory=list)
     clients: list[str] = field(default_factory=list)
     go_on: threading.Event = field(default_factory=threading.Event)
-    connections: Connections | None = None
+    registry: ConnectionRegistry | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -84,7 +84,7 @@ class Server:
 def serving(limits: ServerLimits, app: Any = None, cross_origins: Sequence[str] = ()) -> Iterator[Server]:
     listener = socket.create_server(("127.0.0.1", 0), backlog=256)
     http_server = Server(listener.getsockname()[1])
-    http_server.connections = Connections(
+    http_server.registry = ConnectionRegistry(
         limits,
         TrustedProxies([PROXY]),
         on_refusal=http_server.refused.append,
@@ -93,7 +93,7 @@ def serving(limits: ServerLimits, app: Any = None, cross_origins: Sequence[str] 
     )
     config = uvicorn.Config(
         app or http_server,
-        http=cast("Any", partial(LimitedProtocol, connections=http_server.connections)),
+        http=cast("Any", partial(LimitedProtocol, registry=http_server.registry)),
         ws="none",
         log_config=None,
         log_level="error",
@@ -320,9 +320,9 @@ def test_a_response_that_is_not_read_is_aborted(server: Server) -> None:
     with server.connected() as connection:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
         connection.sendall(get("/large"))
-        assert server.connections is not None
-        until(lambda: server.connections is not None and len(server.connections) == 1)
-        until(lambda: server.connections is not None and not len(server.connections))
+        assert server.registry is not None
+        until(lambda: server.registry is not None and len(server.registry) == 1)
+        until(lambda: server.registry is not None and not len(server.registry))
 
 
 def test_a_slowly_read_response_is_complete(server: Server) -> None:
@@ -370,7 +370,7 @@ def test_slow_connections_are_closed_at_the_total_limit() -> None:
         slow = [stack.enter_context(server.connected()) for _ in range(10)]
         for connection in slow:
             connection.sendall(b"GET / HT")
-        until(lambda: server.connections is not None and len(server.connections) == 10)
+        until(lambda: server.registry is not None and len(server.registry) == 10)
         for _ in range(3):
             with server.connected("127.0.0.7") as user:
                 user.sendall(get())

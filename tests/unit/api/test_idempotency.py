@@ -11,7 +11,7 @@ import httpx2
 import pytest
 
 from headwater.api.app import ROUTES
-from headwater.api.guarded_routes import GuardedRoute
+from headwater.api.guarded_routes import AuthenticatedRoute
 from headwater.api.idempotency import may_return_credentials
 from headwater.errors import DatabaseUnavailable
 from headwater.model.idempotency import CLAIM_TTL, RESPONSE_TTL
@@ -330,9 +330,9 @@ class TestSecrets:
 
     def test_a_regenerated_response_needs_the_same_scope(self) -> None:
         """A replay is not checked against the rule of the route that regenerates the response."""
-        routes = [r for r in ROUTES if isinstance(r, GuardedRoute) and may_return_credentials(r)]
+        routes = [r for r in ROUTES if isinstance(r, AuthenticatedRoute) and may_return_credentials(r)]
         assert len(routes) == 5
-        assert {"flow:deploy" in (r.rule.scope, r.rule.scope_when_deployed) for r in routes} == {True}
+        assert {"flow:deploy" in (r.rule.key_scope, r.rule.scope_when_deployed) for r in routes} == {True}
 
 
 def test_described_on_every_operation_that_takes_it(headwater: Installation) -> None:

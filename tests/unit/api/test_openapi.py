@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from headwater.api.app import ROUTES
-from headwater.api.guarded_routes import CheckedRoute, GuardedRoute
+from headwater.api.guarded_routes import AuthenticatedRoute, GuardedRoute
 from headwater.api.prometheus import OPENMETRICS
 from tests.unit.api.installation import FLOW, Installation, User
 
@@ -152,8 +152,8 @@ class TestDescription:
 
     def test_every_api_route_is_guarded(self) -> None:
         for route in ROUTES:
-            assert isinstance(route, CheckedRoute) == route.path.startswith("/api/"), route.path
-            needs_no_key = not isinstance(route, GuardedRoute) and isinstance(route, CheckedRoute)
+            assert isinstance(route, GuardedRoute) == route.path.startswith("/api/"), route.path
+            needs_no_key = not isinstance(route, AuthenticatedRoute) and isinstance(route, GuardedRoute)
             assert needs_no_key == (route.operation_id in WITHOUT_KEY), route.path
 
 

@@ -7,7 +7,7 @@ import pytest
 from anyio.from_thread import BlockingPortal
 from structlog.testing import capture_logs
 
-from headwater.api.guarded_routes import MAX_OPEN_BODY_BYTES
+from headwater.api.guarded_routes import MAX_PUBLIC_BODY_BYTES
 from headwater.errors import DatabaseUnavailable
 from headwater.model.audit import AuditQuery
 from headwater.model.key import parse_key
@@ -89,7 +89,7 @@ class TestSignIn:
             ({"code": "x" * 101}, 422, "invalid-input"),
             ({"code": 5}, 422, "invalid-input"),
             ({"code": "x", "owner": "bob"}, 422, "invalid-input"),
-            ({"code": "x" * MAX_OPEN_BODY_BYTES}, 413, "too-large"),
+            ({"code": "x" * MAX_PUBLIC_BODY_BYTES}, 413, "too-large"),
         ],
     )
     def test_invalid_bodies(self, headwater: Installation, body: Any, status: int, kind: str) -> None:

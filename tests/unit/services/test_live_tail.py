@@ -34,9 +34,9 @@ def test_further_records_of_a_second_are_counted() -> None:
     tail = new_tail(clock)
     tail.deliver(records(0, 150), 0)
     tail.deliver(records(150, 100), 7)
-    news = tail.take()
-    assert (len(news.records), news.skipped) == (200, 57)
-    assert [record.offset for record in news.records] == list(range(200))
+    update = tail.take()
+    assert (len(update.records), update.skipped) == (200, 57)
+    assert [record.offset for record in update.records] == list(range(200))
 
 
 def test_no_second_has_more_records_than_allowed_whatever_arrives() -> None:
@@ -45,9 +45,9 @@ def test_no_second_has_more_records_than_allowed_whatever_arrives() -> None:
     for step in range(400):
         clock.now += 0.013
         tail.deliver(records(step * 20, 20), 1)
-        news = tail.take()
-        shown += [clock.now] * len(news.records)
-        skipped += news.skipped
+        update = tail.take()
+        shown += [clock.now] * len(update.records)
+        skipped += update.skipped
     assert len(shown) + skipped == 400 * 21
     for start in shown:
         assert sum(start <= time < start + 1 for time in shown) <= MAX_RECORDS_PER_S
@@ -60,15 +60,15 @@ def test_a_client_that_does_not_read_is_no_reason_to_keep_more() -> None:
     for _ in range(10):
         tail.deliver(records(0, 200), 0)
         clock.now += 2
-    news = tail.take()
-    assert (len(news.records), news.skipped) == (200, 1800)
+    update = tail.take()
+    assert (len(update.records), update.skipped) == (200, 1800)
 
 
 def test_the_bytes_that_wait_are_limited_but_a_large_record_fits() -> None:
     tail = new_tail(Clock())
     tail.deliver(records(0, 3, MAX_PENDING_BYTES + 1), 0)
-    news = tail.take()
-    assert (len(news.records), news.skipped) == (1, 2)
+    update = tail.take()
+    assert (len(update.records), update.skipped) == (1, 2)
     tail.deliver(records(0, 5, MAX_PENDING_BYTES // 2), 0)
     assert len(tail.take().records) == 2
 
@@ -78,8 +78,8 @@ def test_the_first_end_counts_and_records_before_it_are_kept() -> None:
     tail.deliver(records(0, 1), 0)
     tail.end("topic_removed")
     tail.end("broker_unavailable")
-    news = tail.take()
-    assert (len(news.records), news.end) == (1, "topic_removed")
+    update = tail.take()
+    assert (len(update.records), update.end) == (1, "topic_removed")
 
 
 def test_the_time_of_the_last_record() -> None:

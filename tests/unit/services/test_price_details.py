@@ -12,7 +12,7 @@ from headwater.model.price.quoted_state import encode_entries
 from headwater.model.price.series import Tick
 from headwater.model.price.tail import encode_tail
 from headwater.model.price.tick import encode_value, key_of_quoted_ticks, partition_of, token_key
-from headwater.services.price_details import MAX_TICKS, ExplainedPrice, PriceDetails
+from headwater.services.price_details import MAX_EXPLAINED, ExplainedPrice, PriceDetails
 from headwater.services.prices import Prices
 from headwater.stores.protocols.prices import PriceWrite
 from tests.examples import examples
@@ -56,7 +56,7 @@ class TestExplanation:
             (band_of(10.0), 2, not filter_outliers),
         ]
         assert explanation.required_minutes == 5
-        assert len(explanation.accepted) == MAX_TICKS
+        assert len(explanation.accepted) == MAX_EXPLAINED
 
     @given(st.lists(st.tuples(st.integers(0, 30 * 60), st.sampled_from((1.0, 1.5, 3.0, 90.0, 95.0))), min_size=1))
     @settings(max_examples=examples(60))

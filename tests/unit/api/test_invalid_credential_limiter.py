@@ -8,8 +8,8 @@ from anyio.from_thread import BlockingPortal
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.api import invalid_key_limiter
-from headwater.api.invalid_key_limiter import InvalidKeyLimiter
+from headwater.api import invalid_credential_limiter
+from headwater.api.invalid_credential_limiter import InvalidCredentialLimiter
 from headwater.errors import DatabaseUnavailable
 from headwater.model.key import KEY_CACHE_S, ApiKey, generate_key
 from headwater.services.keys import Keys
@@ -97,7 +97,7 @@ def test_an_expired_key_counts_again(headwater: Installation) -> None:
 @given(st.lists(st.tuples(st.integers(0, 2), st.floats(0, 30)), max_size=200))
 def test_an_address_never_gets_more_than_the_bucket_and_its_refill(events: list[tuple[int, float]]) -> None:
     clock, taken = [0.0], dict.fromkeys(range(3), 0)
-    bucket = InvalidKeyLimiter(10, lambda: clock[0])
+    bucket = InvalidCredentialLimiter(10, lambda: clock[0])
     for address, pause_s in events:
         clock[0] += pause_s
         wait_s = bucket.take(f"127.0.0.{address}")
@@ -107,8 +107,8 @@ def test_an_address_never_gets_more_than_the_bucket_and_its_refill(events: list[
 
 
 def test_memory_is_bounded_for_any_number_of_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(invalid_key_limiter, "MAX_BUCKETS", 100)
-    bucket = InvalidKeyLimiter(10)
+    monkeypatch.setattr(invalid_credential_limiter, "MAX_BUCKETS", 100)
+    bucket = InvalidCredentialLimiter(10)
     for number in range(1_000):
         bucket.take(f"10.0.{number // 250}.{number % 250}")
     assert len(bucket._buckets) == 100

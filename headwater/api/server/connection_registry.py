@@ -7,7 +7,7 @@ from typing import Protocol
 
 import structlog
 
-from headwater.api.server.client_addresses import TrustedProxies, client_key
+from headwater.api.server.client_addresses import TrustedProxies, client_prefix
 from headwater.api.server.limits import ServerLimits
 from headwater.api.server.refusals import BUSY, TOO_MANY_CONNECTIONS, Refusal
 
@@ -36,10 +36,10 @@ class Connection(Protocol):
         """Close the connection at once."""
 
 
-class Connections:
+class ConnectionRegistry:
     """Admits connections and checks their time every `tick_s` seconds.
 
-    Only the thread of the event loop may use it. Connections and requests are counted by the client's `client_key`.
+    Only the thread of the event loop may use it. Connections and requests are counted by the client's `client_prefix`.
 
     Attributes:
         on_refusal: Called with the name of the problem type of each refusal.
@@ -75,7 +75,7 @@ class Connections:
         trusted proxy does not count for a client, because it has requests of many clients; `begin_request` counts these
         requests.
         """
-        client = "" if self.proxies.trusts(peer) else client_key(peer)
+        client = "" if self.proxies.trusts(peer) else client_prefix(peer)
         if client and self._count_by_client[client] >= self.limits.connections_per_address:
             return TOO_MANY_CONNECTIONS
         if len(self._open) >= self.limits.connections and not self._make_room():
@@ -110,7 +110,7 @@ class Connections:
 
         Returns the client to pass to `end_request`; None when the client has too many requests.
         """
-        client = client_key(address)
+        client = client_prefix(address)
         if self._count_by_client[client] >= self.limits.connections_per_address:
             return None
         self._count_by_client[client] += 1

@@ -5,7 +5,7 @@ from collections.abc import Coroutine
 from typing import Any
 
 from headwater.api.server.client_addresses import TrustedProxies
-from headwater.api.server.connections import Connections
+from headwater.api.server.connection_registry import ConnectionRegistry
 from headwater.api.server.limits import ServerLimits
 from headwater.api.server.refusals import BUSY, TOO_MANY_CONNECTIONS
 
@@ -34,9 +34,9 @@ class Peer:
         self.dropped = True
 
 
-def registry(connections: int = 3, per_address: int = 2) -> Connections:
+def registry(connections: int = 3, per_address: int = 2) -> ConnectionRegistry:
     limits = ServerLimits(connections=connections, connections_per_address=per_address)
-    return Connections(limits, TrustedProxies([PROXY]), tick_s=TICK_S)
+    return ConnectionRegistry(limits, TrustedProxies([PROXY]), tick_s=TICK_S)
 
 
 def in_loop(test: Coroutine[Any, Any, None]) -> None:
