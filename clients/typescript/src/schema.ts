@@ -163,7 +163,7 @@ export interface components {
             /** @description The record: `<partition>/<offset>`, or its index in the `records` of the request. */
             record: string | number;
         };
-        /** @description One page of a dataset's entries. */
+        /** @description One page of a dataset's entries, which are its values. */
         EntriesPage: {
             /** @description Send it as `cursor` to get the next page; null on the last page. */
             cursor: string | null;
@@ -295,7 +295,7 @@ export interface components {
             requested_at: string;
             /** @enum {string} */
             state: "pending" | "done" | "failed";
-            /** @description Where the request wanted to rewind the pipeline to. */
+            /** @description The target of the rewind, as in the request. */
             to: string | {
                 [key: string]: number;
             };
@@ -317,7 +317,7 @@ export interface components {
             /** @description The uid of the transform, or the name of the sink. */
             transform_uid: string;
         };
-        /** @description A token with its figures. */
+        /** @description A token with its statistics. */
         ListedToken: {
             /** @description The seconds since then. */
             age_s: number | null;
@@ -741,7 +741,7 @@ export interface components {
         };
         /** @description Prices between two successive powers of two. Whether a price counts depends on its band. */
         PriceBand: {
-            /** @description Whether the band is established, or next to one; all are while none is. */
+            /** @description Whether the band is established or next to an established band. All bands are accepted while none is established. */
             accepted: boolean;
             /** @description The number of minutes since `counted_since` with a trade in this band. */
             active_minutes: number;
@@ -753,9 +753,9 @@ export interface components {
             /** @description The lowest price of the band. */
             min_price: number;
         };
-        /** @description How the figures of a token come about; empty for an unknown token. */
+        /** @description How the statistics of a token are computed; empty for an unknown token. */
         PriceExplanation: {
-            /** @description At most 50 accepted trades, newest first: the last one of each millisecond in the last one to two hours, or in the last two minutes of a token with many trades, and the last one of each hour before. */
+            /** @description At most 50 accepted trades, newest first. For the last one to two hours, or two minutes for a token with many trades, these are the last trade of each millisecond; before that, the last trade of each hour. */
             accepted: components["schemas"]["PricePoint"][];
             /** @description At most 50 bands, the one with the most minutes first. */
             bands: components["schemas"]["PriceBand"][];
@@ -784,7 +784,7 @@ export interface components {
             points: components["schemas"]["PricePoint"][];
             token_address: string;
         };
-        /** @description Prices of a token in USD, and changes in percent. docs/prices.md defines each figure. */
+        /** @description Prices of a token in USD, and changes in percent. docs/prices.md defines each of them. */
         PriceItem: {
             chain: string;
             decimals: number;
@@ -839,7 +839,7 @@ export interface components {
         /** @description The lowest and the highest accepted price of a window, and when they were traded last. */
         PriceWindow: {
             high: components["schemas"]["PricePoint"] | null;
-            /** @description Null without a trade; low and high are then the latest price. */
+            /** @description Null when the window has no trade; the statistics then show the latest price as low and high. */
             low: components["schemas"]["PricePoint"] | null;
             /**
              * @description Trades after this time count.
@@ -1023,7 +1023,7 @@ export interface components {
             /** @description Contract address or mint; upper and lower case are the same. */
             token_address: string;
         };
-        /** @description The state of a deployment after a request to run an earlier revision again. */
+        /** @description The state of a deployment after a rollback to an earlier revision. */
         RestoredDeployment: {
             /** @description `Stable`, `RollingOut`, `RolledBack` or `Failed`. */
             condition: string;
