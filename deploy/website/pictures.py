@@ -15,7 +15,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from playwright.sync_api import Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+
+from deploy.website.palette import reduced
 
 ROOT = Path(__file__).parents[2]
 PICTURES = ROOT / "docs" / "pictures"
@@ -68,7 +70,7 @@ def kept_demo(*flags: str) -> Iterator[KeptDemo]:
 
 
 @contextmanager
-def signed_in_page(link: str) -> Iterator[Page]:
+def signed_in_page(link: str) -> Iterator[tuple[Browser, Page]]:
     """Open the console in a browser."""
     with sync_playwright() as playwright:
         chromium = playwright.chromium.launch(
@@ -81,7 +83,7 @@ def signed_in_page(link: str) -> Iterator[Page]:
         page.on("dialog", lambda dialog: dialog.accept())  # the editor is left with unsaved changes
         page.goto(link)
         expect(page.get_by_role("heading", name="Pipelines", exact=True)).to_be_visible()
-        yield page
+        yield chromium, page
         chromium.close()
 
 
@@ -106,6 +108,8 @@ def open_editor(page: Page) -> None:
     page.get_by_label("Code of shorten").get_by_text("token: transfer").click()
     page.keyboard.press("Home")
     page.keyboard.insert_text("chain: 'base',\n    ")
+    page.keyboard.press("Home")
+    page.keyboard.press("Home")
     expect(page.get_by_text(re.compile(r"^\d+ would change"))).to_be_visible()
 
 
@@ -146,13 +150,14 @@ def write_pictures(folder: Path) -> None:
         for template in TEMPLATES:
             demo.run("new", template, "pipelines")
         demo.run("apply", "pipelines")
-        with signed_in_page(demo.link) as page:
+        with signed_in_page(demo.link) as (browser, page):
             time.sleep(HISTORY_S)
             for name, open_page in JOURNEYS.items():
                 open_page(page)
                 page.mouse.move(0, 0)
                 page.wait_for_timeout(1000)
-                picture = page.screenshot(path=folder / f"{name}.png", animations="disabled")
+                picture = reduced(browser, page.screenshot(animations="disabled"))
+                (folder / f"{name}.png").write_bytes(picture)
                 print(f"{folder / name}.png  {len(picture):,} bytes")
                 assert len(picture) < MAX_BYTES, f"{name}.png has more than {MAX_BYTES:,} bytes."
 

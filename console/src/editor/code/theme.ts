@@ -34,7 +34,7 @@ export function themeOf(isDark: boolean, isScript: boolean): Extension {
     },
     ".cm-scroller": { fontFamily: "var(--mantine-font-family-monospace)", lineHeight: "1.5" },
     ".cm-gutters": {
-      backgroundColor: "transparent",
+      backgroundColor: "var(--mantine-color-body)",
       border: "none",
       color: "var(--mantine-color-dimmed)",
     },
@@ -43,8 +43,10 @@ export function themeOf(isDark: boolean, isScript: boolean): Extension {
     // The library's marks are images in data: addresses, which the policy of the page does not allow.
     ".cm-lintRange-error": mark("red"),
     ".cm-lintRange-warning": mark("yellow"),
-    ".cm-lint-marker-error": { content: '"✕"', color: "var(--mantine-color-red-text)" },
-    ".cm-lint-marker-warning": { content: '"!"', color: "var(--mantine-color-yellow-text)" },
+    ".cm-lint-marker-error": { content: "normal", color: "var(--mantine-color-red-text)" },
+    ".cm-lint-marker-error::before": { content: '"✕"' },
+    ".cm-lint-marker-warning": { content: "normal", color: "var(--mantine-color-yellow-text)" },
+    ".cm-lint-marker-warning::before": { content: '"!"' },
     ".cm-tooltip": {
       backgroundColor: "var(--mantine-color-body)",
       border: "1px solid var(--mantine-color-default-border)",

@@ -47,14 +47,14 @@ export const PLOTS: PlotKind[] = [
   },
 ];
 
-/** Returns the times of the range, in seconds, and a value of each line at each of them. */
+/** Returns the times of the whole steps of the range, in seconds, and a value of each line at each of them. */
 export function plotData(
   plot: PlotKind,
   metrics: Metrics,
   range: TimeRange,
 ): [number[], ...(number | null)[][]] {
   const { seconds, step } = RANGES.find(({ value }) => value === range)!;
-  const last = Math.floor(Date.now() / 1000 / step) * step;
+  const last = Math.floor(Date.now() / 1000 / step) * step - step;
   const times = Array.from(
     { length: seconds / step },
     (_, index) => last - seconds + (index + 1) * step,
