@@ -1,4 +1,4 @@
-import { Button, Grid, Group, Stack, Text } from "@mantine/core";
+import { Button, Code, Grid, Group, Stack, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { RefreshCw } from "lucide-react";
 import { useState } from "react";
@@ -34,7 +34,9 @@ export function NewestRecords({ chain, entity }: { chain: string; entity: string
   if (rows.length === 0) {
     return (
       <Empty title="No records yet">
-        Nothing was written to this stream, or all of it is older than its retention.
+        Nothing was written to this stream, or all of it is older than its retention. An ingest
+        writes to it, or a file:{" "}
+        <Code>headwater replay --chain {chain} --entity {entity} FILE</Code>
       </Empty>
     );
   }

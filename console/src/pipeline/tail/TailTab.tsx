@@ -42,7 +42,7 @@ export function TailTab() {
   ];
   return (
     <Stack gap="sm">
-      <ScrollArea type="auto">
+      <ScrollArea type="auto" offsetScrollbars="x">
         <SegmentedControl
           aria-label="Topic"
           data={choices}
