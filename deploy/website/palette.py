@@ -1,4 +1,4 @@
-"""Makes PNG files small: each pixel becomes one of the 256 most frequent colors of its picture."""
+"""Makes PNG files small: each pixel gets one of 256 colors of its picture."""
 
 import base64
 import struct
@@ -17,9 +17,16 @@ async (png) => {
   const pixels = new Uint32Array(context.getImageData(0, 0, width, height).data.buffer);
   const counts = new Map();
   for (const pixel of pixels) counts.set(pixel, (counts.get(pixel) ?? 0) + 1);
-  const palette = [...counts].sort(([, one], [, other]) => other - one).slice(0, 256).map(([color]) => color);
   const difference = (one, other) =>
     [0, 8, 16].reduce((sum, bits) => sum + (((one >> bits) & 255) - ((other >> bits) & 255)) ** 2, 0);
+  const colors = [...counts].sort(([, one], [, other]) => other - one).map(([color]) => color);
+  const palette = colors.slice(0, 128);
+  const errors = colors.map((color) => Math.min(...palette.map((other) => difference(color, other))));
+  while (palette.length < 256 && palette.length < colors.length) {
+    const added = colors[errors.indexOf(Math.max(...errors))];
+    palette.push(added);
+    colors.forEach((color, index) => errors[index] = Math.min(errors[index], difference(color, added)));
+  }
   const nearest = (color) => {
     const differences = palette.map((other) => difference(color, other));
     return differences.indexOf(Math.min(...differences));
@@ -33,7 +40,9 @@ async (png) => {
   return { width, height, palette, text };
 }
 """
-"""Chromium decodes the picture, so that no library for pictures is needed."""
+"""Chromium decodes the picture, so that no library for pictures is needed.
+
+The palette has the 128 most frequent colors, and then always the one that is the least like the others."""
 _EIGHT_BITS, _INDEXED = 8, 3
 
 

@@ -109,7 +109,6 @@ def open_editor(page: Page) -> None:
     page.keyboard.press("Home")
     page.keyboard.insert_text("chain: 'base',\n    ")
     page.keyboard.press("Home")
-    page.keyboard.press("Home")
     expect(page.get_by_text(re.compile(r"^\d+ would change"))).to_be_visible()
 
 

@@ -28,9 +28,15 @@ export function themeOf(isDark: boolean, isScript: boolean): Extension {
       fontSize: "13px",
       backgroundColor: "transparent",
     },
-    "&.cm-focused": {
-      outline: "2px solid var(--mantine-primary-color-filled)",
-      outlineOffset: "-2px",
+    "&.cm-focused": { outline: "none" },
+    // An outline would lie under the line numbers.
+    "&.cm-focused::after": {
+      content: '""',
+      position: "absolute",
+      inset: 0,
+      zIndex: 300,
+      border: "2px solid var(--mantine-primary-color-filled)",
+      pointerEvents: "none",
     },
     ".cm-scroller": { fontFamily: "var(--mantine-font-family-monospace)", lineHeight: "1.5" },
     ".cm-gutters": {
