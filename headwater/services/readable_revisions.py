@@ -1,24 +1,24 @@
-"""Knows the sources of the revisions that this version of Headwater can read."""
+"""Caches the sources of the revisions that this version of Headwater can read."""
 
 import threading
 from collections.abc import Collection, Mapping
 
 from headwater.stores.protocols.overview import OverviewStore, RevisionId, SourceStream
 
-MAX_KNOWN = 200_000
-"""How many revisions are remembered. With more, all are forgotten and read again."""
+MAX_CACHED = 200_000
+"""How many revisions are cached. With more, the cache is cleared, and the revisions are read again."""
 
 
 class ReadableRevisions:
-    """Remembers the sources of revisions that can be read. Thread-safe.
+    """Caches the sources of revisions that can be read. Thread-safe.
 
-    The pipeline of a revision never changes. So a list reads no pipelines except those that were saved since the last
-    list, and all of them after a start.
+    The pipeline of a revision never changes. So a list reads only the pipelines that were saved since the last list.
+    The first list after a start reads all of its pipelines.
     """
 
     def __init__(self, store: OverviewStore) -> None:
         self._store = store
-        self._known: dict[RevisionId, SourceStream | None] = {}
+        self._cached: dict[RevisionId, SourceStream | None] = {}
         self._lock = threading.Lock()
 
     def sources(self, revisions: Collection[RevisionId]) -> Mapping[RevisionId, SourceStream]:
@@ -27,16 +27,16 @@ class ReadableRevisions:
         May block, and raises DatabaseUnavailable.
         """
         with self._lock:
-            known = {revision: self._known[revision] for revision in revisions if revision in self._known}
+            known = {revision: self._cached[revision] for revision in revisions if revision in self._cached}
         if new := [revision for revision in revisions if revision not in known]:
             sources = self._store.sources(new)
             read = {revision: sources.get(revision) for revision in new}
-            self._remember(read)
+            self._add_to_cache(read)
             known |= read
         return {revision: source for revision, source in known.items() if source is not None}
 
-    def _remember(self, read: dict[RevisionId, SourceStream | None]) -> None:
+    def _add_to_cache(self, read: dict[RevisionId, SourceStream | None]) -> None:
         with self._lock:
-            if len(self._known) + len(read) > MAX_KNOWN:
-                self._known.clear()
-            self._known |= read
+            if len(self._cached) + len(read) > MAX_CACHED:
+                self._cached.clear()
+            self._cached |= read

@@ -41,7 +41,7 @@ def test_each_revision_is_read_once() -> None:
 
 
 def test_the_number_of_remembered_revisions_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(readable_revisions, "MAX_KNOWN", 2)
+    monkeypatch.setattr(readable_revisions, "MAX_CACHED", 2)
     store = Store()
     revisions = ReadableRevisions(store)
     revisions.sources([GOOD, BAD])
