@@ -3,6 +3,7 @@
 import importlib.util
 import os
 import re
+import struct
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
@@ -11,6 +12,7 @@ from urllib.parse import unquote, urlsplit
 import pytest
 
 from deploy.website.build import ROOT, build
+from deploy.website.pictures import JOURNEYS, MAX_BYTES, PICTURES, SIZE
 
 LOADING = {"script": "src", "img": "src", "iframe": "src", "source": "src", "link": "href"}
 """The elements that make a browser load another file, and the attributes that name it."""
@@ -94,3 +96,13 @@ def test_the_search_index_is_a_script_that_pages_load_from_files(site: Path, pag
     assert index.startswith("Search.setIndex({")
     assert "docs/when_records_fail" in index
     assert '"redriv"' in index or "redriv:" in index
+
+
+def test_each_picture_is_small_and_on_a_page() -> None:
+    pages = "".join(path.read_text("utf-8") for path in ROOT.glob("docs/*.md"))
+    assert {path.stem for path in PICTURES.glob("*")} == set(JOURNEYS)
+    for path in PICTURES.glob("*"):
+        data = path.read_bytes()
+        assert len(data) < MAX_BYTES
+        assert struct.unpack(">II", data[16:24]) == SIZE
+        assert f"(pictures/{path.name})" in pages
