@@ -5,6 +5,7 @@ import random
 import signal
 import time
 from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 import pytest
@@ -31,12 +32,12 @@ RECORDS = [{"n": n, "v": f"v{n % 37}"} for n in range(200)]
 MEMBERS = {"x": {f"v{n}" for n in range(0, 37, 3)}, "y": {"v1"}}
 
 
-def outputs_of(job: ScriptBatch) -> list[dict[str, object]]:
+def outputs_of(job: ScriptBatch) -> list[dict[str, Any]]:
     assert not job.failures
     return [msgspec.json.decode(line or b"") for line in job.outputs]
 
 
-def check_answers(outputs: Sequence[dict[str, object]]) -> None:
+def check_answers(outputs: Sequence[dict[str, Any]]) -> None:
     assert [output["n"] for output in outputs] == [record["n"] for record in RECORDS]
     assert [output["member"] for output in outputs] == [record["v"] in MEMBERS["x"] for record in RECORDS]
 
