@@ -169,7 +169,10 @@ def measure_list(browser: Browser, url: str, key: str, plain: Work) -> None:
             page.goto(f"{url}/console/pipelines")
             expect(rows).to_be_visible()
 
-        report_work(f"{PIPELINES} pipelines, opened", traced(browser, page, open_list))
+        opened = traced(browser, page, open_list)
+        typer.echo(
+            f"{PIPELINES} pipelines, opened: longest task {opened.longest:.0f} ms ({opened.longest_cpu:.0f} ms of CPU)"
+        )
         report_work(f"{PIPELINES} pipelines, refreshed", traced(browser, page, lambda: page.wait_for_timeout(11_000)))
         report_work(
             f"{PIPELINES} pipelines, scrolled", traced(browser, page, lambda: scroll(page, "table", SCROLLED_PX)), plain

@@ -1,20 +1,21 @@
-import { Text, Tooltip } from "@mantine/core";
+import type { CSSProperties } from "react";
 
 import { exact, short } from "./numbers.ts";
 
-/** A number in its short form; the exact one is shown on hover. Without a value, a dash. */
+const STYLE: CSSProperties = { fontSize: "var(--mantine-font-size-sm)" };
+const DIMMED: CSSProperties = { ...STYLE, color: "var(--mantine-color-dimmed)" };
+
+/** A number in its short form; the exact one is shown on hover. Without a value, a dash. Lists have hundreds of them. */
 export function Figure({ value, unit = "", muted = false }: {
   value: number | null | undefined;
   unit?: string;
   muted?: boolean;
 }) {
-  if (value === null || value === undefined) return <Text span size="sm" c="dimmed">–</Text>;
+  if (value === null || value === undefined) return <span style={DIMMED}>–</span>;
   return (
-    <Tooltip label={`${exact(value)}${unit}`}>
-      <Text span size="sm" {...(muted || value === 0 ? { c: "dimmed" } : {})}>
-        {short(value)}
-        {unit}
-      </Text>
-    </Tooltip>
+    <span style={muted || value === 0 ? DIMMED : STYLE} title={`${exact(value)}${unit}`}>
+      {short(value)}
+      {unit}
+    </span>
   );
 }

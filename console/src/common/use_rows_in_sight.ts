@@ -2,8 +2,8 @@ import { type RefObject, useLayoutEffect, useState } from "react";
 
 /** Rows that are drawn above and below the ones in sight. */
 const MORE = 8;
-/** The drawn rows change in steps, so that most scrolling draws nothing. */
-const STEP = 8;
+/** The drawn rows change in steps of so many, so that a frame of a scroll draws few. */
+const STEP = 2;
 
 /** Returns which rows of a list with rows of equal height are to be drawn: those in sight, and some around them. */
 export function useRowsInSight(

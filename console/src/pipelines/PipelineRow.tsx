@@ -17,7 +17,7 @@ interface Props {
   select: (id: string, isSelected: boolean) => void;
 }
 
-/** One pipeline in the list. */
+/** One pipeline in the list. A refresh keeps the objects of pipelines that have not changed. */
 export const PipelineRow = memo(function PipelineRow({ item, height, isSelected, select }: Props) {
   const { messages_received: received, messages_sent: sent, source } = item;
   const errors = item.errors && sum(item.errors);
@@ -105,9 +105,7 @@ export const PipelineRow = memo(function PipelineRow({ item, height, isSelected,
       </Table.Td>
     </Table.Tr>
   );
-}, (one, other) =>
-  one.isSelected === other.isSelected && one.height === other.height && one.select === other.select &&
-  JSON.stringify(one.item) === JSON.stringify(other.item));
+});
 
 function Rate({ counts, color, label }: { counts: number[] | null; color: string; label: string }) {
   if (!counts) return <Text size="sm" c="dimmed" ta="right">–</Text>;

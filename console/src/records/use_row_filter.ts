@@ -4,7 +4,7 @@ import { recordText } from "./record_text.ts";
 import type { Row } from "./tail_buffer.ts";
 
 /** How long one step may take, so that the page stays quick with many rows. */
-const STEP_MS = 5;
+const STEP_MS = 3;
 /** How many rows are tested between two looks at the clock. */
 const BLOCK_ROWS = 50;
 
