@@ -1,4 +1,4 @@
-"""Chromium for benchmarks of the console: pages, Chromium's own trace, and the memory of a page."""
+"""Runs Chromium for benchmarks: pages, traces of their main threads, and their memory."""
 
 import json
 import shutil

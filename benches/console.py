@@ -77,9 +77,9 @@ def report_work(name: str, work: Work, reference: Work | None = None) -> None:
 
 
 def fill(database: Database, metrics: RedisMetrics) -> str:
-    """Store PIPELINES deployed configurations with an hour of metrics, and one of them with a week.
+    """Store PIPELINES deployed configurations with an hour of metrics.
 
-    Return its id.
+    One of them has a week of metrics. Return its id.
     """
     config = a_config(transforms=[{"uid": "t1", "type": "v8", "script": "function process(r) { return r; }"}])
     config_id, deployment_ids = "", []
@@ -109,7 +109,10 @@ def week_of(metrics: RedisMetrics, deployment_id: str) -> None:
 
 @contextmanager
 def filled_api() -> Iterator[tuple[str, str, str]]:
-    """Run an API process on filled stores without Kafka. Yield its address, a key and the id of a configuration."""
+    """Run an API process on filled stores, without Kafka.
+
+    Yield its address, a key and the id of a configuration.
+    """
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
         kafka = f"127.0.0.1:{free_port()}"
         endpoints = Endpoints.from_settings(Settings(data_dir=Path(folder), kafka_bootstrap_servers=kafka))
@@ -133,7 +136,10 @@ def filled_api() -> Iterator[tuple[str, str, str]]:
 
 
 def first_paint(browser: Browser, key: str, url: str, text: str) -> tuple[float, float]:
-    """Load an address with an empty cache. Return the ms until the first paint, and the transferred kB."""
+    """Load an address with an empty cache.
+
+    Return the ms until the first paint, and the transferred kB.
+    """
     with new_page(browser, key) as page:
         page.goto(url)
         expect(page.get_by_text(text).first).to_be_visible()
@@ -222,7 +228,10 @@ def shown(number: int) -> dict[str, Any]:
 
 
 class FullTail:
-    """Fills the tail of a page at once, since a tail shows 200 records per second. Then the API's own tail goes on."""
+    """Fills the tail of a page at once, since a tail shows 200 records per second.
+
+    After that, the page gets the API's own tail.
+    """
 
     def __init__(self) -> None:
         self._sent = 0
@@ -294,7 +303,7 @@ def measure_memory(page: Page, minutes: float) -> None:
 
 
 def editor(installation: Installation, key: str, times: list[float]) -> Callable[[threading.Event], None]:
-    """Return a function that tries a script after each change, as the page does while somebody types."""
+    """Return a function that tries a script after each change, as the page does."""
 
     def edit(stop: threading.Event) -> None:
         with installation.client(key) as client:

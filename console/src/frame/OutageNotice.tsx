@@ -3,15 +3,16 @@ import { CloudOff } from "lucide-react";
 
 import { useReadiness, useRecovery } from "./use_readiness.ts";
 
-/** What is away, by the names in the response of the readiness, and what still works meanwhile. */
+/** What works without a part, by the part's name in the response of the readiness. */
 const PARTS: Record<string, string> = {
   broker:
-    "Kafka is away: pipelines wait, and lose nothing. Records, live tails, trials, dead letters and deploys wait too. Lists, editing, history, figures and the values of filters work.",
+    "Kafka is unavailable: pipelines wait, and lose nothing. Records, live tails, trials, dead letters and deploys wait too. Lists, editing, history, figures and the values of filters work.",
   set_store:
-    "The set store is away: values of filters, datasets, prices, figures and live tails wait, and so do pipelines that look values up. Lists, editing and history work.",
-  database: "The database is away: nothing can be listed or saved. Pipelines that run go on.",
+    "The set store is unavailable: values of filters, datasets, prices, figures and live tails wait, and so do pipelines that look values up. Lists, editing and history work.",
+  database:
+    "The database is unavailable: nothing can be listed or saved. Pipelines that run go on.",
   controller:
-    "The controller is away: deploys, pauses and teardowns wait. Pipelines that run go on, and everything else works.",
+    "The controller is unavailable: deploys, pauses and teardowns wait. Pipelines that run go on, and everything else works.",
 };
 
 /** Says on every page that the service is lost, or which part of it, and what still works. */
@@ -23,7 +24,7 @@ export function OutageNotice() {
     <Alert
       color="yellow"
       icon={<CloudOff size={18} />}
-      title={away ? "A part of the service is away" : "The service does not answer"}
+      title={away ? "A part of the service is unavailable" : "The service does not answer"}
       role="alert"
       mb="sm"
     >

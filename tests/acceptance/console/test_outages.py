@@ -1,4 +1,4 @@
-"""Open pages of the console while the service, or a part of it, is away."""
+"""Open pages of the console while the service or a part of it is unavailable."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -13,7 +13,7 @@ from tests.support.processes import suspended
 
 STREAM = "streams/base/erc20_token_transfer"
 LOST = "The service does not answer"
-KAFKA_IS_AWAY = "Kafka is away"
+NO_KAFKA = "Kafka is unavailable: pipelines wait"
 SCRIPT = "function process(record) { if (record.memo === 'bad') throw new TypeError('bad'); return record; }"
 TRANSFORMS = [
     {"type": "v8", "script": SCRIPT, "name": "memo"},
@@ -120,7 +120,7 @@ def test_pages_say_what_works_without_kafka(installation: Installation, console:
     with suspended(installation.processes("kafka.Kafka")):
         tabs = {path: console.open_tab(path) for path in ("pipelines", f"{of}/tail", f"{of}/edit", STREAM)}
         for tab in tabs.values():
-            wait_for_notice(tab, KAFKA_IS_AWAY)
+            wait_for_notice(tab, NO_KAFKA)
         expect(tabs["pipelines"].get_by_text("without kafka")).to_be_visible()
         for path in (f"{of}/edit", STREAM):
             wait_for_notice(tabs[path], "A service is unavailable")
