@@ -5,9 +5,9 @@ import { useReadiness } from "./use_readiness.ts";
 
 /** The health of the installation in one dot; its words are shown on hover. */
 export function HealthDot() {
-  const { error, isPending, away } = useReadiness();
+  const { error, isPending, unavailable } = useReadiness();
   const [color, word] = error
-    ? ["red", away ? "Degraded" : "Unreachable"]
+    ? ["red", unavailable ? "Degraded" : "Unreachable"]
     : isPending
     ? ["gray", ""]
     : ["green", "Ready"];

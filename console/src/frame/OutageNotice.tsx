@@ -18,21 +18,22 @@ const PARTS: Record<string, string> = {
 /** Says on every page that the service is lost, or which part of it, and what still works. */
 export function OutageNotice() {
   useRecovery();
-  const { error, away } = useReadiness();
+  const { error, unavailable } = useReadiness();
   if (!error) return null;
   return (
     <Alert
       color="yellow"
       icon={<CloudOff size={18} />}
-      title={away ? "A part of the service is unavailable" : "The service does not answer"}
+      title={unavailable ? "A part of the service is unavailable" : "The service does not answer"}
       role="alert"
       mb="sm"
     >
-      {away
+      {unavailable
         ? (
           <List size="sm">
-            {away.map((name) => <List.Item key={name}>{PARTS[name] ?? `${name} fails.`}
-            </List.Item>)}
+            {unavailable.map((name) => (
+              <List.Item key={name}>{PARTS[name] ?? `${name} fails.`}</List.Item>
+            ))}
           </List>
         )
         : "What is shown may be old. The console connects again by itself, and then shows the newest data."}
