@@ -48,7 +48,12 @@ export function priceRange(
   if (isAll || prices.length === 0) prices.push(...known(others.flat()));
   if (prices.length === 0) return isAll ? [0.1, 1] : [0, 1];
   const [low, high] = [Math.min(...prices), Math.max(...prices)];
-  if (isAll) return [low / LOG_MARGIN, high * LOG_MARGIN];
+  if (isAll) return [powerOfTen(low, Math.floor), powerOfTen(high * LOG_MARGIN, Math.ceil)];
   const margin = (high - low) * MARGIN || high * MARGIN;
   return [Math.max(0, low - margin), high + margin];
+}
+
+/** Labels of a logarithmic scale are round when it begins with a power of ten. */
+function powerOfTen(price: number, round: (exponent: number) => number): number {
+  return 10 ** round(Math.log10(price));
 }

@@ -75,7 +75,9 @@ export default function Plot(
             ...axis,
             size: unit === "USD" ? 80 : 56,
             space: 32,
-            values: (_, values) => values.map(write),
+            // A logarithmic scale has more lines than labels: the others are null.
+            values: (_, values: (number | null)[]) =>
+              values.map((value) => value === null ? "" : write(value)),
           },
         ],
         series: [
