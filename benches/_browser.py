@@ -50,7 +50,7 @@ def new_page(browser: Browser, key: str) -> Iterator[Page]:
 
 
 class Work(NamedTuple):
-    """What the main thread of a page did in a trace, in ms.
+    """The work of the main thread of a page in a trace, in ms.
 
     Attributes:
         longest: The longest task.
