@@ -199,6 +199,9 @@ def greeting(settings: Settings, data_directory: DataDirectory) -> list[str]:
         f"Headwater is ready:  {api_url(settings.host, settings.port)}  (API, reference at /docs)",
         f"API key in:          {data_directory.api_key}",
     ]
+    if settings.port != Settings.model_fields["port"].default:
+        variables = f"HEADWATER_URL={local_api_url(settings)} HEADWATER_PORT={settings.port}"
+        lines.append(f"In other terminals:  export {variables}")
     if settings.host not in LOCAL_HOSTS:
         lines.append("Warning: other machines can connect, and connections are not encrypted (no TLS).")
     return lines
