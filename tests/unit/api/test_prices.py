@@ -49,7 +49,7 @@ def test_a_history_and_an_explanation(headwater: Installation) -> None:
     assert body["windows"][0]["low"] == {"timestamp": body["latest"]["timestamp"], "price": 100.0}
     assert [(one["price"], one["status"]) for one in body["unaccepted"]] == [(9e6, "held"), (7e6, "rejected")]
     assert body["unaccepted"][1]["reason"] == (
-        "Prices from 4.1943e+06 to 8.38861e+06 have trades in 1 of the minutes that count, and 3 are needed."
+        "Prices from 4,194,304 to 8,388,608 have trades in 1 of the minutes that count, and 3 are needed."
     )
 
 
