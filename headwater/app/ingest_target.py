@@ -46,7 +46,10 @@ class IngestTarget:
 
     @contextmanager
     def open(self) -> Iterator[tuple[StreamWriter, bytes | None]]:
-        """Open a writer, and read the last stored position of the ingest. Raises BrokerUnavailable."""
+        """Open a writer, and read the last stored position of the ingest.
+
+        Raises BrokerUnavailable, and NodeUnavailable when `stop` is set.
+        """
         names = sorted({POSITIONS_TOPIC, *(topic.topic for topic in self.topics.values())})
         producer = TransactionalKafkaProducer(
             self.access, names, source_topic="", transactional_id=transactional_id(self.name)

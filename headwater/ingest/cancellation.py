@@ -1,4 +1,4 @@
-"""A cancel token for the threads of a chain reader.
+"""A cancel token for the threads of an ingest.
 
 Waits and calls end when the token is set.
 """
@@ -53,7 +53,7 @@ class CancelToken:
             while not self.is_set():
                 if concurrent.futures.wait([future], POLL_INTERVAL_S).done:
                     return future.result()
-        raise NodeUnavailable("The ingest is stopping, so no more requests are sent to the node.")
+        raise NodeUnavailable("The ingest is stopping.")
 
 
 def _started(call: Callable[[], _T]) -> "Future[_T]":

@@ -8,8 +8,9 @@ import httpx2
 import pytest
 
 from headwater.app import run_ingest
-from headwater.app.ingest_target import prepare_target
-from headwater.errors import BrokerUnavailable
+from headwater.app.ingest_target import IngestTarget, prepare_target
+from headwater.errors import BrokerUnavailable, NodeUnavailable
+from headwater.model.access import KafkaAccess
 from headwater.settings import Settings
 from tests.support.memory.broker import MemoryClusterAdmin
 from tests.support.ports import free_port
@@ -36,6 +37,20 @@ def test_a_stop_while_kafka_is_awaited_is_no_error(monkeypatch: pytest.MonkeyPat
     reader: Any = SimpleNamespace(streams=["log"])
     assert prepare_target(SETTINGS, options, reader, stop) is None
     assert run_ingest.run_ingest(SETTINGS, options, reader, stop).records == {}
+
+
+def test_a_stop_while_the_writer_connects_is_not_blamed_on_the_node(monkeypatch: pytest.MonkeyPatch) -> None:
+    stop, ended = threading.Event(), threading.Event()
+
+    def connect(_: float) -> None:
+        stop.set()
+        ended.wait(60)
+
+    producer = SimpleNamespace(connect=connect, init_transactions=lambda _: None, close=ended.set)
+    monkeypatch.setattr("headwater.app.ingest_target.TransactionalKafkaProducer", lambda *_, **__: producer)
+    target = IngestTarget(KafkaAccess(bootstrap_servers="127.0.0.1:1"), {}, "evm-base", stop)
+    with pytest.raises(NodeUnavailable, match=r"^The ingest is stopping\.$"), target.open():
+        pass
 
 
 def test_metrics_are_served_on_the_metrics_host(monkeypatch: pytest.MonkeyPatch) -> None:
