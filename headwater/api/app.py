@@ -83,7 +83,7 @@ ROUTERS = (
     datasets.router,
     quota_limits.router,
     me.router,
-    sign_in.authenticated,
+    sign_in.sign_out_router,
     sign_in.router,
     overview.router,
     configurations.router,

@@ -270,16 +270,16 @@ async def redrive(
     """
     query = body.query()
 
-    def select(call: Callable[[str, str, LetterQuery], T]) -> T:
+    def call_with_known_component(call: Callable[[str, str, LetterQuery], T]) -> T:
         deployment = services.deployments.find(api_key.owner, config_id)
         if deployment is not None:
             services.dead_letters.require_component(deployment, query.component, "/transform_uid")
         return call(api_key.owner, config_id, query)
 
     if body.dry_run:
-        count = await count_limiter.run(api_key.owner, partial(select, services.redrives.count))
+        count = await count_limiter.run(api_key.owner, partial(call_with_known_component, services.redrives.count))
         return JSONResponse(RedriveCount(requested=count).model_dump())
-    requested = await count_limiter.run(api_key.owner, partial(select, services.redrives.request))
+    requested = await count_limiter.run(api_key.owner, partial(call_with_known_component, services.redrives.request))
     accepted = RedriveAccepted(id=requested.id, requested=requested.requested)
     return JSONResponse(accepted.model_dump(), HTTPStatus.ACCEPTED)
 

@@ -144,7 +144,7 @@ class PriceExplanation(BaseModel):
         description=f"At most {MAX_EXPLAINED} bands, the one with the most minutes first.",
     )
     accepted: list[PricePoint] = Field(
-        description=f"At most {MAX_EXPLAINED} accepted trades, newest first. For the last one to two hours, or two "
+        description=f"At most {MAX_EXPLAINED} accepted trades, newest first. In the newest 1 to 2 hours, or 2 "
         "minutes for a token with many trades, these are the last trade of each millisecond; before that, the last "
         "trade of each hour.",
     )

@@ -24,7 +24,7 @@ PATH, TAG = "/api/v1/flow/sign-in", "Configurations"
 SIGN_IN_ACTOR = "sign-in"
 """The audit log has this key id for the actor who signs in, before the actor has a key."""
 
-authenticated = authenticated_router(PATH, TAG)
+sign_out_router = authenticated_router(PATH, TAG)
 router = public_router(PATH, TAG)
 
 SIGN_IN_RESPONSES = {
@@ -81,7 +81,7 @@ async def sign_in(
     return SignedInBody(**KeyBody.of(key).model_dump(), key=text)
 
 
-@authenticated.delete(
+@sign_out_router.delete(
     "",
     operation_id="signOut",
     summary="Revoke the API key of a sign-in",

@@ -1,6 +1,6 @@
 """Claims and stored responses of requests with an Idempotency-Key."""
 
-from headwater.model.idempotency import CLAIM_TTL, RESPONSE_TTL, Claim, StoredResponse
+from headwater.model.idempotency import CLAIM_TTL, RESPONSE_TTL, ClaimResult, StoredResponse
 from headwater.services.ids import Now
 from headwater.stores.protocols.idempotency import IdempotencyStore
 
@@ -16,8 +16,11 @@ class IdempotencyService:
         self._store = store
         self._now = now
 
-    def claim(self, idempotency_id: str, request_id: str) -> Claim:
+    def claim(self, idempotency_id: str, request_id: str) -> ClaimResult:
         """Claim a request that is unclaimed and has no response, or whose record has expired.
+
+        Returns "claimed" when the caller holds the claim now, "running" when another request holds it, and otherwise
+        the stored response.
 
         Exactly one of several concurrent callers succeeds. The caller must renew the claim more often than every
         CLAIM_TTL, and then finish or release it.

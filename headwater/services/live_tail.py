@@ -66,7 +66,7 @@ class Tail:
         self._skipped = 0
         self._end: EndReason | None = None
         self._last_record_at = clock()
-        self._window = _SecondWindow()
+        self._window = _OneSecondWindow()
 
     @property
     def last_record_at(self) -> float:
@@ -114,7 +114,7 @@ class _Interval:
     count: int
 
 
-class _SecondWindow:
+class _OneSecondWindow:
     """Counts the records of the last second, in intervals of SEND_INTERVAL_S."""
 
     def __init__(self) -> None:

@@ -45,7 +45,8 @@ class PriceResult:
 
     Attributes:
         stats: The statistics; None when the token has no price.
-        quote_stale: Whether the latest price comes from a price of the quote token that was older than its limit.
+        quote_stale: Whether the latest price was computed from a price of the quote token that was more than an hour
+            old (QUOTE_STALE_MS).
         is_readable: False when the stored state of the token or of its quote token can't be read.
     """
 

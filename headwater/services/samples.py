@@ -174,7 +174,7 @@ def _shortage_reason(wanted: StreamSample, records: Sequence[TopicRecord], *, is
         return f"more records would be larger than {_MAX_MB} MB together"
     if wanted.since is None:
         return "the stream has no more records"
-    return "the stream has no more records from this time on, or they are behind too many older ones"
+    return "the stream has no more records from this time on, or too many records with earlier times lie before them"
 
 
 def _missing_reason(positions: Sequence[RecordPosition], records: Sequence[TopicRecord]) -> str:

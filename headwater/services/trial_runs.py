@@ -17,7 +17,7 @@ OVERHEAD_BYTES = 100
 """The bytes that are added to the size of each output or log line that is shown."""
 _POLL_S = 1.0
 
-RowNumbers = Sequence[int]
+SourceNumbers = Sequence[int]
 """For each row of a batch, the number of its source record in the chunk."""
 
 
@@ -93,7 +93,7 @@ class PipelineRun:
             position: number for number, position in enumerate(zip(chunk.partitions, chunk.offsets, strict=True))
         }
         trace = _Trace(records, max_trace_bytes)
-        batch, rows = chunk, list(range(len(chunk)))
+        batch, source_numbers = chunk, list(range(len(chunk)))
         for (config, transform), totals in zip(self._transforms, result.totals, strict=True):
             if not batch:
                 break
@@ -101,19 +101,21 @@ class PipelineRun:
                 transformed = self._transform(transform, batch)
             except LimitReached as limit:
                 result.limit = str(limit)
-                for number in set(rows):
+                for number in set(source_numbers):
                     records[number].unfinished_reason = result.limit
                 return result
             output = transformed.output
-            output_rows = [numbers[position] for position in zip(output.partitions, output.offsets, strict=True)]
-            step = _Step(config, batch, rows, transformed, output_rows)
+            output_source_numbers = [
+                numbers[position] for position in zip(output.partitions, output.offsets, strict=True)
+            ]
+            step = _Step(config, batch, source_numbers, transformed, output_source_numbers)
             step.add_to(totals)
             trace.add(step)
             for failure in step.failures:
-                records[rows[failure.row]].failures.append(failure)
+                records[source_numbers[failure.row]].failures.append(failure)
             result.must_split = result.must_split or len(step.failures) < len(transformed.failures)
-            batch, rows = output, output_rows
-        for number, value in zip(rows, json_values(batch), strict=True):
+            batch, source_numbers = output, output_source_numbers
+        for number, value in zip(source_numbers, json_values(batch), strict=True):
             records[number].outputs.append(value)
         return result
 
@@ -134,15 +136,15 @@ class _Step:
     """One transform's input and output.
 
     Attributes:
-        rows: The numbers of the source records of the input.
-        output_rows: The numbers of the source records of the output.
+        source_numbers: The numbers of the source records of the input.
+        output_source_numbers: The numbers of the source records of the output.
     """
 
     config: TransformConfig
     batch: RecordBatch
-    rows: RowNumbers
+    source_numbers: SourceNumbers
     result: TransformResult
-    output_rows: RowNumbers
+    output_source_numbers: SourceNumbers
 
     @property
     def failures(self) -> list[Failure]:
@@ -152,20 +154,20 @@ class _Step:
         """
         return [failure for failure in self.result.failures if failure.attempts > 0]
 
-    def dropped_rows(self) -> list[int]:
+    def dropped_source_numbers(self) -> list[int]:
         """Return the source record of each input row that was dropped.
 
         A row is dropped when its record has not failed and the output has no row with its index. A script numbers its
         outputs with output_index, so the index of its first output is looked for.
         """
-        kept = set(zip(self.output_rows, self.result.output.indexes, strict=True))
+        kept = set(zip(self.output_source_numbers, self.result.output.indexes, strict=True))
         failed = {failure.row for failure in self.result.failures}
         indexes: Iterable[int] = self.batch.indexes
         if self.config.is_script:
             indexes = (output_index(index, 0) for index in indexes)
         return [
             number
-            for row, (number, index) in enumerate(zip(self.rows, indexes, strict=True))
+            for row, (number, index) in enumerate(zip(self.source_numbers, indexes, strict=True))
             if (number, index) not in kept and row not in failed
         ]
 
@@ -174,7 +176,7 @@ class _Step:
         totals.received += len(self.batch)
         totals.sent += len(self.result.output)
         totals.errors += len(self.failures)
-        totals.dropped += len(self.dropped_rows())
+        totals.dropped += len(self.dropped_source_numbers())
         totals.logs += self.result.logs[: MAX_LOG_LINES - len(totals.logs)]
 
 
@@ -199,14 +201,14 @@ class _Trace:
         """Add one step of all records."""
         if not self._traced:
             return
-        received, dropped = Counter(step.rows), Counter(step.dropped_rows())
+        received, dropped = Counter(step.source_numbers), Counter(step.dropped_source_numbers())
         outputs: dict[int, list[bytes | None]] = {}
-        for number, value in zip(step.output_rows, json_values(step.result.output), strict=True):
+        for number, value in zip(step.output_source_numbers, json_values(step.result.output), strict=True):
             if number < self._traced:
                 outputs.setdefault(number, []).append(value)
         failures: dict[int, list[Failure]] = {}
         for failure in step.failures:
-            failures.setdefault(step.rows[failure.row], []).append(failure)
+            failures.setdefault(step.source_numbers[failure.row], []).append(failure)
         logs = step.result.logs if len(self._records) == 1 else []
         for number in sorted(received):
             if number < self._traced:

@@ -1,4 +1,4 @@
-"""Selects the dead letters (letters) that a redrive processes."""
+"""Selects the dead letters that a redrive processes. In this module they are called letters."""
 
 import time
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,4 +1,7 @@
-"""The source that reads the dead letters (letters) of a redrive from the dead-letter topic."""
+"""The source that reads the dead letters of a redrive from their topic.
+
+In this module, dead letters are called letters.
+"""
 
 import time
 from collections.abc import Iterable, Iterator

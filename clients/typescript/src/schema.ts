@@ -755,7 +755,7 @@ export interface components {
         };
         /** @description How the statistics of a token are computed; empty for an unknown token. */
         PriceExplanation: {
-            /** @description At most 50 accepted trades, newest first. For the last one to two hours, or two minutes for a token with many trades, these are the last trade of each millisecond; before that, the last trade of each hour. */
+            /** @description At most 50 accepted trades, newest first. In the newest 1 to 2 hours, or 2 minutes for a token with many trades, these are the last trade of each millisecond; before that, the last trade of each hour. */
             accepted: components["schemas"]["PricePoint"][];
             /** @description At most 50 bands, the one with the most minutes first. */
             bands: components["schemas"]["PriceBand"][];

@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Protocol
 
-from headwater.model.idempotency import Claim, StoredResponse
+from headwater.model.idempotency import ClaimResult, StoredResponse
 
 
 class IdempotencyStore(Protocol):
@@ -14,8 +14,11 @@ class IdempotencyStore(Protocol):
     `renew`, `finish` and `release` do nothing when `request_id` does not hold it.
     """
 
-    def claim(self, idempotency_id: str, request_id: str, now: datetime, until: datetime) -> Claim:
+    def claim(self, idempotency_id: str, request_id: str, now: datetime, until: datetime) -> ClaimResult:
         """Claim a request that is unclaimed and has no response, or whose record has expired.
+
+        Returns "claimed" when the caller holds the claim now, "running" when another request holds it, and otherwise
+        the stored response.
 
         Exactly one of several concurrent callers succeeds.
         """

@@ -76,8 +76,8 @@ class PriceStore(Protocol):
     def acquire_partitions(self, writer: str, topic_id: str, partitions: Collection[int]) -> Mapping[int, int]:
         """Make `writer` the only writer of these partitions.
 
-        Later writes of earlier writers are rejected. Return by partition the offset on this topic up to which ticks
-        were written. A partition is left out when nothing was written to it for this `topic_id`.
+        Later writes of earlier writers are rejected. Return by partition the offset up to which the store includes the
+        ticks of this topic. A partition is left out when the store has nothing of it for this `topic_id`.
         """
 
     def read(self, partition: int, tokens: Sequence[bytes]) -> list[tuple[bytes | None, bytes | None]]:

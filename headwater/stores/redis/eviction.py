@@ -1,4 +1,4 @@
-"""Refuses a server that may evict all keys.
+"""Refuses a server that may evict any key, by a maxmemory-policy `allkeys-…`.
 
 Lookups in an evicted part of a set would silently return "not a member".
 """
@@ -48,7 +48,7 @@ class EvictionGuard:
         self._last_logged: WeakKeyDictionary[Any, EvictableKeys] = WeakKeyDictionary()
 
     def check(self, server: Any) -> None:
-        """Raise RedisEvicts if the server may evict all keys.
+        """Raise RedisEvicts if the server may evict any key.
 
         Raises errors of redis-py when the server is unavailable.
         """

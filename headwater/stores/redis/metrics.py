@@ -8,8 +8,8 @@ All keys of a deployment share one hash tag, so that one script can write all of
 {dm:ID}:RES:START    hash    one interval of RES seconds: the count of each metric `NAME`, and for each histogram of
                              durations the count of each bin `NAME:BIN`. A name with a slash is a metric of one
                              transform (`transform_metric_name`), any other name is a metric type. `data_age/count` and
-                             `data_age/sum` are the number and the sum (in ms) of the data ages, for lists, which don't
-                             read bins
+                             `data_age/sum` are the number and the sum (in ms) of the data ages. `recent`, which serves
+                             the list of configurations, reads them instead of the bins
 {dm:ID}:totals       hash    how many dead letters of each kind were written since the deployment began, by
                              `letter_total_name`
 {dm:ID}:total-times  hash    when a total was first and last incremented, in ms: `NAME:first` and `NAME:last`

@@ -127,7 +127,7 @@ def load(url: str, revision: str, rows: Iterable[DumpedRow], min_fencing_token: 
 
 def require_known(revision: str) -> None:
     """Raise SetupError when a schema revision is of a newer version of Headwater."""
-    known = {script.revision for script in ScriptDirectory.from_config(_scripts()).walk_revisions()}
+    known = {script.revision for script in ScriptDirectory.from_config(_config()).walk_revisions()}
     if revision not in known:
         raise SetupError(
             f"The backup was made by a newer Headwater (schema {revision}). Restore it with that or a later version."
@@ -193,12 +193,12 @@ def _drop_tables(connection: Connection) -> None:
 
 def _create_tables(connection: Connection, revision: str) -> None:
     require_known(revision)
-    config = _scripts()
+    config = _config()
     config.attributes["connection"] = connection
     command.upgrade(config, revision)
 
 
-def _scripts() -> Config:
+def _config() -> Config:
     config = Config()
     config.set_main_option("script_location", SCRIPTS)
     return config

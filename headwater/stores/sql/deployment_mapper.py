@@ -189,7 +189,7 @@ class DeploymentMapper:
         requested = {entry.revision for entry in self.requested_revisions(connection, changed.id)}
         if changed.desired_revision not in requested:
             self._insert_revision(connection, changed)
-        connection.execute(_update_desired_revision(changed).values(condition=changed.condition.value))
+        connection.execute(_update_row_of_desired_revision(changed).values(condition=changed.condition.value))
         increment(connection)
 
     def write_rewind(self, connection: Connection, changed: Deployment) -> None:
@@ -207,7 +207,7 @@ class DeploymentMapper:
 
     def record_deploy(self, connection: Connection, requested: Deployment) -> None:
         """Record that a deploy request has started a rollout of the desired revision now."""
-        connection.execute(_update_desired_revision(requested).values(deployed_at=datetime.now(UTC)))
+        connection.execute(_update_row_of_desired_revision(requested).values(deployed_at=datetime.now(UTC)))
 
     def write_passwords(self, connection: Connection, changed: Deployment) -> None:
         """Write changed passwords, and increment the change counter."""
@@ -225,7 +225,7 @@ class DeploymentMapper:
         if not changed.previous_revisions:  # the rollout is complete: no previous revision has resources any more
             connection.execute(_retire_all_but_desired(changed))
         if changed.phase is not Phase.ABSENT:
-            connection.execute(_update_desired_revision(changed).values(condition=changed.condition.value))
+            connection.execute(_update_row_of_desired_revision(changed).values(condition=changed.condition.value))
         else:
             ended = {**dict.fromkeys(FIELDS), "scaling": None, "ended_at": datetime.now(UTC)}
             connection.execute(update_row.values(ended))
@@ -326,7 +326,7 @@ def _previous_revisions(connection: Connection, *where: ColumnElement[bool]) -> 
     return revisions
 
 
-def _update_desired_revision(deployment: Deployment) -> Update:
+def _update_row_of_desired_revision(deployment: Deployment) -> Update:
     table = deployment_revisions
     return update(table).where(table.c.deployment_id == deployment.id, table.c.revision == deployment.desired_revision)
 

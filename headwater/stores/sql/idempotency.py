@@ -6,7 +6,7 @@ from datetime import datetime
 from sqlalchemy import ColumnElement, Connection, delete, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
-from headwater.model.idempotency import Claim, StoredResponse
+from headwater.model.idempotency import ClaimResult, StoredResponse
 from headwater.stores.sql.connections import Connections
 from headwater.stores.sql.tables import idempotent_requests
 
@@ -19,7 +19,7 @@ class SqlIdempotencyStore:
     def __init__(self, connections: Connections) -> None:
         self._connections = connections
 
-    def claim(self, idempotency_id: str, request_id: str, now: datetime, until: datetime) -> Claim:
+    def claim(self, idempotency_id: str, request_id: str, now: datetime, until: datetime) -> ClaimResult:
         try:
             with self._connections.writing() as connection:
                 return _claim(connection, idempotency_id, request_id, now, until)
@@ -59,7 +59,7 @@ def _is_claimed(idempotency_id: str, request_id: str) -> ColumnElement[bool]:
     return (idempotent_requests.c.id == idempotency_id) & (idempotent_requests.c.holder == request_id)
 
 
-def _claim(connection: Connection, idempotency_id: str, request_id: str, now: datetime, until: datetime) -> Claim:
+def _claim(connection: Connection, idempotency_id: str, request_id: str, now: datetime, until: datetime) -> ClaimResult:
     has_id = idempotent_requests.c.id == idempotency_id
     row = connection.execute(select(idempotent_requests).where(has_id).with_for_update()).one_or_none()
     claim = {"holder": request_id, "expires_at": until, "body_sha256": "", "status": 0, "headers": {}, "body": b""}

@@ -57,7 +57,7 @@ def find_unrecorded(connection: Connection) -> Mapping[str, frozenset[str]]:
     for row in select_rows(connection):
         recorded[row.config_id].add(row.uid)
     candidates = defaultdict[str, set[str]](set)
-    for config_id, stored, newest in connection.execute(_SELECT_OTHER_FILTERS):
+    for config_id, stored, newest in connection.execute(_SELECT_FILTERS_OF_EARLIER_REVISIONS):
         candidates[config_id].update(set(stored.split()) - set(newest.split()))
     missing = {config_id: uids - recorded[config_id] for config_id, uids in candidates.items()}
     unrecorded = {
@@ -106,7 +106,7 @@ def finish_drop(connection: Connection, config_id: str, uids: Collection[str]) -
 
 
 _NEWEST = flow_revisions.alias("newest")
-_SELECT_OTHER_FILTERS = (
+_SELECT_FILTERS_OF_EARLIER_REVISIONS = (
     select(flow_revisions.c.config_id, flow_revisions.c.filter_uids, _NEWEST.c.filter_uids)
     .distinct()
     .select_from(flow_revisions)

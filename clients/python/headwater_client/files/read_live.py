@@ -130,12 +130,12 @@ def _filters(flow: Flow, desired: DesiredPipeline | None) -> dict[str, LiveFilte
     """
     if desired is None:
         return {}
-    others = {transform["name"] for transform in desired.config["transforms"]} - desired.values.keys()
+    without_values = {transform["name"] for transform in desired.config["transforms"]} - desired.values.keys()
     named = [(each.name or f"#{number}", each) for number, each in enumerate(flow.config.pipeline.transforms, 1)]
     return {
         name: _read_filter(flow, name, transform.uid, desired)
         for name, transform in named
-        if transform.type == "redis_set_filter" and name not in others
+        if transform.type == "redis_set_filter" and name not in without_values
     }
 
 

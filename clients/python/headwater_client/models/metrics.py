@@ -57,8 +57,8 @@ class Percentiles(Model, frozen=True, kw_only=True):
 class MetricsSummary(Model, frozen=True, kw_only=True):
     """The metrics of a deployment over a time range, each as one value.
 
-    The members about types that the request leaves out have their defaults. Error rates are errors divided by received
-    messages, 0 to 1.
+    A member has its default when the request does not ask for its metric (`types`). Error rates are errors divided by
+    received messages, 0 to 1.
     """
 
     pipeline_id: str

@@ -51,7 +51,7 @@ end
 
 local advanced = false -- whether a counted offset advanced
 local has_counts = false -- whether any counts of an interval were added
-local first = #KEYS + 2 -- the index of the first argument of a partition, and after the loop of the histograms
+local first = #KEYS + 2 -- the index of the first argument of the next partition; after the loop, that of the histograms
 for _ = 1, partition_count do
   local field, end_offset = ARGV[first], ARGV[first + 1]
   local first_count = first + 3

@@ -38,7 +38,7 @@ class EncodedValues:
 
     @classmethod
     def of(cls, encoded: Uint8Array) -> "EncodedValues":
-        """Return encoded values that are a whole sequence, in its order."""
+        """Return the encoded values of a sequence whose values all have one length: row i is value i."""
         return cls(np.arange(len(encoded)), encoded)
 
     def hashes(self, hash_seed: int) -> Uint64Array:

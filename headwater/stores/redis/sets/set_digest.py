@@ -43,7 +43,7 @@ def pack(total: int) -> bytes:
     return (total % (1 << 8 * DIGEST_BYTES)).to_bytes(DIGEST_BYTES, "little")
 
 
-def unpack(stored: bytes | None, version: int) -> str | None:
+def stored_digest(stored: bytes | None, version: int) -> str | None:
     """Return the stored digest; None when it belongs to another version of the set.
 
     The scripts store the version of the set, a space, and the sum in little-endian order. A process of an older version

@@ -135,7 +135,7 @@ class RedisSetStore:
             count, ver, stored = self._client.call("HMGET", keys.metadata, "count", "ver", "digest")
             if count is None:
                 return SetSummary(0, 0, set_digest.EMPTY)
-            known = set_digest.unpack(stored, int(ver))
+            known = set_digest.stored_digest(stored, int(ver))
             if known is not None:
                 return SetSummary(int(count), int(ver), known)
             self._store_digest(keys, int(ver))
