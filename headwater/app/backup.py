@@ -265,7 +265,7 @@ def _draft_database(endpoints: Endpoints, archive: Archive, cipher: FieldCipher)
     """
     final = endpoints.data_directory.database
     draft = final.with_name(f"{final.name}.restoring")
-    _remove(draft)
+    _remove_database_files(draft)
     last_fencing_token = database_backup.highest_fencing_token(endpoints.database_url()) if final.exists() else 0
     _load(f"sqlite:///{draft}", archive, cipher, last_fencing_token)
     return draft
@@ -294,10 +294,10 @@ def _place_database(endpoints: Endpoints, draft: Path, stamp: str) -> None:
         if (old := final.with_name(final.name + suffix)).exists():
             old.rename(final.with_name(f"{final.name}.{stamp}{suffix}"))
     draft.rename(final)
-    _remove(draft)
+    _remove_database_files(draft)  # its -wal and -shm may remain
 
 
-def _remove(database: Path) -> None:
+def _remove_database_files(database: Path) -> None:
     for suffix in ("", "-wal", "-shm"):
         database.with_name(database.name + suffix).unlink(missing_ok=True)
 

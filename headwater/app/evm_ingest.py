@@ -33,7 +33,8 @@ def open_evm(options: IngestOptions, settings: Settings, stop: Event) -> EvmRead
     bindings = load_bindings(settings)
     access = Endpoints.from_settings(settings).admin_kafka_access()
 
-    def read_back(streams: Sequence[str], since_ms: int) -> Iterator[StreamRecord]:
+    def read_written_records(streams: Sequence[str], since_ms: int) -> Iterator[StreamRecord]:
+        """Yield the records that were written to these zerolag streams since a time."""
         by_topic = {
             zerolag_topic(bindings, options.chain, stream.removesuffix(ZEROLAG_SUFFIX)): stream for stream in streams
         }
@@ -46,7 +47,7 @@ def open_evm(options: IngestOptions, settings: Settings, stop: Event) -> EvmRead
         decoder=Decoder(load_abis(settings)),
         tokens=read_tokens(settings).get(options.chain, {}),
         zerolag=zerolag_entities(options, bindings),
-        read_back=read_back,
+        read_written_records=read_written_records,
         stop=stop,
     )
 

@@ -41,6 +41,7 @@ def run_in_pod(run: Callable[[HttpChannel], int], listen: str, token_file: Path,
 
 
 def _run_until_stopped(run: Callable[[HttpChannel], int], channel: HttpChannel) -> int:
+    # An earlier container of this Pod may have been asked to stop.
     status = 0 if channel.is_stopping else run(channel)
     if not channel.is_stopping:
         if status and TERMINATION_LOG.exists():

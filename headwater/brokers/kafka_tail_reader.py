@@ -80,7 +80,7 @@ class _TailedTopic:
 
 
 class KafkaTailReader:
-    """Implements tails.TailReader for a Kafka cluster.
+    """Implements tail_reader.TailReader for a Kafka cluster.
 
     One thread reads all topics with one consumer. The thread runs while there are subscriptions.
 
@@ -98,7 +98,7 @@ class KafkaTailReader:
         self._is_closed = False
 
     def subscribe(self, topic: str, listener: TailListener) -> None:
-        """See tails.TailReader.
+        """See tail_reader.TailReader.
 
         The subscription starts at the high watermarks. An open transaction can end later with records before them,
         which were appended before this call.
@@ -120,7 +120,7 @@ class KafkaTailReader:
         return {number: offset for (_, number), offset in offsets.items()}
 
     def unsubscribe(self, listener: TailListener) -> None:
-        """See tails.TailReader."""
+        """See tail_reader.TailReader."""
         with self._lock:
             if any(each.listener is listener for each in self._new):
                 self._new = [each for each in self._new if each.listener is not listener]
@@ -128,7 +128,7 @@ class KafkaTailReader:
                 self._ended.append(listener)
 
     def close(self) -> None:
-        """See tails.TailReader."""
+        """See tail_reader.TailReader."""
         with self._lock:
             self._is_closed = True
             thread = self._thread

@@ -167,7 +167,7 @@ class Autoscaler:
             return None
         known = self._partitions.get(binding)
         if known is None or now - known.read_at >= PARTITIONS_READ_EVERY_S:
-            known = self._partitions[binding] = _KnownPartitions(self.sources.output_partition_count(binding), now)
+            known = self._partitions[binding] = _KnownPartitions(self.sources.source_partition_count(binding), now)
         return known.partitions
 
 

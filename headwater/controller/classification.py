@@ -48,8 +48,7 @@ def classify(existing: ExistingResources, recorded: RecordedState) -> Classified
     """
     names = existing.names
     unknown_ids = names.deployment_ids - recorded.active_deployments - recorded.ended_deployments
-    unused_configurations = recorded.undeployed_configurations - recorded.deployed_configurations
-    unused_topics = {topic for topic in names.topics if config_id_of(topic) in unused_configurations}
+    unused_topics = {topic for topic in names.topics if config_id_of(topic) in recorded.unused_configurations}
     has_acls = existing.inventory.has_users_and_acls
     if len(unknown_ids) > (MAX_UNKNOWN_DEPLOYMENTS if has_acls else 0):
         unconfirmed_topics = unused_topics

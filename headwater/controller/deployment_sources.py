@@ -54,18 +54,20 @@ class Sources:
             )
         return binding
 
+    def source_partition_count(self, binding: KafkaTopic) -> int:
+        """Return how many partitions a source topic has. Raises DeployFailed when it does not exist."""
+        partitions = self.cluster(binding).partition_count(binding.topic)
+        if partitions is None:
+            raise self.missing_topic_error(binding)
+        return partitions
+
     def output_partition_count(self, binding: Binding) -> int:
         """Return how many partitions the output topics need by default.
 
         They need as many as the source topic has. A Pub/Sub topic has no partitions, so the number is then
         STREAM_PARTITIONS. Raises DeployFailed when the source topic does not exist.
         """
-        if not isinstance(binding, KafkaTopic):
-            return STREAM_PARTITIONS
-        partitions = self.cluster(binding).partition_count(binding.topic)
-        if partitions is None:
-            raise self.missing_topic_error(binding)
-        return partitions
+        return self.source_partition_count(binding) if isinstance(binding, KafkaTopic) else STREAM_PARTITIONS
 
     def missing_topic_error(self, binding: KafkaTopic) -> DeployFailed:
         """Return the error for a source topic that does not exist."""

@@ -227,7 +227,7 @@ def roll_back_or_fail(desired: DesiredState, reason: str) -> Plan:
 
 
 def _waits_for_positions(deployment: Deployment, target: RevisionWorkers) -> bool:
-    return deployment.positions.must_be_restored(target.revision.source_epoch)
+    return deployment.positions.needs_restore_before(target.revision.source_epoch)
 
 
 def is_rolled_back(deployment: Deployment) -> bool:

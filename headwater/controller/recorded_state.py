@@ -27,6 +27,14 @@ class RecordedState:
     obsolete_topics: frozenset[str] = frozenset()
 
     @property
+    def unused_configurations(self) -> frozenset[str]:
+        """The ids of configurations without an active deployment.
+
+        A configuration in both sets is left out, because its deployment was active at the first read.
+        """
+        return self.undeployed_configurations - self.deployed_configurations
+
+    @property
     def recorded_configurations(self) -> frozenset[str]:
         """The ids of all configurations that the database records."""
         return self.deployed_configurations | self.undeployed_configurations

@@ -44,8 +44,9 @@ class SourcePositions:
     def read(self, deployment: Deployment) -> StoredPositions:
         """Return the positions to store, of all consumer groups of a deployment.
 
-        Positions that are stored already stay as they are; for all other groups, the committed offsets are returned. A
-        group whose cluster is unavailable is left out when its source is not read. Raises BrokerUnavailable.
+        Stored positions keep their offsets, and the next resume must restore all of them: `is_restore_deferred` becomes
+        False. For all other groups, the committed offsets are returned. A group whose cluster is unavailable is left
+        out when its source is not read. Raises BrokerUnavailable.
         """
         stored = deployment.positions.groups
         groups = {epoch: group.model_copy(update={"is_restore_deferred": False}) for epoch, group in stored.items()}
@@ -164,7 +165,7 @@ class SourcePositions:
             del unrestored[epoch]
             if moved_positions is not None:
                 moved[epoch] = moved_positions
-        gaps = deployment.undelivered_gaps
+        gaps = deployment.unreported_gaps
         if moved:
             return StoredPositions(groups={**groups, **moved}), gaps
         restored = groups.get(target.source_epoch)

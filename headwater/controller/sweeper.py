@@ -1,8 +1,8 @@
 """Removes data and resources that API calls and teardowns have left behind.
 
 Kafka resources: a teardown removes topics, users and ACLs before it returns. A consumer group can only be
-removed when it is empty, and a user's consumer stays a member until its session times out. Topics, users and access
-ACLs are left behind only in rare cases, for example when Kafka executes a request of a killed controller late.
+removed when it is empty, and a user's consumer stays a member until its session times out. Topics, users and ACLs
+are left behind only in rare cases, for example when Kafka executes a request of a killed controller late.
 Consumer groups on other clusters, Pub/Sub subscriptions and workers are treated in the same way. classification.py
 decides which resources are removed, and which are only reported for `headwater sweep`.
 

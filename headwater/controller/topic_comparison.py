@@ -93,5 +93,9 @@ class TopicComparison:
 
 
 def has_too_few_partitions(specs: Collection[TopicSpec], counts: PartitionCounts) -> bool:
-    """Whether a topic does not exist, or has fewer partitions than its spec."""
+    """Whether a topic does not exist, or has fewer partitions than its spec.
+
+    In `counts`, a topic that does not exist has None. A topic that the cluster has not described is not in `counts`,
+    and is not compared.
+    """
     return any((counts[spec.name] or 0) < spec.partitions for spec in specs if spec.name in counts)

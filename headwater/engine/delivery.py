@@ -25,7 +25,7 @@ class Backpressure(NamedTuple):
     Attributes:
         capacity: How many records may be read before the next commit. At 0 a commit is due.
         is_queue_full: Whether the producer's queue is full. Then call `deliver` only before a revocation or the end of
-            the worker: the records wait in memory.
+            the worker. The producer then keeps the records in memory until its queue has space.
     """
 
     capacity: int = UNLIMITED

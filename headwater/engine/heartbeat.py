@@ -82,7 +82,7 @@ class HeartbeatReporter:
         self.channel = channel or NoOrchestrator()
         self.log = WorkerLog()
         self.read_set_versions: Callable[[], Mapping[str, SetVersion] | None] = lambda: None
-        self.read_scripts_cpu_s: Callable[[], float] = float
+        self.read_scripts_cpu_s: Callable[[], float] = lambda: 0.0
         self._started_at = time.monotonic()
         self._sent_set_versions: Mapping[str, SetVersion] | None = None
         self._spec_hash = spec_hash

@@ -82,12 +82,12 @@ class InFlightBatches:
         Args:
             wait: Whether to wait for the next result of the first batch.
         """
-        max_finished = len(self._transforms)
+        max_finished_transforms = len(self._transforms)
         for batch in self._batches:
-            while batch.finished_transforms < max_finished and batch.advance(wait=wait):
+            while batch.finished_transforms < max_finished_transforms and batch.advance(wait=wait):
                 wait = False
             wait = False
-            max_finished = min(max_finished, batch.finished_transforms)
+            max_finished_transforms = min(max_finished_transforms, batch.finished_transforms)
 
     @property
     def is_first_finished(self) -> bool:

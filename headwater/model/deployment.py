@@ -76,7 +76,7 @@ class ObservedWorker(BaseModel):
         restart_count: How often the worker has ended unexpectedly, with any spec.
         deaths: How often the worker has ended unexpectedly with the spec `spec_hash`, through a fault that is not known
             from an earlier spec.
-        waits: Whether the worker waits for an unavailable store or broker.
+        waits: True while the worker waits because a store or broker is unavailable.
         set_versions: The versions of sets in the worker's last heartbeat, see Heartbeat; None without a heartbeat.
         not_ready_since: Since when the controller has seen that the worker is not ready; None while it is ready.
     """
@@ -196,7 +196,7 @@ class Deployment:
         return self.observed_generation >= self.generation
 
     @property
-    def undelivered_gaps(self) -> tuple[OffsetGap, ...]:
+    def unreported_gaps(self) -> tuple[OffsetGap, ...]:
         """The gaps that no response has contained yet, because the resume is in progress."""
         return () if self.phase is Phase.RUNNING else self.gaps
 

@@ -29,8 +29,8 @@ class StoredResponse:
     body: bytes = b""
 
 
-Claim = Literal["claimed", "running"] | StoredResponse
-"""The result of a claim.
+ClaimResult = Literal["claimed", "running"] | StoredResponse
+"""The result of an attempt to claim a request.
 
 "claimed" means that the caller must execute the request. "running" means that another request with the same key is in
 progress. A StoredResponse is the response of a request that has ended.

@@ -2,7 +2,8 @@
 
 The bins of a histogram are logarithmic (DDSketch: Masson, Rim, Lee, VLDB 2019). Bin i has the values in
 (FLOOR_MS · γ^(i−1), FLOOR_MS · γ^i] with γ = (1 + RELATIVE_ERROR) / (1 − RELATIVE_ERROR). One value represents all
-values in a bin; it differs from each by at most RELATIVE_ERROR. Bin 0 has the values up to FLOOR_MS; 0 represents them.
+values in a bin; it differs from each by at most RELATIVE_ERROR. Bin 0 has the values up to FLOOR_MS; the
+value 0 ms represents them.
 """
 
 import math

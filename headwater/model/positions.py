@@ -72,10 +72,11 @@ class StoredPositions(BaseModel):
     def __bool__(self) -> bool:
         return bool(self.groups)
 
-    def must_be_restored(self, epoch: int) -> bool:
-        """Whether positions must be restored before workers read the source with this epoch.
+    def needs_restore_before(self, epoch: int) -> bool:
+        """Whether any stored positions must be restored before workers read the source with this epoch.
 
-        This is so when this epoch has stored positions, or when stored positions of any epoch are not deferred.
+        Stored positions of this epoch must always be restored, and stored positions of another epoch unless their
+        restore is deferred.
         """
         return epoch in self.groups or not all(group.is_restore_deferred for group in self.groups.values())
 

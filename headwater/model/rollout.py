@@ -137,7 +137,7 @@ def pause(current: Deployment) -> Deployment:
     if current.desired is DesiredPhase.PAUSED:
         return current
     generation = current.generation + 1
-    return replace(current, desired=DesiredPhase.PAUSED, generation=generation, gaps=current.undelivered_gaps)
+    return replace(current, desired=DesiredPhase.PAUSED, generation=generation, gaps=current.unreported_gaps)
 
 
 def rewind(current: Deployment, to: RewindTarget, now: datetime) -> Deployment:
@@ -159,7 +159,7 @@ def rewind(current: Deployment, to: RewindTarget, now: datetime) -> Deployment:
         current,
         generation=generation,
         rewind=Rewind(generation=generation, to=to, requested_at=now),
-        gaps=gaps_after_rewind(current.undelivered_gaps, to),
+        gaps=gaps_after_rewind(current.unreported_gaps, to),
         condition=Condition.ROLLING_OUT if has_failed else current.condition,
         reason="" if has_failed else current.reason,
     )

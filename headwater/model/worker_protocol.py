@@ -68,7 +68,8 @@ class Heartbeat(BaseModel):
         reason: Why the worker is in this state, as a sentence.
         progress: A counter of loop iterations and records read. A worker whose counter does not change is stuck.
         committed_batches: How many batches the worker has committed since its start.
-        isolation: None for a worker that reads all of its partitions, and for a worker without partitions.
+        isolation: None for a worker that was started with the reading plan READ_ALL, and for a worker without
+            partitions.
         counters: The counts of committed records since the start.
         times: Histograms of the times of committed records since the start, bin → count (model/metric.py).
         transforms: The counts of each transform since the start, by its uid.

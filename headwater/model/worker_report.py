@@ -14,7 +14,8 @@ class WorkerReport(BaseModel):
             status and the log. It is larger than all numbers of earlier containers of the Pod.
         heartbeat: The last heartbeat, without log lines; None before the first one.
         quiet_s: Seconds since the last progress, see ProgressClock.
-        may_join: Whether the worker may join its consumer group, or has joined it.
+        may_join: Whether the worker has been permitted to join its consumer group. It stays true after the worker has
+            joined.
         has_ended: Whether the worker was asked to stop, and has closed its Kafka clients.
         lines: The log lines that the orchestrator has not read yet.
         next_line: The number of the first line after them. It is larger than all numbers of earlier containers.

@@ -22,8 +22,8 @@ class Orchestrator(Protocol):
 
         A running set is replaced without downtime. Successors start beside the workers and prepare everything except
         the reading of records. When all successors are prepared, each slot hands over: the worker finishes and commits
-        what it has read and ends, then its successor joins the consumer group. Until then, a call with the running set
-        cancels the replacement.
+        what it has read and ends, then its successor joins the consumer group. Before the first hand-over, a call with
+        the running set cancels the replacement.
 
         When only the number of slots differs from the running set, the workers that stay continue to run. New workers
         join the consumer group, and workers that leave it commit what they have read first. During a hand-over, the

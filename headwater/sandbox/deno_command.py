@@ -32,7 +32,7 @@ _V8_FLAGS = f"--single-threaded,--max-old-space-size={HEAP_MB},--max-semi-space-
 
 With 8 MB a script takes 5 % more CPU time; with 32 MB the child takes 50 MB more memory.
 """
-_IMPORT_STRIPPER = "import { stripTypeScriptTypes } from 'node:module';"
+_STRIPPER_IMPORT = "import { stripTypeScriptTypes } from 'node:module';"
 _NO_STRIPPER = "const stripTypeScriptTypes = null;"
 
 
@@ -75,7 +75,7 @@ def deno_command(*, jit: bool, for_validation: bool = False, niceness: int = 0) 
 
 def _main_module(*, for_validation: bool) -> str:
     """Return the harness as a data: URL, so that Deno needs no access to Headwater's files."""
-    stripper = _IMPORT_STRIPPER if for_validation else _NO_STRIPPER
+    stripper = _STRIPPER_IMPORT if for_validation else _NO_STRIPPER
     sources = json.dumps({name: _code(name) for name in _SOURCES})
     text = f"{stripper}\nconst SOURCES = {sources};\n" + _code("main")
     return "data:application/javascript;base64," + base64.b64encode(text.encode()).decode()

@@ -90,7 +90,8 @@ def parse_results(payload: bytes, summary: bytes, sent_count: int) -> Results:
     except ValueError as error:
         raise ProtocolError("the results don't fit the records of their segment") from error
     is_small = split.lines.max_size <= MAX_OUTPUT_BYTES
-    all_final = is_small and not (slow_indexes or unfinished_indexes or split.has_first_byte)
+    has_errors = split.has_first_byte
+    all_final = is_small and not (slow_indexes or unfinished_indexes or has_errors)
     logs = [_log_line(line) for line in log_lines]
     return Results(count, interrupted, slow_indexes, unfinished_indexes, split.lines, logs, all_final, split.has_byte)
 

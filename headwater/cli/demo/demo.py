@@ -32,10 +32,10 @@ STEADY_SHARE = 0.8
 """The largest share of the records that is written at the steady rate. The others are written in one burst."""
 STEADY_AT_LEAST_S = 8.0
 MEASURED_S = 3.0
-KEPT_RATE = 100
-KEPT_TRADES_RATE = 2
-OTHERS_EVERY = 10
-"""With `--keep`, one in this many of the records is written that the pipeline drops."""
+ENDLESS_RATE = 100
+ENDLESS_TRADES_RATE = 2
+DROPPED_EVERY = 10
+"""With `--keep`, only one in this many of the records that the pipeline drops is written."""
 FAILING_EVERY = 500
 """With `--keep`, one in this many of the written records has no amounts, so that the script fails."""
 
@@ -153,13 +153,15 @@ class Demo:
     def _run_on(self, installation: Installation, shell: Shell, folder: Path) -> None:
         """Write records until SIGINT or SIGTERM. Raises SetupError when Headwater ends before."""
         data_dir = folder / ".headwater"
-        self._say(f"8. {KEPT_RATE} records a second are written from now on. Ctrl-C ends all. Look at it in a browser:")
+        self._say(
+            f"8. {ENDLESS_RATE} records a second are written from now on. Ctrl-C ends all. Look at it in a browser:"
+        )
         self._write(data_dir, prices.CHAIN, prices.ENTITY, prices.past_trades(), 0)
-        stream, lines = self._stream, _with_failing(self._kept_lines())
+        stream, lines = self._stream, _with_failing(self._endless_lines())
         with (
             contextlib.suppress(KeyboardInterrupt),
-            self._in_background(data_dir, stream.chain, stream.entity, lines, KEPT_RATE),
-            self._in_background(data_dir, prices.CHAIN, prices.ENTITY, prices.live_trades(), KEPT_TRADES_RATE),
+            self._in_background(data_dir, stream.chain, stream.entity, lines, ENDLESS_RATE),
+            self._in_background(data_dir, prices.CHAIN, prices.ENTITY, prices.live_trades(), ENDLESS_TRADES_RATE),
         ):
             self._run(shell, "headwater keys sign-in-link")
             self._say("   or with the command line:")
@@ -168,12 +170,15 @@ class Demo:
                 time.sleep(0.2)
             raise SetupError(f"Headwater has ended with status {status}.")
 
-    def _kept_lines(self) -> Iterator[bytes]:
-        """Yield records of now without end, more of them for the pipeline than in the stream."""
+    def _endless_lines(self) -> Iterator[bytes]:
+        """Yield the stream's records again and again, with the present time.
+
+        Most records that the pipeline drops are left out, so that more results appear.
+        """
         stream, watched = self._stream, set(self._stream.watched)
         for number, line in enumerate(itertools.cycle(stream.lines)):
             record: dict[str, Any] = json.loads(line)
-            if number % OTHERS_EVERY == 0 or stream.expected_output(record, watched) is not None:
+            if number % DROPPED_EVERY == 0 or stream.expected_output(record, watched) is not None:
                 if "block_timestamp" in record:
                     record["block_timestamp"] = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S")
                 yield json.dumps(record).encode()

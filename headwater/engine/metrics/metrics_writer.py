@@ -10,8 +10,8 @@ An assigned partition is in one of these states:
 
 1. *Unacquired*: this worker has not acquired the partition in the store, so the store has not returned the counted
    offset. An earlier worker may have counted the records that are read, so they are kept, and none is counted.
-2. *Full*: the partition is unacquired, and MAX_KEPT_RECORDS of its records are kept. A crash leaves fewer records than
-   that between the committed and the counted offset. So all later records are new, and are counted at once.
+2. *Full*: the partition is unacquired, and MAX_KEPT_RECORDS of its records are kept. An earlier worker has counted
+   fewer uncommitted records than that before it was killed. So all later records are new, and are counted at once.
 3. *Catching up*: the partition is acquired, and records that are read may be below the counted offset. Each record's
    offset is compared with the counted offset. The kept records are counted in this way, too.
 4. *Up to date*: all records that are read are above the counted offset, and are counted at once.

@@ -138,11 +138,11 @@ class PendingMetrics:
     def _extend_to(self, partition: int, end: int) -> None:
         self.end_offsets[partition] = max(end, self.end_offsets.get(partition, 0))
 
-    def time(self, name: TimeType) -> Histogram:
+    def time_histogram(self, name: TimeType) -> Histogram:
         """Return the histogram of a metric."""
         return self.times.setdefault(name, Histogram())
 
-    def transform_time(self, name: str) -> Histogram:
+    def transform_time_histogram(self, name: str) -> Histogram:
         """Return the histogram of a metric of one transform, by `transform_metric_name`."""
         return self.transform_times.setdefault(name, Histogram())
 
@@ -184,9 +184,9 @@ class PendingMetrics:
             self._extend_to(partition, later.end_offsets[partition])
         self.transforms.add_counts(later.transforms)
         for name, histogram in later.times.items():
-            self.time(name).update(histogram)
+            self.time_histogram(name).update(histogram)
         for transform_metric, histogram in later.transform_times.items():
-            self.transform_time(transform_metric).update(histogram)
+            self.transform_time_histogram(transform_metric).update(histogram)
         self.kept_batches += later.kept_batches
 
     def to_delta(self, minute: int) -> MetricsDelta:

@@ -168,7 +168,7 @@ class PipelineMetrics:
         else:
             self._pending.kept_batches.append(batch)
         if batch.record_count:
-            self._pending.time("processing_latency").add(1000 * took_s, batch.record_count)
+            self._pending.time_histogram("processing_latency").add(1000 * took_s, batch.record_count)
             self._transform_times.add(batch.work)
         self._produced += produced + len(in_flight.failed_records)
         if in_flight.output:
@@ -216,8 +216,8 @@ class PipelineMetrics:
             weights.append(np.fromiter(batch.timestamps.values(), np.int64, len(batch.timestamps)))
             ages += [now_ms - time_ms for time_ms, _ in batch.event_times]
             age_weights += [count for _, count in batch.event_times]
-        self._pending.time("total_latency").add_many(np.concatenate(latencies), np.concatenate(weights))
-        self._pending.time("data_age").add_many(np.array(ages), np.array(age_weights))
+        self._pending.time_histogram("total_latency").add_many(np.concatenate(latencies), np.concatenate(weights))
+        self._pending.time_histogram("data_age").add_many(np.array(ages), np.array(age_weights))
         self._acknowledged.clear()
 
     def before_commit(self, *, ignore_retry_delay: bool) -> None:
@@ -229,7 +229,7 @@ class PipelineMetrics:
             ignore_retry_delay: Whether to write even during the retry delay after a failed write.
         """
         while self._lookup_times:
-            self._pending.time("lookup_latency").add(self._lookup_times.popleft())
+            self._pending.time_histogram("lookup_latency").add(self._lookup_times.popleft())
         self._pass_to_writer()
         self._writer.flush(ignore_retry_delay=ignore_retry_delay)
 
@@ -246,7 +246,7 @@ class PipelineMetrics:
 
     def _measure_transforms(self) -> None:
         for uid, times in self._transform_times.take().items():
-            self._pending.transform_time(transform_metric_name(uid, "processing_latency")).add_many(*times)
+            self._pending.transform_time_histogram(transform_metric_name(uid, "processing_latency")).add_many(*times)
             self.transform_times_ms[uid] = self.transform_times_ms.get(uid, 0.0) + times.total_ms
 
     def after_commit(self, *, write_now: bool) -> None:

@@ -12,7 +12,16 @@ def _no_counts() -> defaultdict[str, int]:
 
 @dataclass(slots=True)
 class RecordCounts:
-    """The counts of the records of one partition, see PartitionCounts."""
+    """The counts of the records of one partition.
+
+    `to_partition_counts` returns them for the metric store.
+
+    Attributes:
+        counts: How many records were counted, by metric type.
+        transform_counts: The counts of single transforms, by `transform_metric_name`.
+        letter_totals: How many new dead letters there are of each kind, by `letter_total_name`
+            (model/dead_letter.py).
+    """
 
     counts: Counter[CountType] = field(default_factory=Counter)
     transform_counts: defaultdict[str, int] = field(default_factory=_no_counts)

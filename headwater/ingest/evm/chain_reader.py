@@ -46,7 +46,7 @@ class EvmReader:
         decoder: Decodes logs for the stream `decoded_log`.
         tokens: The known tokens, by address.
         zerolag: The entities that have a zerolag stream.
-        read_back: Reads the records that this ingest wrote to the zerolag streams.
+        read_written_records: Reads the records that this ingest wrote to the zerolag streams.
         stop: Cancels the waits of the reader.
     """
 
@@ -57,13 +57,13 @@ class EvmReader:
         decoder: Decoder,
         tokens: Mapping[str, ListedToken],
         zerolag: Collection[str],
-        read_back: ReadWrittenRecords,
+        read_written_records: ReadWrittenRecords,
         stop: Event,
     ) -> None:
         self._options = options
         self._converter = Converter(options.chain, decoder, tokens)
         self._zerolag = zerolag
-        self._read_back = read_back
+        self._read_written_records = read_written_records
         self._stop = stop
         self._nodes: NodePool | None = None
         self.report_progress: ReportProgress = lambda _: None
@@ -86,7 +86,7 @@ class EvmReader:
             state = IngestState(
                 options=options, nodes=nodes, converter=self._converter, position=self._load_position(nodes, position)
             )
-            head_blocks = HeadBlocks(state, self._zerolag, self._read_back) if self._zerolag else None
+            head_blocks = HeadBlocks(state, self._zerolag, self._read_written_records) if self._zerolag else None
             final_blocks = FinalBlocks(state, pool)
             yield from first_step(state, final_blocks, head_blocks)
             yield from self._loop(state, notifier, final_blocks.steps(), head_blocks)

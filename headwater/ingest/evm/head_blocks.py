@@ -48,12 +48,12 @@ class HeadBlocks:
         self,
         state: IngestState,
         entities: Collection[str],
-        read_back: ReadWrittenRecords,
+        read_written_records: ReadWrittenRecords,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._state = state
         self._entities = frozenset(entities)
-        self._read_back = read_back
+        self._read_written_records = read_written_records
         self._clock = clock
 
     def set_start(self) -> None:
@@ -190,7 +190,9 @@ class HeadBlocks:
             return []
         since_ms = min(block.written_ms for block in orphans if block.records) - MAX_CLOCK_SKEW_MS
         newest: dict[tuple[str, bytes, str], tuple[_RecordRef, StreamRecord]] = {}
-        for record in self._read_back([entity + ZEROLAG_SUFFIX for entity in sorted(self._entities)], since_ms):
+        for record in self._read_written_records(
+            [entity + ZEROLAG_SUFFIX for entity in sorted(self._entities)], since_ms
+        ):
             ref = _record_ref(record.value)
             if ref is not None and ref.block_hash in orphan_hashes:
                 newest[record.stream, record.key, ref.block_hash] = ref, record

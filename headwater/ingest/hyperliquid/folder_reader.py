@@ -461,13 +461,17 @@ def _entries(folder: Path) -> list[os.DirEntry[str]]:
         return []
 
 
-def _numbered(folder: Path, below: str = "") -> Iterator[str]:
+def _numbered(folder: Path, prefix: str = "") -> Iterator[str]:
     """Yield the paths of the node's files, whose names are numbers.
 
     The suffix of a compressed file is removed.
+
+    Args:
+        folder: The folder to which the paths are relative.
+        prefix: The path of the subfolder to read, with a slash at its end.
     """
-    for entry in _entries(folder / below):
-        path = f"{below}{entry.name}"
+    for entry in _entries(folder / prefix):
+        path = f"{prefix}{entry.name}"
         if entry.is_dir():
             yield from _numbered(folder, f"{path}/")
             continue

@@ -18,7 +18,10 @@ ARCHIVE_ABOVE_TICKS = 1_024
 """When a state has more than this number of recent ticks, only the ticks of the last two minutes stay in the state."""
 
 NO_WINDOW = -RECENT_MS - HOUR_MS
-"""The start of the recent window of a state without ticks. The first tick since 1970 advances the window."""
+"""The start of the recent window of a state without ticks.
+
+`next_window_at` is then 0, so the first tick with a time that is not negative advances the window.
+"""
 
 MIN_BATCH = 4
 """Fewer new ticks than this are folded one by one."""

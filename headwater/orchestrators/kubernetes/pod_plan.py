@@ -121,7 +121,7 @@ def plan_rollout(wanted: WantedSet, pods: Sequence[ObservedPod], reports: Report
 def _end(pod: ObservedPod, reports: Reports, *, leave_group: bool) -> list[StopWorker | DeletePod]:
     """Return the next action that ends a worker.
 
-    A worker that answers, and that may join its group or has joined it, is asked to stop. Otherwise its Pod is deleted.
+    A worker that answers, and that was permitted to join its group, is asked to stop. Otherwise its Pod is deleted.
     """
     if pod.is_deleting:
         return []
@@ -224,8 +224,8 @@ class _Rollout:
         report = self._reports.get(pod.uid)
         if not pod.is_worker:
             return [PromotePod(pod), *ending]
-        needs_join = report is not None and not report.may_join and not report.has_ended
-        return [JoinGroup(pod), *ending] if needs_join else ending
+        needs_permission = report is not None and not report.may_join and not report.has_ended
+        return [JoinGroup(pod), *ending] if needs_permission else ending
 
     def _has_ended(self, pod: ObservedPod) -> bool:
         """Return whether a worker has closed its Kafka clients, although its Pod may still exist."""

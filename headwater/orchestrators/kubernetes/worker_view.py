@@ -44,7 +44,7 @@ class WorkerViews:
         if view is not None and view[0] is pod and view[1] is report and view[2] == excused_deaths:
             return view[3]
         worker = observed_worker(pod, report, excused_deaths)
-        if pod.last_end is None:  # an end is described by its age too
+        if pod.last_end is None:  # after an end, `is_oom_killed` changes with time
             self._views[pod.uid] = pod, report, excused_deaths, worker
         return worker
 

@@ -312,14 +312,15 @@ def _is_text(kind: Any) -> bool:
     return types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind)  # type: ignore[no-any-return]
 
 
-_NUMERIC: Final = ("integer", "number", "string")
+_NUMBER_TARGETS: Final = ("integer", "number", "string")
+"""A number, or its text."""
 _TARGET_TYPES: Final[Mapping[str, tuple[str, ...]]] = {
-    "is_boolean": ("boolean", *_NUMERIC),
-    "is_integer": ("boolean", *_NUMERIC),
-    "is_floating": ("boolean", *_NUMERIC),
-    "is_decimal": _NUMERIC,
-    "is_timestamp": _NUMERIC,
-    "is_duration": _NUMERIC,
+    "is_boolean": ("boolean", *_NUMBER_TARGETS),
+    "is_integer": ("boolean", *_NUMBER_TARGETS),
+    "is_floating": ("boolean", *_NUMBER_TARGETS),
+    "is_decimal": _NUMBER_TARGETS,
+    "is_timestamp": _NUMBER_TARGETS,
+    "is_duration": _NUMBER_TARGETS,
     "is_date": ("string",),
     "is_time": ("string",),
     "is_struct": ("object",),

@@ -120,7 +120,7 @@ class ReachabilityEvaluator:
         If the function may return a surviving object, the value reaches everything, because any caller may get that
         object.
         """
-        if self._facts.reach_of_results.get(function.id, NOTHING).reaches_anything:
+        if self._facts.reach_of_results.get(function.id, NOTHING).reaches_something:
             return ANYTHING
         return NOTHING.in_surviving_object() if survives else NOTHING
 
@@ -160,12 +160,12 @@ class ReachabilityEvaluator:
             # `new Set(list)` copies the members of its argument, but `new Array(list)` holds the argument itself. The
             # collection is new, so the nearest surviving object is one member away. It is one level deeper than its
             # arguments, so it has the depth of a surviving object that holds them.
-            is_copy = path != "Array" and not arguments.member().reaches_anything
-            if is_copy or not arguments.reaches_anything:
+            is_copy = path != "Array" and not arguments.member().reaches_something
+            if is_copy or not arguments.reaches_something:
                 return NOTHING
             return Reachability(1, arguments.in_surviving_object().depth)
         # The entries of a WeakMap are not tracked, so a WeakMap with initial entries may hold state.
-        if arguments.reaches_anything and (not at_load or path == "WeakMap"):
+        if arguments.reaches_something and (not at_load or path == "WeakMap"):
             raise MayKeepState
         if path in known_builtins.BUILTIN_CLASSES:
             return arguments.in_surviving_object() if at_load else NOTHING
@@ -199,7 +199,7 @@ class ReachabilityEvaluator:
             return self._call_method(callee, node, at_load)
         if (
             callee.type == "subscript_expression"
-            and self.evaluate(callee.child_by_field_name("object"), at_load).reaches_anything
+            and self.evaluate(callee.child_by_field_name("object"), at_load).reaches_something
         ):
             raise MayKeepState
         return self._call_unknown(self.evaluate(callee, at_load), node, at_load)
@@ -239,7 +239,7 @@ class ReachabilityEvaluator:
         `results` is the reachability of the results of its callbacks.
         """
         copied = arguments.member() if path in known_builtins.COPY_MEMBERS else arguments
-        if not at_load and not copied.reaches_anything and not results.reaches_anything:
+        if not at_load and not copied.reaches_something and not results.reaches_something:
             return NOTHING
         if path == "JSON.parse":
             return ANYTHING
@@ -262,7 +262,7 @@ class ReachabilityEvaluator:
         target_reach = self.evaluate(target, at_load)
         if target is not None and target.type == "object":
             return join((target_reach, copied.in_new_object()))
-        if at_load or target_reach.survives or copied.reaches_anything:
+        if at_load or target_reach.survives or copied.reaches_something:
             raise MayKeepState
         return target_reach
 
@@ -280,7 +280,7 @@ class ReachabilityEvaluator:
                 raise MayKeepState
             self._facts.add_to_object(target, join((arguments, arguments.member())).in_surviving_object())
             return ANYTHING
-        if at_load or arguments.reaches_anything or (owner.survives and not self._is_own_method(name)):
+        if at_load or arguments.reaches_something or (owner.survives and not self._is_own_method(name)):
             raise MayKeepState
         return ANYTHING if owner.depth >= ANYTHING.depth else NOTHING
 
@@ -319,7 +319,7 @@ class ReachabilityEvaluator:
             return join((member, arguments)).in_surviving_object().in_surviving_object()
         return (
             join((owner, arguments)).in_surviving_object()
-            if member.reaches_anything or arguments.reaches_anything
+            if member.reaches_something or arguments.reaches_something
             else NOTHING
         )
 
@@ -328,9 +328,9 @@ class ReachabilityEvaluator:
 
         It may be any function of the script.
         """
-        if at_load or self._reach_of_arguments(node, at_load).reaches_anything:
+        if at_load or self._reach_of_arguments(node, at_load).reaches_something:
             raise MayKeepState
-        return ANYTHING if callee.reaches_anything else NOTHING
+        return ANYTHING if callee.reaches_something else NOTHING
 
     def _pass_to_callbacks(self, name: str, node: Node, value: Reachability) -> Reachability:
         """Pass the operand of a built-in function to its callbacks.
@@ -344,10 +344,10 @@ class ReachabilityEvaluator:
             if function is not None:
                 result = self._facts.reach_of_results.get(function.id, NOTHING)
                 results.append(result)
-                passed = join((value, result)).in_surviving_object() if value.reaches_anything else result
+                passed = join((value, result)).in_surviving_object() if value.reaches_something else result
                 for parameter in parameters(function):
                     self._facts.destructure(parameter, passed)
-            elif value.reaches_anything and position == callback_position and not self._is_no_function(argument):
+            elif value.reaches_something and position == callback_position and not self._is_no_function(argument):
                 raise MayKeepState
         return join(results)
 

@@ -234,7 +234,7 @@ class Facts:
 
     def destructure(self, pattern: Node, value: Reachability) -> None:
         """Record the parts of a value that the names of a pattern may hold."""
-        remaining = [(pattern, value)] if value.reaches_anything else []
+        remaining = [(pattern, value)] if value.reaches_something else []
         while remaining:
             node, part = remaining.pop()
             match node.type:
@@ -251,7 +251,7 @@ class Facts:
                     ]
                 case "object_pattern" | "array_pattern":
                     remaining += [(child, part.member()) for child in node.named_children]
-                case kind if kind in MEMBER_NODES and part.reaches_anything:
+                case kind if kind in MEMBER_NODES and part.reaches_something:
                     raise MayKeepState
 
 

@@ -62,7 +62,9 @@ COPIES: Final = _names(
 COPY_MEMBERS: Final = _names("Object.values Object.entries Array.from")
 """The functions of COPIES whose results reference members of the arguments, but never the arguments themselves."""
 PURE_OBJECTS: Final = _names("Math console")
+"""Objects whose functions all count as PURE_CALLS."""
 CONSTANT_OBJECTS: Final = _names("Math Number Symbol")
+"""Objects whose members reach no surviving object."""
 PASSABLE_GLOBALS: Final = _names(
     "undefined NaN Infinity Boolean String Number BigInt parseInt parseFloat isNaN isFinite encodeURIComponent "
     "decodeURIComponent"

@@ -28,14 +28,14 @@ class Reachability(NamedTuple):
     depth: int
 
     @property
-    def reaches_anything(self) -> bool:
+    def reaches_something(self) -> bool:
         """Whether the value reaches a surviving object."""
         return self.depth > 0
 
     @property
     def survives(self) -> bool:
         """Whether the value itself is a surviving object, so that later records see a write to it."""
-        return self.reaches_anything and self.nearest == 0
+        return self.reaches_something and self.nearest == 0
 
     def member(self) -> "Reachability":
         """Return the reachability of a member of the value."""
@@ -46,7 +46,7 @@ class Reachability(NamedTuple):
         """Return the reachability of a new object that holds the value."""
         return (
             Reachability(min(self.nearest + 1, MAX_DEPTH - 1), min(self.depth + 1, MAX_DEPTH))
-            if self.reaches_anything
+            if self.reaches_something
             else NOTHING
         )
 
@@ -57,11 +57,12 @@ class Reachability(NamedTuple):
 
 NOTHING: Final = Reachability(0, 0)
 ANYTHING: Final = Reachability(0, MAX_DEPTH)
+"""The reachability of a value of which nothing is known."""
 
 
 def join(values: Iterable[Reachability]) -> Reachability:
     """Return the join of the lattice: a value that may be any of these."""
-    reaching = [value for value in values if value.reaches_anything]
+    reaching = [value for value in values if value.reaches_something]
     if not reaching:
         return NOTHING
     return Reachability(min(value.nearest for value in reaching), max(value.depth for value in reaching))

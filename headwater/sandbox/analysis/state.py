@@ -215,7 +215,7 @@ class _Analysis:
 
     def _escape(self, node: Node, at_load: bool) -> None:
         if not at_load and any(
-            self._evaluator.evaluate(child, at_load).reaches_anything for child in node.named_children
+            self._evaluator.evaluate(child, at_load).reaches_something for child in node.named_children
         ):
             raise MayKeepState
 
@@ -227,7 +227,7 @@ class _Analysis:
         value = node.child_by_field_name("value")
         if (
             value is not None
-            and self._evaluator.evaluate(value, at_load=node.children[0].type == "static").reaches_anything
+            and self._evaluator.evaluate(value, at_load=node.children[0].type == "static").reaches_something
         ):
             raise MayKeepState
 
@@ -235,7 +235,7 @@ class _Analysis:
         """Check a method, because the analysis does not track the results of method calls."""
         is_in_class = node.parent is not None and node.parent.type == "class_body"
         is_accessor = any(child.type in _ACCESSORS for child in node.children)
-        if (is_in_class or is_accessor) and self._facts.reach_of_results.get(node.id, NOTHING).reaches_anything:
+        if (is_in_class or is_accessor) and self._facts.reach_of_results.get(node.id, NOTHING).reaches_something:
             raise MayKeepState
 
     def _heritage(self, node: Node, _at_load: bool) -> None:
@@ -249,7 +249,7 @@ class _Analysis:
         name = _member_name(node, self._script)
         if name in known_builtins.FORBIDDEN_MEMBERS:
             is_buffer = name == "buffer"
-            if not is_buffer or self._evaluator.evaluate(node.child_by_field_name("object"), at_load).reaches_anything:
+            if not is_buffer or self._evaluator.evaluate(node.child_by_field_name("object"), at_load).reaches_something:
                 raise MayKeepState
 
     def _pattern(self, node: Node, _at_load: bool) -> None:
@@ -301,7 +301,7 @@ class _Analysis:
         else:
             owner = target.child_by_field_name("object")
             is_super = owner is not None and owner.type == "super"  # `super.x = …` writes to `this`
-            if is_super or value.reaches_anything or self._evaluator.evaluate(owner, at_load).survives:
+            if is_super or value.reaches_something or self._evaluator.evaluate(owner, at_load).survives:
                 raise MayKeepState
 
 

@@ -37,53 +37,53 @@
     }
     return text;
   };
-  const showMembers = (value, above) => {
+  const showMembers = (value, enclosing) => {
     const keys = keysOf(value), prototype = getPrototypeOf(value);
     const className = prototype === null || prototype === ObjectPrototype ? '' : nameOf(prototype.constructor);
     return list((className === '' || className === 'Object' ? '' : className + ' ') + '{', '}', (i) =>
-      i === keys.length ? undefined : stringify(keys[i]) + ':' + show(value[keys[i]], above));
+      i === keys.length ? undefined : stringify(keys[i]) + ':' + show(value[keys[i]], enclosing));
   };
-  const showItems = (name, value, length, above) =>
-    list((name === '' ? '' : name + '(' + length + ') ') + '[', ']', (i) => i === length ? undefined : show(value[i], above));
-  const showMap = (value, above) => {
+  const showItems = (name, value, length, enclosing) =>
+    list((name === '' ? '' : name + '(' + length + ') ') + '[', ']', (i) => i === length ? undefined : show(value[i], enclosing));
+  const showMap = (value, enclosing) => {
     const entries = mapEntries(value);
     return list('Map(' + mapSize(value) + ') {', '}', () => {
       const { done, value: entry } = nextEntry(entries);
-      return done ? undefined : show(entry[0], above) + ' => ' + show(entry[1], above);
+      return done ? undefined : show(entry[0], enclosing) + ' => ' + show(entry[1], enclosing);
     });
   };
-  const showSet = (value, above) => {
+  const showSet = (value, enclosing) => {
     const values = setValues(value);
     return list('Set(' + setSize(value) + ') {', '}', () => {
       const { done, value: member } = nextValue(values);
-      return done ? undefined : show(member, above);
+      return done ? undefined : show(member, enclosing);
     });
   };
-  const showKind = (value, kind, above) => {
+  const showKind = (value, kind, enclosing) => {
     switch (kind) {
-      case 'Map': return showMap(value, above);
-      case 'Set': return showSet(value, above);
+      case 'Map': return showMap(value, enclosing);
+      case 'Set': return showSet(value, enclosing);
       case 'Date': return is(timeOf(value), NaN) ? 'Invalid Date' : isoText(value);
       case 'RegExp': return regexpText(value);
-      case 'ArrayBuffer': { const bytes = new Bytes(value); return showItems('ArrayBuffer', bytes, lengthOf(bytes), above); }
+      case 'ArrayBuffer': { const bytes = new Bytes(value); return showItems('ArrayBuffer', bytes, lengthOf(bytes), enclosing); }
       case 'DataView': return '[DataView]';
-      default: return isView(value) ? showItems(kind, value, lengthOf(value), above) : '[' + kind + ': ' + show(valueOf[kind](value), above) + ']';
+      default: return isView(value) ? showItems(kind, value, lengthOf(value), enclosing) : '[' + kind + ': ' + show(valueOf[kind](value), enclosing) + ']';
     }
   };
-  const showObject = (value, above) => {
-    if (isArray(value)) return showItems('', value, value.length, above);
-    if (isError(value)) return showError(value, above.length > 1);
+  const showObject = (value, enclosing) => {
+    if (isArray(value)) return showItems('', value, value.length, enclosing);
+    if (isError(value)) return showError(value, enclosing.length > 1);
     const kind = kindOf(value);
-    return kind === '' ? showMembers(value, above) : showKind(value, kind, above);
+    return kind === '' ? showMembers(value, enclosing) : showKind(value, kind, enclosing);
   };
-  const isAbove = (above, value) => {
-    for (let i = 0; i < above.length; i++) if (above[i] === value) return true;
+  const isEnclosing = (enclosing, value) => {
+    for (let i = 0; i < enclosing.length; i++) if (enclosing[i] === value) return true;
     return false;
   };
-  // above: the chain of enclosing objects; null for a top-level argument.
-  const show = (value, above) => {
+  // enclosing: the chain of enclosing objects; null for a top-level argument.
+  const show = (value, enclosing) => {
     switch (typeof value) {
-      case 'string': return above === null ? value : stringify(slice(value, 0, MAX_LINE));
+      case 'string': return enclosing === null ? value : stringify(slice(value, 0, MAX_LINE));
       case 'bigint': return bigText(value) + 'n';
       case 'number': return is(value, -0) ? '-0' : NativeString(value);
       case 'function': return showFunction(value);
@@ -91,8 +91,8 @@
       default: return NativeString(value);
     }
     if (value === null) return 'null';
-    const open = above ?? [];
-    if (isAbove(open, value)) return '[Circular]';
+    const open = enclosing ?? [];
+    if (isEnclosing(open, value)) return '[Circular]';
     if (open.length === MAX_DEPTH) return '[Object]';
     open[open.length] = value;
     try { return showObject(value, open); } finally { open.length -= 1; }

@@ -46,7 +46,7 @@ def evm(stop: Event, **options: Any) -> EvmReader:
         decoder=Decoder(Abis(well_known(), {})),
         tokens={},
         zerolag=[],
-        read_back=lambda *_: iter([]),
+        read_written_records=lambda *_: iter([]),
         stop=stop,
     )
 

@@ -63,7 +63,7 @@ def commit(
             metrics.count(counted.counts(), counted.end_offsets())
         else:
             metrics.kept_batches.append(counted)
-    metrics.time("processing_latency").add(1.0)
+    metrics.time_histogram("processing_latency").add(1.0)
     metrics_writer.add(minute, metrics)
     metrics_writer.flush(ignore_retry_delay=ignore_retry_delay)
 

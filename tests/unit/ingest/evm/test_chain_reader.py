@@ -63,7 +63,7 @@ def ingest(addresses: list[str]) -> tuple[Store, IngestMetrics]:
         decoder=Decoder(Abis([], {})),
         tokens={},
         zerolag=[],
-        read_back=lambda *_: iter([]),
+        read_written_records=lambda *_: iter([]),
         stop=Event(),
     )
     run(reader, store.open, Event(), metrics, Backoff(0.001, 0.01))
@@ -138,7 +138,7 @@ def test_subscriptions_that_fail_are_counted() -> None:
             decoder=Decoder(Abis([], {})),
             tokens={},
             zerolag=[],
-            read_back=lambda *_: iter([]),
+            read_written_records=lambda *_: iter([]),
             stop=stop,
         )
         run(reader, Store().open, stop, metrics, Backoff(0.001, 0.01))

@@ -67,7 +67,7 @@ class Store:
     def open(self) -> Iterator[Any]:
         yield self, self.position
 
-    def read_back(self, streams: Sequence[str], since_ms: int) -> Iterator[StreamRecord]:
+    def read_written_records(self, streams: Sequence[str], since_ms: int) -> Iterator[StreamRecord]:
         return iter([record for stream in streams for record in self.records.get(stream, [])])
 
     @property
@@ -99,7 +99,7 @@ class World:
             decoder=decoder,
             tokens={},
             zerolag=ENTITIES,
-            read_back=self.store.read_back,
+            read_written_records=self.store.read_written_records,
             stop=self.stop,
         )
         try:

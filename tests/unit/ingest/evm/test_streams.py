@@ -103,7 +103,7 @@ class Store:
         self.records += step.records
         self.position = step.position
 
-    def read_back(self, streams: Sequence[str], since_ms: int) -> Iterator[StreamRecord]:
+    def read_written_records(self, streams: Sequence[str], since_ms: int) -> Iterator[StreamRecord]:
         return iter([record for record in self.records if record.stream in streams])
 
     def of(self, stream: str) -> list[StreamRecord]:
@@ -133,7 +133,7 @@ def steps_of(
     )
     position = Position(8453) if store.position is None else read_evm_position(store.position, "test", 8453)
     work = IngestState(options=options, nodes=chain, converter=Converter("base", None, {}), position=position)  # type: ignore[arg-type]  # a chain in memory
-    head, final_blocks = HeadBlocks(work, ENTITIES, store.read_back), FinalBlocks(work, pool)
+    head, final_blocks = HeadBlocks(work, ENTITIES, store.read_written_records), FinalBlocks(work, pool)
     final = final_blocks.steps()
     yield from first_step(work, final_blocks, head if fast else None)
     while True:
