@@ -55,7 +55,10 @@ class Sources:
         return binding
 
     def source_partition_count(self, binding: KafkaTopic) -> int:
-        """Return how many partitions a source topic has. Raises DeployFailed when it does not exist."""
+        """Return how many partitions a source topic has.
+
+        Raises DeployFailed when the topic does not exist.
+        """
         partitions = self.cluster(binding).partition_count(binding.topic)
         if partitions is None:
             raise self.missing_topic_error(binding)

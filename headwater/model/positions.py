@@ -73,7 +73,7 @@ class StoredPositions(BaseModel):
         return bool(self.groups)
 
     def needs_restore_before(self, epoch: int) -> bool:
-        """Whether any stored positions must be restored before workers read the source with this epoch.
+        """Whether stored positions must be restored before workers read with this epoch.
 
         Stored positions of this epoch must always be restored, and stored positions of another epoch unless their
         restore is deferred.

@@ -1,4 +1,7 @@
-"""Selects the dead letters that a redrive processes. In this module they are called letters."""
+"""Selects the dead letters that a redrive processes.
+
+In this module, dead letters are called letters.
+"""
 
 import time
 from collections.abc import Iterable, Mapping, Sequence

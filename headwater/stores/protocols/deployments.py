@@ -110,9 +110,9 @@ class DeploymentStore(Protocol):
         """Return the active deployments: all of them, or only those with the given ids."""
 
     def active_versions(self, deployment_ids: Collection[str] | None = None) -> Sequence[DeploymentVersion]:
-        """Return what identifies the state of each active deployment: of all, or only of the given ids.
+        """Return what identifies the state of each active deployment.
 
-        The controller compares these versions to notice changes.
+        It covers all of them, or only the given ones. The controller compares these versions to notice changes.
         """
 
     def ended_among(self, deployment_ids: Collection[str]) -> Sequence[str]:

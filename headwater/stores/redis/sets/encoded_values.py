@@ -38,7 +38,10 @@ class EncodedValues:
 
     @classmethod
     def of(cls, encoded: Uint8Array) -> "EncodedValues":
-        """Return the encoded values of a sequence whose values all have one length: row i is value i."""
+        """Return the encoded values of a sequence whose values have one length.
+
+        Row i is value i of the sequence.
+        """
         return cls(np.arange(len(encoded)), encoded)
 
     def hashes(self, hash_seed: int) -> Uint64Array:
