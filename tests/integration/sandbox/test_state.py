@@ -68,7 +68,7 @@ def test_a_kill_during_a_lookup_resets_the_state() -> None:
         number = sandbox.add(SCRIPT, answer)
         job = sandbox.submit(number, batch(lines(*RECORDS[:3])))
         finish(job, sandbox)
-        assert sorted(output["calls"] for output in outputs_of(job)) == [1, 2, 3]  # type: ignore[type-var]
+        assert sorted(output["calls"] for output in outputs_of(job)) == [1, 2, 3]
         assert sandbox.crash_events == 1
 
 
