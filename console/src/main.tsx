@@ -1,6 +1,7 @@
 import "@mantine/core/styles.css";
 import "@mantine/notifications/styles.css";
 import "@mantine/spotlight/styles.css";
+import "./common/plain.css";
 import "./app/nonce.ts";
 import "./signin/code.ts";
 

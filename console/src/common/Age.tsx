@@ -1,14 +1,17 @@
-import { Text, Tooltip } from "@mantine/core";
-
 import { duration } from "./numbers.ts";
-import { useNow } from "./use_now.ts";
+import { useOfNow } from "./use_now.ts";
 
-/** The age of a time; the time in UTC is shown on hover. */
+/** The age of a time; the time in UTC is shown on hover. Lists have hundreds of them. */
 export function Age({ time, suffix = " ago" }: { time: string; suffix?: string }) {
-  const now = useNow();
+  const age = useOfNow((now) => duration(Math.max(0, now - Date.parse(time))));
   return (
-    <Tooltip label={time}>
-      <Text span size="sm">{duration(Math.max(0, now - Date.parse(time)))}{suffix}</Text>
-    </Tooltip>
+    <time
+      dateTime={time}
+      title={time}
+      style={{ fontSize: "var(--mantine-font-size-sm)" }}
+    >
+      {age}
+      {suffix}
+    </time>
   );
 }

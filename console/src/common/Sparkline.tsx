@@ -1,25 +1,22 @@
 import { memo } from "react";
 
-export const SPARKLINE_WIDTH = 96;
-export const SPARKLINE_HEIGHT = 22;
-const [WIDTH, HEIGHT] = [SPARKLINE_WIDTH, SPARKLINE_HEIGHT];
+const WIDTH = 48;
+const HEIGHT = 22;
+const MARGIN = 2;
+
+/** The paths of counts that are in use. A row that is scrolled into sight again finds its path. */
+const paths = new WeakMap<number[], string>();
 
 /** A line of counts per minute without axes. */
-export const Sparkline = memo(function Sparkline({ values, color, label, width = WIDTH }: {
+export const Sparkline = memo(function Sparkline({ values, color, label }: {
   values: number[];
   color: string;
   label: string;
-  width?: number;
 }) {
-  const most = Math.max(...values, 1);
-  const step = width / Math.max(values.length - 1, 1);
-  const points = values.map((value, index) =>
-    `${(index * step).toFixed(1)},${(HEIGHT - 2 - (value / most) * (HEIGHT - 4)).toFixed(1)}`
-  );
   return (
-    <svg width={width} height={HEIGHT} role="img" aria-label={label}>
-      <polyline
-        points={points.join(" ")}
+    <svg width={WIDTH} height={HEIGHT} role="img" aria-label={label}>
+      <path
+        d={pathOf(values)}
         fill="none"
         stroke={`var(--mantine-color-${color}-text)`}
         strokeWidth={1.25}
@@ -27,4 +24,22 @@ export const Sparkline = memo(function Sparkline({ values, color, label, width =
       />
     </svg>
   );
-}, (one, other) => one.color === other.color && one.values.join() === other.values.join());
+});
+
+function pathOf(values: number[]): string {
+  let path = paths.get(values);
+  if (path === undefined) {
+    const most = Math.max(...values, 1);
+    const step = WIDTH / Math.max(values.length - 1, 1);
+    const points = values.map((value, index) =>
+      `${tenth(index * step)} ${tenth(HEIGHT - MARGIN - (value / most) * (HEIGHT - 2 * MARGIN))}`
+    );
+    path = points.length ? `M${points.join("L")}` : "";
+    paths.set(values, path);
+  }
+  return path;
+}
+
+function tenth(value: number): number {
+  return Math.round(value * 10) / 10;
+}

@@ -1,5 +1,5 @@
-import { Badge } from "@mantine/core";
 import type { LucideIcon } from "lucide-react";
+import { memo } from "react";
 
 /** How a state looks. Each colour has one meaning, and is never shown without the word. */
 export interface Look {
@@ -8,6 +8,19 @@ export interface Look {
   Icon: LucideIcon;
 }
 
-export function StateBadge({ look: { word, color, Icon } }: { look: Look }) {
-  return <Badge color={color} flex="none" leftSection={<Icon size={12} />}>{word}</Badge>;
-}
+export const StateBadge = memo(
+  function StateBadge({ look: { word, color, Icon } }: { look: Look }) {
+    return (
+      <span
+        className="plain-badge"
+        style={{
+          color: `var(--mantine-color-${color}-light-color)`,
+          background: `var(--mantine-color-${color}-light)`,
+        }}
+      >
+        <Icon size={12} />
+        {word}
+      </span>
+    );
+  },
+);

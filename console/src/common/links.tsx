@@ -1,11 +1,4 @@
-import {
-  Anchor,
-  type AnchorProps,
-  Badge,
-  type BadgeProps,
-  Button,
-  type ButtonProps,
-} from "@mantine/core";
+import { Anchor, type AnchorProps, Button, type ButtonProps } from "@mantine/core";
 import { createLink } from "@tanstack/react-router";
 import type { AnchorHTMLAttributes } from "react";
 
@@ -18,8 +11,4 @@ export const LinkAnchor = createLink((props: AnchorProps & AnchorAttributes) => 
 
 export const LinkButton = createLink((props: ButtonProps & AnchorAttributes) => (
   <Button component="a" {...props} />
-));
-
-export const LinkBadge = createLink((props: BadgeProps & AnchorAttributes) => (
-  <Badge component="a" {...props} />
 ));

@@ -2,6 +2,11 @@
 
 const UNITS: [number, string][] = [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"]];
 
+/** Formats are kept, since a new one costs more than many numbers. */
+const EXACT = new Intl.NumberFormat("en-US", { maximumFractionDigits: 3 });
+const WHOLE = new Intl.NumberFormat("en-US", { maximumFractionDigits: 0 });
+const SIX_DIGITS = new Intl.NumberFormat("en-US", { maximumSignificantDigits: 6 });
+
 /** Returns `12.4 k` for 12,431. */
 export function short(value: number): string {
   const [size, unit] = UNITS.find(([limit]) => Math.abs(value) >= limit) ?? [1, ""];
@@ -16,7 +21,7 @@ export function short(value: number): string {
 
 /** Returns `12,431`. */
 export function exact(value: number): string {
-  return value.toLocaleString("en-US", { maximumFractionDigits: 3 });
+  return EXACT.format(value);
 }
 
 /** Returns `1,234.56` or `1.235e-10`: a price with 6 significant digits, or more in front of the point. */
@@ -24,10 +29,7 @@ export function usd(value: number): string {
   if (value !== 0 && (Math.abs(value) < 1e-7 || Math.abs(value) >= 1e12)) {
     return value.toExponential(3);
   }
-  const digits = Math.abs(value) < 1e5
-    ? { maximumSignificantDigits: 6 }
-    : { maximumFractionDigits: 0 };
-  return value.toLocaleString("en-US", digits);
+  return (Math.abs(value) < 1e5 ? SIX_DIGITS : WHOLE).format(value);
 }
 
 /** Returns `+1.25 %`. */

@@ -21,5 +21,10 @@ function subscribe(listener: () => void): () => void {
 
 /** Returns the time in milliseconds, once a second; all components share one timer. */
 export function useNow(): number {
-  return useSyncExternalStore(subscribe, () => now);
+  return useOfNow((time) => time);
+}
+
+/** Returns a value that depends on the time. The component is drawn again only when the value changes. */
+export function useOfNow<Value>(valueOf: (now: number) => Value): Value {
+  return useSyncExternalStore(subscribe, () => valueOf(now));
 }

@@ -1,7 +1,7 @@
 import { type RefObject, useLayoutEffect, useState } from "react";
 
 /** Rows that are drawn above and below the ones in sight. */
-const MORE = 8;
+const MORE = 4;
 /** The drawn rows change in steps of so many, so that a frame of a scroll draws few. */
 const STEP = 2;
 

@@ -1,11 +1,10 @@
-import { Checkbox, Group, Table, Text } from "@mantine/core";
 import type { OverviewItem } from "headwater-client";
 import { memo } from "react";
 
 import { Age } from "../common/Age.tsx";
 import { Figure } from "../common/Figure.tsx";
-import { LinkAnchor, LinkBadge } from "../common/links.tsx";
 import { duration, recentRate, sum } from "../common/numbers.ts";
+import { PlainLink } from "../common/PlainLink.tsx";
 import { Sparkline } from "../common/Sparkline.tsx";
 import { StateBadge } from "../common/StateBadge.tsx";
 import { lookOf } from "./state.ts";
@@ -17,102 +16,93 @@ interface Props {
   select: (id: string, isSelected: boolean) => void;
 }
 
-/** One pipeline in the list. A refresh keeps the objects of pipelines that have not changed. */
+/**
+ * One pipeline in the list, in plain elements: a frame of a scroll draws several rows. A refresh keeps the objects of
+ * pipelines that have not changed.
+ */
 export const PipelineRow = memo(function PipelineRow({ item, height, isSelected, select }: Props) {
   const { messages_received: received, messages_sent: sent, source } = item;
   const errors = item.errors && sum(item.errors);
+  const sourceName = source && `${source.chain} ${source.entity}`;
   return (
-    <Table.Tr h={height} bg={isSelected ? "var(--mantine-primary-color-light)" : ""}>
-      <Table.Td>
-        <Checkbox
-          size="xs"
+    <tr className={isSelected ? "pipeline-row selected" : "pipeline-row"} style={{ height }}>
+      <td>
+        <input
+          type="checkbox"
+          className="plain-checkbox mantine-focus-auto"
           aria-label={`Select ${item.name}`}
           checked={isSelected}
           onChange={(event) => select(item.id, event.currentTarget.checked)}
         />
-      </Table.Td>
-      <Table.Td>
+      </td>
+      <td>
         <StateBadge look={lookOf(item)} />
-      </Table.Td>
-      <Table.Td>
-        <LinkAnchor
-          to="/pipelines/$id/overview"
-          params={{ id: item.id }}
-          size="sm"
-          fw={500}
-          display="block"
-          truncate
+      </td>
+      <td>
+        <PlainLink
+          className="plain-link name"
+          path={`/pipelines/${item.id}/overview`}
           title={item.name}
         >
           {item.name}
-        </LinkAnchor>
+        </PlainLink>
         {item.tags.length > 0 && (
-          <Group gap={4} mt={2} wrap="nowrap" style={{ overflow: "hidden" }}>
+          <div className="tags">
             {item.tags.map((tag) => (
-              <LinkBadge
+              <PlainLink
                 key={tag}
-                to="/pipelines"
-                search={{ tag }}
-                color="gray"
-                size="sm"
-                maw={160}
-                flex="none"
-                style={{ cursor: "pointer" }}
+                className="plain-tag"
+                path={`/pipelines?tag=${encodeURIComponent(tag)}`}
               >
                 {tag}
-              </LinkBadge>
+              </PlainLink>
             ))}
-          </Group>
+          </div>
         )}
-      </Table.Td>
-      <Table.Td>
-        {source
-          ? (
-            <Text size="sm" truncate title={`${source.chain} ${source.entity}`}>
-              {source.chain} {source.entity}
-            </Text>
-          )
-          : <Text size="sm" c="dimmed">–</Text>}
-      </Table.Td>
-      <Table.Td>
+      </td>
+      {sourceName
+        ? <td className="source" title={sourceName}>{sourceName}</td>
+        : <td className="dimmed">–</td>}
+      <td className="number">
         <Rate counts={received} color="water" label="Records read in the last hour" />
-      </Table.Td>
-      <Table.Td>
+      </td>
+      <td className="number">
         <Rate counts={sent} color="green" label="Records written in the last hour" />
-      </Table.Td>
-      <Table.Td ta="right">
+      </td>
+      <td className="number">
         {errors
           ? (
-            <LinkAnchor to="/pipelines/$id/dead-letters" params={{ id: item.id }} c="red" size="sm">
+            <PlainLink
+              className="plain-link errors"
+              path={`/pipelines/${item.id}/dead-letters`}
+            >
               <Figure value={errors} />
-            </LinkAnchor>
+            </PlainLink>
           )
           : <Figure value={errors} />}
-      </Table.Td>
-      <Table.Td ta="right">
-        <Text size="sm" {...(item.avg_data_age_ms === null ? { c: "dimmed" } : {})}>
-          {item.avg_data_age_ms === null ? "–" : duration(item.avg_data_age_ms)}
-        </Text>
-      </Table.Td>
-      <Table.Td ta="right">
+      </td>
+      {item.avg_data_age_ms === null
+        ? <td className="number dimmed">–</td>
+        : <td className="number">{duration(item.avg_data_age_ms)}</td>}
+      <td className="number">
         <Figure value={item.lag} />
-      </Table.Td>
-      <Table.Td ta="right" style={{ whiteSpace: "nowrap" }}>
-        <Text span size="sm">{item.revision}</Text>{" "}
-        <Text span c="dimmed">
+      </td>
+      <td className="number">
+        {item.revision}{" "}
+        <span className="dimmed">
           <Age time={item.updated_at} />
-        </Text>
-      </Table.Td>
-    </Table.Tr>
+        </span>
+      </td>
+    </tr>
   );
 });
 
 function Rate({ counts, color, label }: { counts: number[] | null; color: string; label: string }) {
-  if (!counts) return <Text size="sm" c="dimmed" ta="right">–</Text>;
+  if (!counts) return <span className="dimmed">–</span>;
   return (
-    <Group gap={6} wrap="nowrap" justify="flex-end">
+    <div className="rate">
       <Figure value={recentRate(counts)} unit="/s" />
-      <Sparkline values={counts} color={color} label={label} width={48} />
-    </Group>
+      <Sparkline values={counts} color={color} label={label} />
+    </div>
   );
 }

@@ -1,3 +1,5 @@
+import "./pipeline_table.css";
+
 import { Checkbox, Group, Table, UnstyledButton } from "@mantine/core";
 import { useNavigate } from "@tanstack/react-router";
 import type { OverviewItem } from "headwater-client";
@@ -58,7 +60,7 @@ export function PipelineTable({ items, search, selected, setSelected }: {
   const count = items.filter(({ id }) => selected.has(id)).length;
   return (
     <Table.ScrollContainer minWidth={1060}>
-      <Table layout="fixed" horizontalSpacing={8}>
+      <Table className="pipeline-table" layout="fixed" horizontalSpacing={8}>
         <Table.Thead>
           <Table.Tr>
             <Table.Th w={32}>

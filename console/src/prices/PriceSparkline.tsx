@@ -1,8 +1,9 @@
 import { Text } from "@mantine/core";
 
-import { SPARKLINE_HEIGHT as HEIGHT, SPARKLINE_WIDTH as WIDTH } from "../common/Sparkline.tsx";
 import { useHistory } from "./use_tokens.ts";
 
+const WIDTH = 96;
+const HEIGHT = 22;
 const MARGIN = 3;
 
 /** The prices of a token over the last 25 hours as a line without axes, from the lowest to the highest. */

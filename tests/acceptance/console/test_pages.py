@@ -1,5 +1,6 @@
 """The pages of the console can be used by all, and show text as text."""
 
+import re
 from collections.abc import Callable
 
 import httpx2
@@ -24,6 +25,22 @@ def test_no_page_keeps_people_out(installation: Installation, console: Console) 
         console.page.wait_for_timeout(1000)
         assert console.serious_findings("light") == [], path
         assert console.serious_findings("dark") == [], path
+
+
+def test_the_crosshair_shows_its_time(console: Console) -> None:
+    page = console.page
+    console.open(f"pipelines/{console.create(pipeline(name='plotted'))}/overview")
+    plots = page.locator("figure")
+    expect(plots.locator("canvas")).to_have_count(4, timeout=30_000)
+    expect(plots.last).not_to_contain_text("UTC")
+    plots.first.scroll_into_view_if_needed()
+    box = plots.first.bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    for plot in plots.all():
+        expect(plot).to_contain_text(re.compile(r"\d\d:\d\d UTC"))
+    page.mouse.move(0, 0)
+    expect(plots.last).not_to_contain_text("UTC")
 
 
 def test_markup_is_shown_as_text(installation: Installation, console: Console) -> None:

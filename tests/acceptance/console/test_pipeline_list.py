@@ -60,3 +60,20 @@ def test_several_pipelines_at_once(console: Console) -> None:
     bar.get_by_role("button", name="Tear down").click()
     page.get_by_role("dialog").get_by_role("button", name="Tear down").click()
     expect(page.get_by_role("dialog")).to_contain_text("1 of 1 done", timeout=60_000)
+
+
+def test_a_row_with_the_keyboard(console: Console) -> None:
+    page = console.page
+    config_id = console.create(pipeline(name="typed") | {"tags": ["with & sign"]}, deploy=False)
+    page.get_by_label("Select typed").press("Space")
+    expect(page.get_by_role("toolbar", name="Selected pipelines")).to_contain_text("1 selected")
+    assert console.serious_findings("light") == []
+    assert console.serious_findings("dark") == []
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("link", name="typed")).to_be_focused()
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(re.compile(r"\?tag="))
+    expect(page.get_by_role("link", name="with & sign")).to_be_visible()
+    page.get_by_role("link", name="typed").press("Enter")
+    expect(page).to_have_url(re.compile(f"/{config_id}/overview$"))

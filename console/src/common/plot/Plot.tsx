@@ -2,11 +2,12 @@ import "uplot/dist/uPlot.min.css";
 
 import { Box, Group, Text, useComputedColorScheme } from "@mantine/core";
 import { useElementSize } from "@mantine/hooks";
-import { useEffect, useRef, useState } from "react";
+import { useEffect, useRef } from "react";
 import UPlot from "uplot";
 
 import { duration, short, usd } from "../numbers.ts";
 import { type Mark, marksPlugin } from "./marks.ts";
+import { valuesPlugin } from "./values.ts";
 
 /** A line of a plot. */
 export interface Line {
@@ -43,7 +44,8 @@ export default function Plot(
   const rangeNow = useRef(range);
   rangeNow.current = range;
   const scheme = useComputedColorScheme("light");
-  const [index, setIndex] = useState<number | null>(null);
+  const values = useRef<(HTMLElement | null)[]>([]);
+  const time = useRef<HTMLParagraphElement>(null);
   const write = { ms: duration, USD: usd, "/s": short, "": short }[unit];
 
   useEffect(() => {
@@ -93,8 +95,14 @@ export default function Plot(
             };
           }),
         ],
-        hooks: { setCursor: [(each) => setIndex(each.cursor.idx ?? null)] },
-        plugins: [marksPlugin(() => marksNow.current, text)],
+        plugins: [
+          marksPlugin(() => marksNow.current, text),
+          valuesPlugin(
+            series,
+            (value) => write(value) + (unit === "/s" ? unit : ""),
+            () => ({ values: values.current, time: time.current }),
+          ),
+        ],
       },
       data,
       target.current,
@@ -108,32 +116,24 @@ export default function Plot(
     plot.current?.setScale("x", { min: times[0]!, max: times.at(-1)! });
   }, [data[0][0]]);
 
-  const shown = index ?? data[0].length - 1;
   return (
     <Box ref={ref} component="figure" m={0} role="img" aria-label={title}>
       <Group gap="sm" h={24}>
         <Text size="xs" fw={600}>{title}</Text>
-        {series.map((line, column) => {
-          const values = data[column + 1]?.slice(0, shown + 1);
-          const value = line.look === "dotted"
-            ? values?.findLast((each) => each !== null)
-            : values?.[shown];
-          return (
-            <Group key={line.label} gap={4}>
-              <Box w={8} h={8} bg={`var(--mantine-color-${line.color}-text)`} bdrs="xl" />
-              <Text size="xs" c="dimmed">
-                {line.label} {value === null || value === undefined
-                  ? "–"
-                  : `${write(value)}${unit === "/s" ? "/s" : ""}`}
-              </Text>
-            </Group>
-          );
-        })}
-        {index !== null && data[0][index] && (
-          <Text size="xs" c="dimmed" ml="auto">
-            {new Date(data[0][index] * 1000).toISOString().slice(0, 16).replace("T", " ")} UTC
-          </Text>
-        )}
+        {series.map((line, column) => (
+          <Group key={line.label} gap={4}>
+            <Box w={8} h={8} bg={`var(--mantine-color-${line.color}-text)`} bdrs="xl" />
+            <Text size="xs" c="dimmed">
+              {line.label}{" "}
+              <span
+                ref={(element) => {
+                  values.current[column] = element;
+                }}
+              />
+            </Text>
+          </Group>
+        ))}
+        <Text size="xs" c="dimmed" ml="auto" ref={time} />
       </Group>
       <div ref={target} />
     </Box>
