@@ -211,7 +211,7 @@ def page(
 @router.get(
     "/{dataset_id}/entries/applied",
     operation_id="getAppliedDatasetVersion",
-    summary="Have the workers read a version?",
+    summary="Has every worker read a version?",
     responses=problem_responses(404, 422),
     openapi_extra=required_scopes("flow:read"),
 )

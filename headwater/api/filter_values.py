@@ -151,7 +151,7 @@ def check(
 @router.get(
     "/applied",
     operation_id="getAppliedFilterVersion",
-    summary="Have the workers read a version?",
+    summary="Has every worker read a version?",
     responses=problem_responses(404, 409, 422),
     openapi_extra=required_scopes("flow:read"),
 )

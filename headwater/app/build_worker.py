@@ -79,7 +79,7 @@ TRANSACTION_HANGS = (
     f"A transaction call of the Kafka client has not returned for {HANGS_AFTER_S} s. The next worker reads the records "
     "of the transaction again."
 )
-MAX_LOOKUP_TIMES = 100_000
+MAX_LOOKUP_DURATIONS = 100_000
 SWITCH_INTERVAL_S = 0.0005
 """Python's switch interval: how long the engine's thread may keep the GIL while another thread has received a response
 of Valkey.
@@ -137,12 +137,12 @@ def run_worker(spec: WorkerSpec, slot: int, reporter: HeartbeatReporter) -> int:
     """
     reporter.report("starting")
     try:
-        lookup_times: deque[float] = deque(maxlen=MAX_LOOKUP_TIMES)
+        lookup_durations: deque[float] = deque(maxlen=MAX_LOOKUP_DURATIONS)
         if spec.redrive is not None:
             lower_priority(REDRIVE_NICE)
         with (
-            _transform_context(spec, reporter, lookup_times) as transform_context,
-            _pipeline_metrics(spec, slot, lookup_times) as metrics,
+            _transform_context(spec, reporter, lookup_durations) as transform_context,
+            _pipeline_metrics(spec, slot, lookup_durations) as metrics,
             _redrive_parts(spec) as redrive_parts,
         ):
             worker = _worker(spec, slot, transform_context, metrics, reporter, redrive_parts)
@@ -158,7 +158,7 @@ def run_worker(spec: WorkerSpec, slot: int, reporter: HeartbeatReporter) -> int:
 
 
 @contextmanager
-def _pipeline_metrics(spec: WorkerSpec, slot: int, lookup_times: deque[float]) -> Iterator[PipelineMetrics]:
+def _pipeline_metrics(spec: WorkerSpec, slot: int, lookup_durations: deque[float]) -> Iterator[PipelineMetrics]:
     """Open the metrics of the worker, with their own connection to Valkey.
 
     The connection has a short time-out.
@@ -172,7 +172,7 @@ def _pipeline_metrics(spec: WorkerSpec, slot: int, lookup_times: deque[float]) -
             group=group,
             writer_id=secrets.token_hex(8),
         )
-        yield PipelineMetrics(metrics_writer, EventTime(spec.event_time_field), lookup_times)
+        yield PipelineMetrics(metrics_writer, EventTime(spec.event_time_field), lookup_durations)
 
 
 class RedriveParts(NamedTuple):
@@ -205,7 +205,7 @@ def _redrive_parts(spec: WorkerSpec) -> Iterator[RedriveParts | None]:
 
 @contextmanager
 def _transform_context(
-    spec: WorkerSpec, reporter: HeartbeatReporter, lookup_times: deque[float]
+    spec: WorkerSpec, reporter: HeartbeatReporter, lookup_durations: deque[float]
 ) -> Iterator[TransformContext]:
     """Open the context of the transforms.
 
@@ -214,7 +214,7 @@ def _transform_context(
     """
     with closing(connect(spec.redis_url)) as client, closing(RedisSetLookup(client)) as sets:
         names = RedisDatasetNames(client)
-        lookup = DatasetTracker(TimedLookup(sets, lookup_times))
+        lookup = DatasetTracker(TimedLookup(sets, lookup_durations))
         context = TransformContext(spec.config_id, spec.owner, lookup, names)
         filters = [filter_set_id(spec.config_id, t.uid) for t in spec.transforms if t.owns_set]
         with ExitStack() as stack:

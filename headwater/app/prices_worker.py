@@ -42,7 +42,9 @@ class PriceCollector(Collector):
         self._price_writer = price_writer
 
     def collect(self) -> Iterator[Metric]:
-        yield CounterMetricFamily("headwater_price_ticks", "Ticks folded into prices.", self._price_writer.ticks)
+        yield CounterMetricFamily(
+            "headwater_price_ticks", "Ticks that the prices worker has received.", self._price_writer.ticks
+        )
         yield CounterMetricFamily(
             "headwater_price_ticks_outside",
             "Folded ticks whose price was an outlier: outside the accepted bands.",

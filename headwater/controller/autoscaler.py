@@ -28,7 +28,7 @@ log = structlog.get_logger(__name__)
 
 CAPACITY_VALID_FOR = timedelta(hours=1)
 """How long the measured capacity of a worker keeps the number of workers from being lowered."""
-PARTITIONS_READ_EVERY_S = 60.0
+PARTITION_COUNT_READ_EVERY_S = 60.0
 
 
 class _KnownPartitions(NamedTuple):
@@ -166,7 +166,7 @@ class Autoscaler:
         if not isinstance(binding, KafkaTopic):
             return None
         known = self._partitions.get(binding)
-        if known is None or now - known.read_at >= PARTITIONS_READ_EVERY_S:
+        if known is None or now - known.read_at >= PARTITION_COUNT_READ_EVERY_S:
             known = self._partitions[binding] = _KnownPartitions(self.sources.source_partition_count(binding), now)
         return known.partitions
 

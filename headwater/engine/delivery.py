@@ -76,7 +76,7 @@ class Delivery(Protocol):
     def deliver(self, in_flight: InFlightBatch) -> tuple[int, list[Failure]]:
         """Produce the outputs and dead letters of a finished batch. Never waits.
 
-        Returns what `produce_batch` returns.
+        Returns how many outputs were produced, counted once per sink, and a failure for each output that was not.
         """
 
     def backpressure(self) -> Backpressure:

@@ -76,7 +76,7 @@ class RejectedRecords:
             self._produced |= self._records.keys() & keys
 
     def on_committed(self) -> None:
-        """Forget the records that were produced since the last commit."""
+        """Forget the rejected records whose batches were produced again before this commit."""
         for key in self._produced:
             self._records.pop(key, None)
         self._produced.clear()

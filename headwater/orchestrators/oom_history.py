@@ -24,7 +24,7 @@ class OomHistory:
         self._isolates_partitions = False
         self._quarantined: dict[int, int] = {}
         self._previous_killers: frozenset[PartitionPosition] = frozenset()
-        self._quarantine_of_all_slots: frozenset[PartitionPosition] = frozenset()
+        self._quarantined_in_any_slot: frozenset[PartitionPosition] = frozenset()
         self._last_kill_at = float("-inf")
 
     def reading_plan(self, spec_hash: str) -> ReadingPlan:
@@ -32,7 +32,7 @@ class OomHistory:
         if spec_hash == self._spec_hash:
             return ReadingPlan(self._isolates_partitions, self.quarantined)
         return ReadingPlan(
-            isolates_partitions=self._isolates_partitions or bool(self._quarantined or self._quarantine_of_all_slots)
+            isolates_partitions=self._isolates_partitions or bool(self._quarantined or self._quarantined_in_any_slot)
         )
 
     @property
@@ -40,13 +40,13 @@ class OomHistory:
         """The partitions that are not read, and the offsets at which reading stopped."""
         return tuple(PartitionPosition(partition, offset) for partition, offset in sorted(self._quarantined.items()))
 
-    def set_quarantine_of_all_slots(self, positions: Iterable[PartitionPosition]) -> None:
-        """Store the quarantined positions of all slots of the worker set.
+    def set_quarantined_in_any_slot(self, positions: Iterable[PartitionPosition]) -> None:
+        """Store the positions that are quarantined in any slot of the worker set.
 
         They matter for the next spec only: its workers may be assigned the partitions of other slots, so each of them
         first reads its partitions one by one.
         """
-        self._quarantine_of_all_slots = frozenset(positions)
+        self._quarantined_in_any_slot = frozenset(positions)
 
     def on_isolation_status(self, spec_hash: str, status: IsolationStatus) -> None:
         """Update the state from the isolation status in a heartbeat of the slot's worker."""
@@ -78,5 +78,5 @@ class OomHistory:
         if spec_hash == self._spec_hash:
             return
         self._isolates_partitions = self.reading_plan(spec_hash).isolates_partitions
-        self._previous_killers = self._quarantine_of_all_slots.union(self.quarantined)
+        self._previous_killers = self._quarantined_in_any_slot.union(self.quarantined)
         self._spec_hash, self._quarantined = spec_hash, {}

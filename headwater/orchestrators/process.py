@@ -163,14 +163,14 @@ class ProcessOrchestrator:
     def _with_new_slots(self, wanted: WorkerSet) -> list[tuple[int, Slot]]:
         """Create the missing slots of a worker set, and return all its slots with their numbers.
 
-        Each slot gets the quarantined positions of all slots (see OomHistory.set_quarantine_of_all_slots).
+        Each slot gets the quarantined positions of all slots (see OomHistory.set_quarantined_in_any_slot).
         """
         for number in range(wanted.slots):
             self._slots.setdefault(wanted.id, {}).setdefault(number, Slot(f"{wanted.id}-{number}"))
         slots = self._slots_of(wanted.id)
         quarantined = [position for _, slot in slots for position in slot.oom_history.quarantined]
         for _, slot in slots:
-            slot.oom_history.set_quarantine_of_all_slots(quarantined)
+            slot.oom_history.set_quarantined_in_any_slot(quarantined)
         return slots
 
     def _slots_of(self, worker_set_id: str) -> list[tuple[int, Slot]]:

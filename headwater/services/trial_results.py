@@ -21,7 +21,7 @@ class ShownRecords:
 
     Args:
         show_all: Whether records are shown, as unfinished, also when the response is full. Otherwise the first record
-            that does not fit is the last one that is shown.
+            that does not fit is shown without its outputs, and no record after it.
     """
 
     def __init__(self, *, show_all: bool) -> None:

@@ -30,7 +30,7 @@ class Upload:
         sent: How many values the server has stored.
         changed: How many of them were new, or were removed.
         version: The version of the set after the last write.
-        complete: The number of values from the beginning that are all stored. An upload that failed can continue there.
+        complete: How many values from the beginning are all stored. An upload that failed can continue after them.
     """
 
     sent: int = 0

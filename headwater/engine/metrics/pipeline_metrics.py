@@ -250,7 +250,7 @@ class PipelineMetrics:
             self.transform_times_ms[uid] = self.transform_times_ms.get(uid, 0.0) + times.total_ms
 
     def after_commit(self, *, write_now: bool) -> None:
-        """Add the records since the last commit to the totals.
+        """Add the records of the commit that has just ended to the totals.
 
         This is also called after a failed commit, because the source or the delivery commits its positions with the
         next commit.

@@ -213,7 +213,11 @@ def test_wrong_files_of_cases(folder: Path, run: Run, text: str, message: str) -
 
 
 def test_watching_runs_cases_again_after_a_change(folder: Path) -> None:
-    program = "import sys; from headwater.cli.pipeline_tests.plugin import PLUGIN; PLUGIN.run(['test', *sys.argv[1:]])"
+    # A shell that starts the tests in the background lets them ignore SIGINT.
+    program = (
+        "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); "
+        "from headwater.cli.pipeline_tests.plugin import PLUGIN; PLUGIN.run(['test', *sys.argv[1:]])"
+    )
     report = folder / "cases.xml"
     arguments = [sys.executable, "-u", "-c", program, str(folder), "--watch", "--junit", str(report)]
     with subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as watching:

@@ -45,6 +45,6 @@ def test_another_spec_dies_from_its_predecessors_excluded_partition() -> None:
 
 def test_another_spec_dies_from_another_slots_excluded_partition() -> None:
     history = OomHistory()
-    history.set_quarantine_of_all_slots([BAD])
+    history.set_quarantined_in_any_slot([BAD])
     assert history.reading_plan("b") == ReadingPlan(isolates_partitions=True)
     assert history.record_kill("b", reading_alone(BAD), 1.0)
