@@ -96,7 +96,9 @@ class HeartbeatReporter:
         return has_new_versions or (state, reason) != self._sent_state or self._clock() >= self._due_at
 
     def report(self, state: str, reason: str = "", **fields: Any) -> bool:
-        """Send a heartbeat. Return whether the orchestrator will read it, even if this process is killed now.
+        """Send a heartbeat.
+
+        Returns whether the orchestrator will read it, even if this process is killed now.
 
         Args:
             state: The state of the worker.

@@ -277,7 +277,7 @@ def _observed_rewind(current: Deployment, observation: Observation) -> Rewind | 
 
 
 def _has_become_stable(current: Deployment, observation: Observation) -> bool:
-    """Whether the desired revision has become stable, so that from now on it can't be rolled back."""
+    """Whether the desired revision has become stable. From now on it is not rolled back."""
     is_stable = observation.condition is Condition.STABLE and observation.phase is Phase.RUNNING
     return is_stable and observation.observed_revision == current.desired_revision
 
