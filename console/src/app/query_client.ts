@@ -1,4 +1,5 @@
 import { QueryClient } from "@tanstack/react-query";
+import { Conflict } from "headwater-client";
 
 import { isTemporary } from "../common/errors.ts";
 
@@ -9,7 +10,9 @@ export const queryClient = new QueryClient({
   defaultOptions: {
     queries: {
       retry: false,
-      refetchInterval: ({ state }) => isTemporary(state.error) ? AGAIN_MS : false,
+      // A trial that is sent again conflicts with its first request until that has ended.
+      refetchInterval: ({ state: { error } }) =>
+        isTemporary(error) || error instanceof Conflict ? AGAIN_MS : false,
       staleTime: 2_000,
       networkMode: "always",
     },
