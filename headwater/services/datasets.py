@@ -7,7 +7,7 @@ from headwater.model.pagination import ListPosition
 from headwater.model.value_sets import Dataset, dataset_set_id, normalise_all
 from headwater.services.ids import NewId, Now
 from headwater.services.set_values import Values, normalise_one
-from headwater.stores.protocols.datasets import DatasetNames, DatasetStore
+from headwater.stores.protocols.datasets import DatasetNameStore, DatasetStore
 from headwater.stores.protocols.sets import SetStore, SetWriteResult, ValuePage
 
 
@@ -21,7 +21,9 @@ class Datasets:
     All methods may block and raise DatabaseUnavailable and RedisUnavailable.
     """
 
-    def __init__(self, *, store: DatasetStore, names: DatasetNames, sets: SetStore, now: Now, new_id: NewId) -> None:
+    def __init__(
+        self, *, store: DatasetStore, names: DatasetNameStore, sets: SetStore, now: Now, new_id: NewId
+    ) -> None:
         self._store = store
         self._names = names
         self._sets = sets

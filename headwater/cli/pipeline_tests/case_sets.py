@@ -24,9 +24,3 @@ class CaseSets:
     def resolve(self, owner: str, names: Sequence[str]) -> list[str | None]:  # noqa: ARG002 - all belongs to one owner
         """See DatasetNames."""
         return [name if name in self._datasets else None for name in names]
-
-    def put(self, owner: str, name: str, dataset_id: str) -> None:
-        """Refuse to change anything: a case states its datasets."""
-        raise NotImplementedError
-
-    discard = put

@@ -46,11 +46,15 @@ class DatasetStore(Protocol):
 class DatasetNames(Protocol):
     """The names by which workers look up datasets: by owner, the dataset id of each name."""
 
+    def resolve(self, owner: str, names: Sequence[str]) -> list[str | None]:
+        """Return the dataset id of each name; None for an unknown name."""
+
+
+class DatasetNameStore(DatasetNames, Protocol):
+    """Dataset names that can be changed."""
+
     def put(self, owner: str, name: str, dataset_id: str) -> None:
         """Map a name to a dataset."""
 
     def discard(self, owner: str, name: str, dataset_id: str) -> None:
         """Remove a name, unless it belongs to another dataset by now."""
-
-    def resolve(self, owner: str, names: Sequence[str]) -> list[str | None]:
-        """Return the dataset id of each name; None for an unknown name."""

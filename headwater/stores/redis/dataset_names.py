@@ -8,7 +8,7 @@ _DISCARD = Script.load("discard_dataset_name")
 
 
 class RedisDatasetNames:
-    """DatasetNames on one server, replica group or cluster. Thread-safe."""
+    """DatasetNameStore on one server, replica group or cluster. Thread-safe."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
