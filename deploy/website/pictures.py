@@ -4,6 +4,7 @@ The pictures show a demo that is kept running, with some more pipelines from tem
 `chromium`.
 """
 
+import io
 import re
 import shutil
 import signal
@@ -15,9 +16,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from playwright.sync_api import Browser, Page, expect, sync_playwright
-
-from deploy.website.palette import reduced
+from PIL import Image
+from playwright.sync_api import Page, expect, sync_playwright
 
 ROOT = Path(__file__).parents[2]
 PICTURES = ROOT / "docs" / "pictures"
@@ -29,6 +29,15 @@ WITHIN_MS = 60_000
 TEMPLATES = ("large-transfers", "decoded-events")
 KEPT = re.compile(r"cd (\S+); export \w+=(http\S+)")
 SIGN_IN = re.compile(r"(http://\S+/console/sign-in#code=\S+)")
+
+
+def reduced(png: bytes) -> bytes:
+    """Return a picture with 256 colors as a PNG."""
+    small = io.BytesIO()
+    with Image.open(io.BytesIO(png)) as picture:
+        colors = picture.convert("RGB").quantize(256, dither=Image.Dither.NONE)
+        colors.save(small, "PNG", optimize=True)
+    return small.getvalue()
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +79,7 @@ def kept_demo(*flags: str) -> Iterator[KeptDemo]:
 
 
 @contextmanager
-def signed_in_page(link: str) -> Iterator[tuple[Browser, Page]]:
+def signed_in_page(link: str) -> Iterator[Page]:
     """Open the console in a browser."""
     with sync_playwright() as playwright:
         chromium = playwright.chromium.launch(
@@ -149,13 +158,13 @@ def write_pictures(folder: Path) -> None:
         for template in TEMPLATES:
             demo.run("new", template, "pipelines")
         demo.run("apply", "pipelines")
-        with signed_in_page(demo.link) as (browser, page):
+        with signed_in_page(demo.link) as page:
             time.sleep(HISTORY_S)
             for name, open_page in JOURNEYS.items():
                 open_page(page)
                 page.mouse.move(0, 0)
                 page.wait_for_timeout(1000)
-                picture = reduced(browser, page.screenshot(animations="disabled"))
+                picture = reduced(page.screenshot(animations="disabled"))
                 (folder / f"{name}.png").write_bytes(picture)
                 print(f"{folder / name}.png  {len(picture):,} bytes")
                 assert len(picture) < MAX_BYTES, f"{name}.png has more than {MAX_BYTES:,} bytes."

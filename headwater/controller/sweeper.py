@@ -35,7 +35,7 @@ from headwater.model.value_sets import dataset_set_id
 from headwater.orchestrators.base import Orchestrator
 from headwater.stores.cleanup import remove_abandoned_sets, remove_superseded
 from headwater.stores.protocols.configurations import RevisionStore
-from headwater.stores.protocols.datasets import DatasetNames, DatasetStore
+from headwater.stores.protocols.datasets import DatasetNameStore, DatasetStore
 from headwater.stores.protocols.deployments import DeploymentStore
 from headwater.stores.protocols.sets import PendingSets, SetStore
 
@@ -77,7 +77,7 @@ class Sweeper:
         deployments: DeploymentStore,
         revisions: RevisionStore,
         datasets: DatasetStore,
-        dataset_names: DatasetNames,
+        dataset_names: DatasetNameStore,
         sets: SetStore,
         pending_sets: PendingSets,
         require_lease: Callable[[], None],
