@@ -92,7 +92,7 @@ def signed_in_page(link: str) -> Iterator[Page]:
         page.on("dialog", lambda dialog: dialog.accept())  # the editor is left with unsaved changes
         page.goto(link)
         expect(page.get_by_role("heading", name="Pipelines", exact=True)).to_be_visible()
-        yield chromium, page
+        yield page
         chromium.close()
 
 
