@@ -36,6 +36,8 @@ MEASUREMENT_LIMIT_MS = 1000
 CPU_LIMIT_S = 0.050
 """The CPU time that a script may use for one record."""
 MAX_SEGMENT_BYTES = 8 << 20
+MAX_LOG_LINES = 200
+"""How many printed lines of a batch are kept. harness/records.js has the same number for a segment."""
 INPUT_FROM_SCRIPT_FLAG = 4
 """The flag of a SEGMENT frame whose records another script has written."""
 FEEDS_SCRIPT_FLAG = 8
@@ -159,7 +161,7 @@ class ScriptBatch:
             remaining rows, which have the failure NOT_RUN. The outputs may exceed the size by the outputs of the
             segments in flight. None is no limit.
         failures: By row, why its record failed.
-        logs: The lines that the script printed.
+        logs: The lines that the script printed, at most MAX_LOG_LINES.
         cached_responses: The payloads of SYNC_LOOKUP_RESPONSE frames, by the payload of the SYNC_LOOKUP_REQUEST frame.
             The script may send the same request when a segment runs again.
         has_multiple_outputs: Whether any row may have more than one output.
@@ -257,7 +259,7 @@ class ScriptBatch:
             return self._evaluate_lone_run(segment, results, cpu_s)
         rows = segment.rows
         self._store(rows[: results.record_count], results)
-        self.logs += results.logs
+        self._add_logs(results.logs)
         # A stateful script ran each record once. So a record can have exceeded the limit only if the CPU time of the
         # whole segment did.
         slow_indexes = results.slow_indexes if not self.must_block or cpu_s > CPU_LIMIT_S else []
@@ -303,7 +305,7 @@ class ScriptBatch:
             if segment.mode is Mode.ALONE:
                 self._store(segment.rows, results)
             if segment.is_first_run:
-                self.logs += results.logs
+                self._add_logs(results.logs)
             return False
         retry = segment.for_retry(count_over_limit=cpu_s > CPU_LIMIT_S)
         if self.must_block and segment.mode is Mode.ALONE and not results.interrupted:
@@ -324,7 +326,7 @@ class ScriptBatch:
         """
         self._store(segment.rows, results)
         if segment.is_first_run:
-            self.logs += results.logs
+            self._add_logs(results.logs)
         self._push_front([replace(retry, mode=Mode.MEASURED, runs_over_limit=0, is_first_run=False)])
         return False
 
@@ -362,6 +364,9 @@ class ScriptBatch:
             for row in segment.rows:
                 self._fail(row, NOT_RUN)
         self._queue.clear()
+
+    def _add_logs(self, lines: Sequence[str]) -> None:
+        self.logs += lines[: MAX_LOG_LINES - len(self.logs)]
 
     def _store(self, rows: Sequence[int], results: Results) -> None:
         self._output_bytes += len(results.lines.buffer)

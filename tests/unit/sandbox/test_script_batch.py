@@ -220,6 +220,12 @@ class TestTime:
         job.apply_results(take(job), results([b"{}"], logs=["hello"]), IDLE_S)
         assert job.logs == ["hello"]
 
+    def test_log_lines_of_all_segments_are_bounded_together(self) -> None:
+        job = job_of(2)
+        job.apply_results(take(job), results([b"{}"], interrupted=True, logs=["first"] * 160), IDLE_S)
+        job.apply_results(take(job), results([b"{}"], logs=["second"] * 160), IDLE_S)
+        assert job.logs == ["first"] * 160 + ["second"] * 40
+
 
 class TestDeath:
     def test_the_batch_runs_again_traced(self) -> None:
