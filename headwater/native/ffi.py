@@ -1,7 +1,7 @@
 """Loads the compiled C library, and converts Python buffers and columns to C pointers.
 
 cffi binds the functions from the same header files that the C compiler reads, so an argument of a wrong type raises an
-error and does not crash the process.
+error and does not crash the process. The build writes what cffi reads from them to the module `declarations`.
 
 `Column` is the type of int columns: an `array` of the typecode "i" (int32) or "q" (int64).
 """
@@ -12,11 +12,11 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-import cffi
 import numpy as np
 import numpy.typing as npt
 
 from headwater.errors import SetupError
+from headwater.native.declarations import ffi
 
 if TYPE_CHECKING:
     Column = array[int]
@@ -26,9 +26,7 @@ Buffer = bytes | bytearray | memoryview
 
 LIBRARY_PATH: Final = Path(__file__).with_name("native.so")
 
-FFI: Final[Any] = cffi.FFI()
-for _header in ("declarations.h", "librdkafka.h"):
-    FFI.cdef(LIBRARY_PATH.with_name(_header).read_text())
+FFI: Final[Any] = ffi
 NULL: Final = FFI.NULL
 
 _BYTES: Final = FFI.typeof("uint8_t[]")
