@@ -104,6 +104,7 @@ def shell(installation: Installation, tmp_path: Path) -> Iterator[Shell]:
 
 
 class TestExample:
+    @pytest.mark.long
     def test_as_printed(self, shell: Shell, installation: Installation) -> None:
         shutil.copytree(EXAMPLE, shell.folder, dirs_exist_ok=True)
         page = (ROOT / "docs" / "pipelines_as_files.md").read_text()
@@ -246,6 +247,7 @@ class TestTemplates:
         assert "Nothing to do: all 4 pipelines are as the files say." in shell.run("plan", "--exit-code")
 
 
+@pytest.mark.long
 def test_an_interrupted_import_goes_on(shell: Shell) -> None:
     total = 1_000_000
     shell.project("imports", "a")

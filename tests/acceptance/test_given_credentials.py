@@ -79,6 +79,7 @@ def record(n: int) -> dict[str, Any]:
     return {"n": n, "transaction_hash": f"0x{n:064x}", "log_index": 0}
 
 
+@pytest.mark.long
 def test_a_pipeline_runs_with_the_operators_credentials(given: OnGivenKafka, kafka: KafkaServer) -> None:
     before = users(kafka)
     for delivery in ("at_least_once", "exactly_once"):

@@ -51,7 +51,7 @@ class InLoop:
         return InLoop(value, self._runner) if ours or callable(value) or isinstance(value, AsyncIterator) else value
 
 
-@pytest.fixture(params=["synchronous", "asynchronous"])
+@pytest.fixture(params=["synchronous", pytest.param("asynchronous", marks=pytest.mark.long)])
 def hw(request: pytest.FixtureRequest, installation: Installation) -> Iterator[Any]:
     """Return a client. The asynchronous one is wrapped, so that one test serves both."""
     if request.param == "synchronous":

@@ -12,6 +12,7 @@ PAGE = Path(__file__).parents[3] / "docs" / "client.md"
 PROGRAMS = re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
 
 
+@pytest.mark.long
 def test_the_programs_work(installation: Installation, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HEADWATER_URL", installation.url)
     monkeypatch.setenv("HEADWATER_KEY", installation.key)

@@ -2,22 +2,18 @@
 
 import re
 
-import pytest
 from playwright.sync_api import expect
 
 from tests.acceptance.console.opened_console import Console
 from tests.acceptance.installation import pipeline
 
 
-@pytest.mark.parametrize(
-    ("key", "path"), [("s", "streams"), ("d", "datasets"), ("r", "prices"), ("k", "keys"), ("p", "pipelines")]
-)
-def test_two_keys_open_a_page(console: Console, key: str, path: str) -> None:
-    console.open("keys" if path == "pipelines" else "pipelines")
-    expect(console.page.get_by_role("heading", level=1)).to_be_visible()
-    console.page.keyboard.press("g")
-    console.page.keyboard.press(key)
-    expect(console.page).to_have_url(re.compile(f"/console/{path}$"))
+def test_two_keys_open_a_page(console: Console) -> None:
+    for key, path in (("s", "streams"), ("d", "datasets"), ("r", "prices"), ("k", "keys"), ("p", "pipelines")):
+        expect(console.page.get_by_role("heading", level=1)).to_be_visible()
+        console.page.keyboard.press("g")
+        console.page.keyboard.press(key)
+        expect(console.page).to_have_url(re.compile(f"/console/{path}$"))
 
 
 def test_a_slash_reaches_the_search_of_the_page(console: Console) -> None:

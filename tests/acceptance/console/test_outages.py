@@ -12,6 +12,8 @@ from tests.acceptance.installation import Installation, kill, pipeline
 from tests.support.processes import suspended
 from tests.support.waiting import until
 
+pytestmark = pytest.mark.long
+
 STREAM = "streams/base/erc20_token_transfer"
 LOST = "The service does not answer"
 NO_KAFKA = "Kafka is unavailable: pipelines wait"
@@ -75,7 +77,6 @@ def pages_of(console: Console, name: str) -> tuple[str, dict[str, str]]:
     }
 
 
-@pytest.mark.long
 def test_every_page_recovers_from_a_restart_of_the_api(installation: Installation, console: Console) -> None:
     config_id, pages = pages_of(console, "survivor")
     feed(installation, "before", "bad")
@@ -124,7 +125,6 @@ def wait_for_end_of_notices(tab: Page) -> None:
     expect(tab.get_by_role("alert").filter(has_not_text="TypeError: bad")).to_have_count(0, timeout=90_000)
 
 
-@pytest.mark.long
 def test_pages_say_what_works_without_kafka(installation: Installation, console: Console) -> None:
     config_id, _ = pages_of(console, "without kafka")
     wait_until_stable(console, config_id)

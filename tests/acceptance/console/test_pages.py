@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable
 
 import httpx2
+import pytest
 from playwright.sync_api import expect
 
 from tests.acceptance.console.opened_console import Console
@@ -14,6 +15,7 @@ TABS = ("overview", "edit", "tail", "dead-letters", "history", "connect", "logs"
 STREAM = "streams/base/erc20_token_transfer"
 
 
+@pytest.mark.long
 def test_no_page_keeps_people_out(installation: Installation, console: Console) -> None:
     script = "function process(record) { console.log('seen'); throw new TypeError('not yet'); }"
     config_id = console.create(pipeline(name="accessible", transforms=[{"type": "v8", "script": script, "name": "js"}]))

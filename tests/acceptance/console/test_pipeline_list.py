@@ -2,6 +2,7 @@
 
 import re
 
+import pytest
 from playwright.sync_api import Page, expect
 
 from tests.acceptance.console.opened_console import Console
@@ -15,6 +16,7 @@ def names(page: Page) -> list[str]:
     return page.locator("tbody tr td:nth-child(3) > a").all_inner_texts()
 
 
+@pytest.mark.long
 def test_what_is_wrong_is_first(installation: Installation, console: Console) -> None:
     page = console.page
     console.create(pipeline(name="draft", entity="log"), deploy=False)

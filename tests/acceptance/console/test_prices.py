@@ -80,6 +80,7 @@ class TestPrices:
         expect(trades.get_by_role("row").last).to_contain_text("9,000,000")
         expect(trades.get_by_role("row").last).to_contain_text("are needed")
 
+    @pytest.mark.long
     @pytest.mark.parametrize("scheme", ["light", "dark"])
     def test_the_pages_keep_nobody_out(self, console: Console, scheme: Literal["light", "dark"]) -> None:
         console.page.emulate_media(color_scheme=scheme)

@@ -65,7 +65,7 @@ def records(count: int) -> list[dict[str, Any]]:
     return [{"n": number, "amount": 12345678901234567890 + number} for number in range(count)]
 
 
-@pytest.mark.parametrize("delivery", ["at_least_once", "exactly_once"])
+@pytest.mark.parametrize("delivery", ["at_least_once", pytest.param("exactly_once", marks=pytest.mark.long)])
 @pytest.mark.proves(
     "11/GET /{config_id}/dead-letters",
     "11/GET /{config_id}/dead-letters/summary",

@@ -107,6 +107,7 @@ def test_a_stopping_server_ends_its_tails_at_once(server: Server) -> None:
     assert not server.kafka.listeners
 
 
+@pytest.mark.long
 def test_a_client_that_does_not_read_delays_nobody(server: Server) -> None:
     large = b'"' + b"x" * 50_000 + b'"'
     with server.request(), server.client() as client, client.stream("GET", TAIL) as response:
@@ -118,6 +119,7 @@ def test_a_client_that_does_not_read_delays_nobody(server: Server) -> None:
             assert [item["offset"] for item in found] == [number]
 
 
+@pytest.mark.long
 def test_a_server_stops_although_a_client_does_not_read(server: Server) -> None:
     with server.request():
         until(lambda: server.kafka.listeners)

@@ -220,6 +220,7 @@ def test_the_thread_ends_some_time_after_the_last_subscription(
             until(lambda: not set(threading.enumerate()) - before, WAIT_S, "the thread has ended")
 
 
+@pytest.mark.long
 def test_a_broker_that_restarts_interrupts_and_ends_nothing(own_kafka: OwnKafka) -> None:
     kafka = own_kafka.server
     topic, listener = kafka.create_topic(kafka.unique("tail"), 2), Listener()

@@ -33,7 +33,7 @@ from tests.support.kafka import KafkaServer
 from tests.support.memory.metrics import MemoryMetrics
 
 WAIT_S = 120.0
-MODES: Sequence[DeliveryMode] = ["at_least_once", "exactly_once"]
+MODES = ["at_least_once", pytest.param("exactly_once", marks=pytest.mark.long)]
 Text = bytes | None
 
 

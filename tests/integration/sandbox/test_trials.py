@@ -160,6 +160,7 @@ def test_only_endless_loops_end_at_the_time_limit(database: Database, monkeypatc
     assert trial.done < 300
 
 
+@pytest.mark.long
 def test_large_outputs_need_no_large_memory(database: Database) -> None:
     script = "function process(record) { return Array.from({ length: 2 }, () => ({ a: 'x'.repeat(990000) })); }"
     before = psutil.Process().memory_info().rss
