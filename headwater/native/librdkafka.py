@@ -69,7 +69,7 @@ def librdkafka_path(maps: Path = _MAPS) -> str:
 def _version_of(library: Any, path: str) -> tuple[int, int, int]:
     try:
         number: int = library.rd_kafka_version()
-    except AttributeError as error:
+    except FFI.error as error:
         raise _missing_function(path, error) from error
     return number >> 24, number >> 16 & 0xFF, number >> 8 & 0xFF
 
@@ -79,12 +79,12 @@ def _functions(library: Any, path: str) -> Any:
     for name, _ in FFI.typeof("KafkaFunctions").fields:
         try:
             setattr(functions, name, FFI.addressof(library, f"rd_kafka_{name}"))
-        except AttributeError as error:
+        except FFI.error as error:
             raise _missing_function(path, error) from error
     return functions
 
 
-def _missing_function(path: str, error: AttributeError) -> SetupError:
+def _missing_function(path: str, error: Exception) -> SetupError:
     return SetupError(
         f"The librdkafka in {path} lacks a function that workers need ({error}): install the confluent-kafka that "
         "Headwater's requirements name."
