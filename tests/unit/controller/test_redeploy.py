@@ -178,7 +178,7 @@ class TestRedeploy:
         assert (self.seen(world), world.active.phase) == ((2, Condition.STABLE), Phase.RUNNING)
         assert [other.number for other in world.active.previous_revisions] == [1]
         world.broker.topics[TOPIC], world.broker.logs[TOPIC] = topic, records
-        world.run(ticks=30)
+        world.pass_time(60)
         assert world.active.previous_revisions == ()
 
     def stabilise(self, world: World) -> None:
