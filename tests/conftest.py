@@ -49,14 +49,13 @@ def pytest_configure() -> None:
 def pytest_collection() -> Generator[None, object, object]:
     """Exempt what is imported and collected from garbage collections.
 
-    They would walk it again and again. Tests make many objects and few cycles, so later collections are rare.
+    They would walk it again and again.
     """
     gc.disable()
     try:
         return (yield)
     finally:
         gc.freeze()
-        gc.set_threshold(20_000, 20, 50)
         gc.enable()
 
 

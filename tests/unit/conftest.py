@@ -1,5 +1,6 @@
 """Fixtures of all unit tests."""
 
+import gc
 from collections.abc import Iterator
 
 import pytest
@@ -13,6 +14,15 @@ def _one_migration() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("headwater.stores.sql.database.migrate", FRESH_DATABASES.migrate)
         yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _rare_garbage_collections() -> Iterator[None]:
+    """Collect garbage rarely, since unit tests make many objects and few cycles."""
+    thresholds = gc.get_threshold()
+    gc.set_threshold(20_000, 20, 50)
+    yield
+    gc.set_threshold(*thresholds)
 
 
 @pytest.fixture(autouse=True)
