@@ -221,9 +221,8 @@ def bound(secured_kafka: SecuredKafka, tmp_path_factory: pytest.TempPathFactory)
     yield from running(Installation(folder / "data", flags=("--stream-bindings", str(folder / "streams.json"))))
 
 
-@pytest.mark.parametrize(
-    "listener", [name if name == "plain" else pytest.param(name, marks=pytest.mark.long) for name in PROTOCOLS]
-)
+@pytest.mark.long
+@pytest.mark.parametrize("listener", PROTOCOLS)
 def test_a_stream_of_another_cluster(secured_kafka: SecuredKafka, bound: Installation, listener: str) -> None:
     chain, entity = STREAMS[listener]
     access = secured_kafka.access(listener)

@@ -6,6 +6,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import deno
+import pytest
 
 from tests.acceptance.installation import Installation
 
@@ -19,6 +20,7 @@ RECORD = {
 }
 
 
+@pytest.mark.long
 def test_a_first_pipeline(installation: Installation) -> None:
     host = urlsplit(installation.url).netloc
     command = [deno.find_deno_bin(), "run", "--quiet", "--check", f"--config={CONFIG}", f"--allow-net={host}"]
