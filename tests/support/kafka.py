@@ -21,17 +21,17 @@ from confluent_kafka import (
     Consumer,
     ConsumerGroupTopicPartitions,
     KafkaError,
-    KafkaException,
     Message,
     Producer,
     TopicPartition,
 )
-from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic, TopicMetadata
 
 from headwater.brokers.client_errors import ClientErrors
 from headwater.brokers.client_settings import admin_settings, consumer_settings, producer_settings
 from headwater.brokers.embedded import EmbeddedKafka
 from headwater.model.access import KafkaAccess
+from tests.support.waiting import until
 
 WAIT_S = 60.0
 CACHE_DIR = Path(os.environ.get("HEADWATER_CACHE_DIR", "~/.cache/headwater"))
@@ -87,19 +87,17 @@ class KafkaServer:
         """
         config = {"retention.ms": "-1"} | (config or {})
         self.admin.create_topics([NewTopic(name, partitions, -1, config=config)])[name].result(WAIT_S)
-        deadline = time.monotonic() + WAIT_S
-        while not self._has_leaders(name, partitions):
-            assert time.monotonic() < deadline, f"{name} has no leaders"
-            time.sleep(0.02)
+        until(lambda: self._has_leaders(name, partitions), WAIT_S, f"leaders of {name}")
         return name
 
     def _has_leaders(self, topic: str, partitions: int) -> bool:
-        """Return whether all partitions have leaders.
-
-        The admin client is not used, since it caches metadata.
-        """
-        known = self._writer.list_topics(topic, WAIT_S).topics[topic].partitions.values()
+        known = self._metadata(topic).partitions.values()
         return len([partition for partition in known if partition.leader >= 0]) == partitions
+
+    def _metadata(self, topic: str) -> TopicMetadata:
+        """Return what the broker says about a topic. The admin client would cache it."""
+        found: TopicMetadata = self._writer.list_topics(topic, WAIT_S).topics[topic]
+        return found
 
     def commit(self, group: str, topic: str, positions: Mapping[int, int], epoch: int = -1) -> None:
         """Commit offsets for a group without members.
@@ -121,15 +119,8 @@ class KafkaServer:
     def recreate_topic(self, name: str, partitions: int) -> None:
         """Delete a topic and create it again with the same name."""
         self.admin.delete_topics([name])[name].result(WAIT_S)
-        deadline = time.monotonic() + WAIT_S
-        while True:
-            try:
-                self.create_topic(name, partitions)
-                return
-            except KafkaException as error:  # the old topic disappears a moment after the response
-                if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS or time.monotonic() > deadline:
-                    raise
-            time.sleep(0.02)
+        until(lambda: self._metadata(name).error is not None, WAIT_S, f"the end of {name}")
+        self.create_topic(name, partitions)
 
     def grow(self, topic: str, partitions: int) -> None:
         """Raise a topic's number of partitions, and wait until the metadata has the new number."""
