@@ -134,7 +134,7 @@ class TestDeploy:
         assert (seen["revision"], seen["desired_revision"]) == (1, 2)
 
     def test_still_going_on_at_the_timeout(self) -> None:
-        with installation(deploy_timeout_s=1) as headwater:
+        with installation(deploy_timeout_s=0.3) as headwater:
             alice = headwater.user("alice")
             headwater.controller.asleep = True
             path = f"{FLOW}/{alice.create()['id']}"

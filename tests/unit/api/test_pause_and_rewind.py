@@ -45,7 +45,7 @@ class TestPause:
         assert alice.post(f"{deployed}/{call}", {}).status_code in (200, 409)
 
     def test_a_pause_during_a_rollout(self) -> None:
-        with installation(deploy_timeout_s=1) as headwater:
+        with installation(deploy_timeout_s=0.3) as headwater:
             alice = headwater.user("alice")
             url = f"{FLOW}/{alice.create()['id']}"
             headwater.controller.asleep = True
@@ -76,7 +76,7 @@ class TestPause:
             assert "flow:deploy" in refused["detail"]
 
     def test_in_progress(self) -> None:
-        with installation(deploy_timeout_s=1) as headwater:
+        with installation(deploy_timeout_s=0.3) as headwater:
             alice = headwater.user("alice")
             url = f"{FLOW}/{alice.create()['id']}"
             alice.post(f"{url}/deploy")
