@@ -55,7 +55,7 @@ test: setup  ## All tests except the slow ones, and except the long ones outside
 	$(BIN)/pytest -n $(if $(CI),3,4) $(IN_GROUPS) -m "not kubernetes and not slow$(if $(CI),, and not long)" $(TEST_FLAGS)
 
 test-unit: setup  ## The unit tests, in a minute
-	$(BIN)/pytest -n 4 $(IN_GROUPS) -m "not slow and not long" tests/unit $(TEST_FLAGS)
+	$(BIN)/pytest -n 4 $(IN_GROUPS) -o timeout_method=signal -m "not slow and not long" tests/unit $(TEST_FLAGS)
 
 coverage: setup  ## Show what the unit tests cover, by file and branch
 	$(BIN)/pytest -n 2 $(IN_GROUPS) -m "not slow and not long" --cov=headwater --cov-branch \
