@@ -20,7 +20,7 @@ def _one_migration() -> Iterator[None]:
 def _rare_garbage_collections() -> Iterator[None]:
     """Collect garbage rarely, since unit tests make many objects and few cycles."""
     thresholds = gc.get_threshold()
-    gc.set_threshold(20_000, 20, 50)
+    gc.set_threshold(100_000, 50, 100)
     yield
     gc.set_threshold(*thresholds)
 
