@@ -32,7 +32,9 @@ def find_runs(numbers: "np.ndarray[tuple[int], np.dtype[np.int64]]") -> tuple[li
 
     Columns of partitions and timestamps have long runs.
     """
-    last_rows = np.append(np.flatnonzero(numbers[1:] != numbers[:-1]), len(numbers) - 1)[: len(numbers)]
+    if not len(numbers):  # idle workers poll empty batches all the time
+        return [], []
+    last_rows = np.append(np.flatnonzero(numbers[1:] != numbers[:-1]), len(numbers) - 1)
     return numbers[last_rows].tolist(), (last_rows + 1).tolist()
 
 
