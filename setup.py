@@ -1,4 +1,4 @@
-"""Builds what is not Python: the native library, the files of the page /docs, and the console.
+"""Builds the native library and its declarations, the files of the page /docs, and the console.
 
 The `ziglang` wheel brings the C compiler. The `deno` wheel downloads Swagger UI and builds the console, so the machine
 needs no compiler, no Node and no npm.
@@ -77,7 +77,8 @@ class BuildConsole(Command):
 class BuildNativeLibrary(build_ext):
     """Builds a plain shared library without Python's C API, so that one file serves all versions of Python.
 
-    The module beside it has what cffi reads from the header files, which takes a tenth of the start of a worker.
+    The module declarations.py has the header files as cffi has parsed them. Parsing at run time would take a tenth of
+    the start of a worker.
     """
 
     def get_ext_filename(self, fullname: str) -> str:

@@ -32,7 +32,7 @@ def find_runs(numbers: "np.ndarray[tuple[int], np.dtype[np.int64]]") -> tuple[li
 
     Columns of partitions and timestamps have long runs.
     """
-    if not len(numbers):  # idle workers poll empty batches all the time
+    if not len(numbers):  # an idle worker polls many empty batches, and NumPy's calls would cost CPU for each
         return [], []
     last_rows = np.append(np.flatnonzero(numbers[1:] != numbers[:-1]), len(numbers) - 1)
     return numbers[last_rows].tolist(), (last_rows + 1).tolist()

@@ -1,7 +1,8 @@
 """Loads the compiled C library, and converts Python buffers and columns to C pointers.
 
 cffi binds the functions from the same header files that the C compiler reads, so an argument of a wrong type raises an
-error and does not crash the process. The build writes what cffi reads from them to the module `declarations`.
+error and does not crash the process. The build parses them with cffi, and writes the result to the module
+`declarations`.
 
 `Column` is the type of int columns: an `array` of the typecode "i" (int32) or "q" (int64).
 """

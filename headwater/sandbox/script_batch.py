@@ -36,8 +36,8 @@ MEASUREMENT_LIMIT_MS = 1000
 CPU_LIMIT_S = 0.050
 """The CPU time that a script may use for one record."""
 MAX_SEGMENT_BYTES = 8 << 20
-MAX_LOG_LINES = 200
-"""How many printed lines of a batch are kept. harness/records.js has the same number for a segment."""
+MAX_LOG_LINES_PER_BATCH = 200
+"""The number of printed lines of a batch that are kept. harness/records.js has the same limit for each segment."""
 INPUT_FROM_SCRIPT_FLAG = 4
 """The flag of a SEGMENT frame whose records another script has written."""
 FEEDS_SCRIPT_FLAG = 8
@@ -161,7 +161,7 @@ class ScriptBatch:
             remaining rows, which have the failure NOT_RUN. The outputs may exceed the size by the outputs of the
             segments in flight. None is no limit.
         failures: By row, why its record failed.
-        logs: The lines that the script printed, at most MAX_LOG_LINES.
+        logs: The first MAX_LOG_LINES_PER_BATCH lines that the script printed.
         cached_responses: The payloads of SYNC_LOOKUP_RESPONSE frames, by the payload of the SYNC_LOOKUP_REQUEST frame.
             The script may send the same request when a segment runs again.
         has_multiple_outputs: Whether any row may have more than one output.
@@ -366,7 +366,7 @@ class ScriptBatch:
         self._queue.clear()
 
     def _add_logs(self, lines: Sequence[str]) -> None:
-        self.logs += lines[: MAX_LOG_LINES - len(self.logs)]
+        self.logs += lines[: MAX_LOG_LINES_PER_BATCH - len(self.logs)]
 
     def _store(self, rows: Sequence[int], results: Results) -> None:
         self._output_bytes += len(results.lines.buffer)

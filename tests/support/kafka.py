@@ -87,15 +87,22 @@ class KafkaServer:
         """
         config = {"retention.ms": "-1"} | (config or {})
         self.admin.create_topics([NewTopic(name, partitions, -1, config=config)])[name].result(WAIT_S)
-        until(lambda: self._has_leaders(name, partitions), WAIT_S, f"leaders of {name}")
+        until(lambda: self._has_leaders(name, partitions), WAIT_S, f"leaders for all partitions of {name}")
         return name
 
     def _has_leaders(self, topic: str, partitions: int) -> bool:
         known = self._metadata(topic).partitions.values()
         return len([partition for partition in known if partition.leader >= 0]) == partitions
 
+    def _is_unknown(self, topic: str) -> bool:
+        error = self._metadata(topic).error
+        return error is not None and error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART
+
     def _metadata(self, topic: str) -> TopicMetadata:
-        """Return what the broker says about a topic. The admin client would cache it."""
+        """Return the broker's metadata of a topic.
+
+        The producer asks, because the admin client caches metadata.
+        """
         found: TopicMetadata = self._writer.list_topics(topic, WAIT_S).topics[topic]
         return found
 
@@ -119,7 +126,7 @@ class KafkaServer:
     def recreate_topic(self, name: str, partitions: int) -> None:
         """Delete a topic and create it again with the same name."""
         self.admin.delete_topics([name])[name].result(WAIT_S)
-        until(lambda: self._metadata(name).error is not None, WAIT_S, f"the end of {name}")
+        until(lambda: self._is_unknown(name), WAIT_S, f"the deletion of topic {name}")
         self.create_topic(name, partitions)
 
     def grow(self, topic: str, partitions: int) -> None:

@@ -18,7 +18,7 @@ def _one_migration() -> Iterator[None]:
 
 @pytest.fixture(autouse=True, scope="session")
 def _rare_garbage_collections() -> Iterator[None]:
-    """Collect garbage rarely, since unit tests make many objects and few cycles."""
+    """Collect garbage rarely, since unit tests allocate many objects but few reference cycles."""
     thresholds = gc.get_threshold()
     gc.set_threshold(100_000, 50, 100)
     yield

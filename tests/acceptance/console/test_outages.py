@@ -92,7 +92,7 @@ def test_every_page_recovers_from_a_restart_of_the_api(installation: Installatio
         kill(apis)
 
     for path, text in pages.items():
-        wait_for_end_of_notices(tabs[path])
+        wait_until_no_notices(tabs[path])
         expect(tabs[path].get_by_text(text).first).to_be_visible(timeout=60_000)
     expect(tabs[STREAM].get_by_text("meanwhile").first).to_be_visible(timeout=60_000)
     for path in (f"pipelines/{config_id}/tail", f"{STREAM}?view=live"):
@@ -120,8 +120,8 @@ def wait_for_notice(tab: Page, text: str) -> None:
     expect(tab.get_by_role("alert").filter(has_text=text).first).to_be_visible(timeout=90_000)
 
 
-def wait_for_end_of_notices(tab: Page) -> None:
-    """Wait until the page shows no alert but the error that the script itself throws."""
+def wait_until_no_notices(tab: Page) -> None:
+    """Wait until the page shows no alert except the script's own error."""
     expect(tab.get_by_role("alert").filter(has_not_text="TypeError: bad")).to_have_count(0, timeout=90_000)
 
 
@@ -145,7 +145,7 @@ def test_pages_say_what_works_without_kafka(installation: Installation, console:
         expect(tabs[f"{of}/edit"].get_by_text("Revision 2 is saved. What runs")).to_be_visible(timeout=60_000)
 
     for tab in tabs.values():
-        wait_for_end_of_notices(tab)
+        wait_until_no_notices(tab)
     expect(tabs[STREAM].get_by_text("before").first).to_be_visible(timeout=60_000)
     expect(tabs[f"{of}/edit"].get_by_role("region", name="Trial")).to_contain_text("sent ·", timeout=60_000)
     wait_until_live(tabs[f"{of}/tail"])

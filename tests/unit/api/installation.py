@@ -278,6 +278,15 @@ class User:
     def delete(self, path: str, json: Any = None, **options: Any) -> httpx2.Response:
         return self.request("DELETE", path, json=json, **options)
 
+    def finish(self, method: str, path: str) -> None:
+        """Send a request until it succeeds.
+
+        Every response before that must say that the work is still in progress.
+        """
+        while (response := self.request(method, path)).status_code == 503:
+            self.problem(response, 503, "deploy-pending")
+        assert response.status_code == 200, response.text
+
     def create(self, **pipeline: Any) -> dict[str, Any]:
         """Create a configuration and return it."""
         response = self.post(FLOW, flow_body(**pipeline))

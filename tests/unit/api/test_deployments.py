@@ -142,7 +142,7 @@ class TestDeploy:
             seen = alice.get(f"{path}/deploy").json()
             assert (seen["status"], seen["condition"], seen["revision"]) == ("deploying", "RollingOut", None)
             headwater.controller.asleep = False
-            until(lambda: alice.post(f"{path}/deploy").status_code == 200)
+            alice.finish("POST", f"{path}/deploy")
 
     def test_a_concurrent_teardown(self, headwater: Installation, alice: User, config_id: str) -> None:
         headwater.controller.asleep = True

@@ -26,8 +26,11 @@ def samples(text: str) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
     return {(s.name, frozenset(s.labels.items())): s.value for family in families for s in family.samples}
 
 
-def failing_loop(headwater: Installation, monkeypatch: pytest.MonkeyPatch) -> LoopHealth:
-    """Return a loop whose last iteration failed, and whose next one fails too."""
+def fail_polls(headwater: Installation, monkeypatch: pytest.MonkeyPatch) -> LoopHealth:
+    """Let the last poll of the watcher fail, and all later ones.
+
+    Returns the health of its loop.
+    """
     monkeypatch.setattr(headwater.controller, "progress", lambda _: 1 / 0)
     loop: LoopHealth = headwater.api.state.watcher.poll_health
     loop.on_error(ZeroDivisionError())
@@ -74,7 +77,7 @@ class TestReadyz:
 
     def test_a_loop_that_fails_is_named_until_it_works(self, monkeypatch: pytest.MonkeyPatch) -> None:
         with installation(probes={"database": lambda: None}) as headwater:
-            loop = failing_loop(headwater, monkeypatch)
+            loop = fail_polls(headwater, monkeypatch)
             body = headwater.nobody().problem(headwater.nobody().get("/readyz"), 503, "not-ready")
             assert body["dependencies"] == {"database": "ok", "watching deployments": "unavailable"}
             assert (
@@ -145,7 +148,7 @@ class TestMetrics:
                 return {dict(labels)["dependency"]: value for (found, labels), value in seen.items() if found == name}
 
             assert available() == {"database": 1, "kafka": 0}
-            loop = failing_loop(headwater, monkeypatch)
+            loop = fail_polls(headwater, monkeypatch)
             assert available() == {"database": 1, "kafka": 0, "watching deployments": 0}
             monkeypatch.setattr(headwater.controller, "progress", lambda _: {})
             loop.on_success()

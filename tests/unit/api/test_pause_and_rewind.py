@@ -6,7 +6,6 @@ import pytest
 
 from headwater.model.deployment import DesiredPhase
 from headwater.model.positions import Move, OffsetGap
-from tests.support.waiting import until
 from tests.unit.api.installation import FLOW, Installation, User, installation
 
 
@@ -51,7 +50,7 @@ class TestPause:
             headwater.controller.asleep = True
             alice.problem(alice.post(f"{url}/deploy"), 503, "deploy-pending")
             headwater.controller.asleep = False
-            until(lambda: alice.post(f"{url}/pause").status_code == 200)
+            alice.finish("POST", f"{url}/pause")
             seen = alice.get(f"{url}/deploy").json()
             assert (seen["condition"], seen["reason"], seen["workers"]) == ("Stable", "", 0)
             [item] = alice.get(f"{FLOW}/overview").json()["items"]

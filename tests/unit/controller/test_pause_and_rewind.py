@@ -1,5 +1,6 @@
 """Pause, resume and rewind: positions outlive Kafka's, and no interruption moves them back."""
 
+import os
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
@@ -15,14 +16,13 @@ from headwater.model.deployment import Condition, Deployment, DesiredPhase, Phas
 from headwater.model.flow import Source
 from headwater.model.metric import MetricsDelta, PartitionCounts
 from headwater.model.positions import Move, OffsetGap, RewindTarget
-from tests.examples import examples
 from tests.unit.controller.world import ACCESS, DEPLOYMENT, FLOW, TOPIC, World, deployment
 
 GROUP, NEXT_GROUP = f"wrk-{DEPLOYMENT}.1", f"wrk-{DEPLOYMENT}.2"
 NEXT_DEPLOYMENT = "01jz0000000000000000000001"
 OTHER_TOPIC = "stream.base.erc20_token_transfer"
-KILLED_AFTER = range(1, 9, 8 // examples(8))
-"""After how many ticks of a change the controller is killed: each number in CI, and two of them elsewhere."""
+TICKS_BEFORE_INTERRUPTION = range(1, 9) if "CI" in os.environ else (1, 5)
+"""After how many ticks of a change a test kills the controller or pauses the pipeline."""
 
 
 @pytest.fixture
@@ -289,7 +289,7 @@ class TestInterruptions:
         world.run(ticks=40)
         assert (active(world).phase, committed(world)) == (Phase.RUNNING, 5)
 
-    @pytest.mark.parametrize("ticks", KILLED_AFTER)
+    @pytest.mark.parametrize("ticks", TICKS_BEFORE_INTERRUPTION)
     def test_a_kill_during_a_resume_whose_workers_have_committed(self, world: World, ticks: int) -> None:
         pause(world)
         resume(world, ticks)
@@ -303,7 +303,7 @@ class TestInterruptions:
         world.run(ticks=20)
         assert committed(world) == 9
 
-    @pytest.mark.parametrize("ticks", KILLED_AFTER)
+    @pytest.mark.parametrize("ticks", TICKS_BEFORE_INTERRUPTION)
     def test_a_pause_during_a_resume(self, world: World, ticks: int) -> None:
         pause(world)
         resume(world, ticks)
@@ -313,7 +313,7 @@ class TestInterruptions:
         pause(world, ticks=10)
         assert (active(world).phase, stored_offset(world)) == (Phase.PAUSED, expected)
 
-    @pytest.mark.parametrize("ticks", KILLED_AFTER)
+    @pytest.mark.parametrize("ticks", TICKS_BEFORE_INTERRUPTION)
     def test_a_kill_during_a_rewind(self, world: World, ticks: int) -> None:
         rewind(world, {0: 2}, ticks)
         world.start_controller()
@@ -323,7 +323,7 @@ class TestInterruptions:
         assert deployment.rewind is not None
         assert deployment.rewind.moves == {0: Move(before=5, after=2)}
 
-    @pytest.mark.parametrize("ticks", KILLED_AFTER)
+    @pytest.mark.parametrize("ticks", TICKS_BEFORE_INTERRUPTION)
     def test_a_kill_during_a_resume_over_a_gap(self, world: World, ticks: int) -> None:
         pause(world)
         world.broker.starts[TOPIC, 0] = 8
@@ -355,7 +355,7 @@ class TestInterruptions:
             OffsetGap(partition=0, start=8, end=9),
         )
 
-    @pytest.mark.parametrize("ticks", KILLED_AFTER)
+    @pytest.mark.parametrize("ticks", TICKS_BEFORE_INTERRUPTION)
     def test_a_pause_during_a_resume_over_a_gap(self, world: World, ticks: int) -> None:
         world.broker.append(TOPIC, 1, 0)
         world.broker.commits[GROUP][TOPIC, 1] = 1
