@@ -93,6 +93,7 @@ def copying(release: Release, *, repeats: bool) -> Iterator[Copy]:
         assert sorted(value["n"] for value in values.values()) == list(range(copy.fed))
         assert all(values[record.headers["headwater-src"]] == record.json() for record in reader.records)
         print(f"{copy.fed} records, {len(reader.records) - len(values)} repeats")
+        print(client.get(f"/api/v1/flow/{flow.id}/deploy/logs", params={"limit": 1000}).text)
         assert repeats or len(reader.records) == len(values)
     assert release.worker_objects() == []
 
