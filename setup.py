@@ -77,8 +77,7 @@ class BuildConsole(Command):
 class BuildNativeLibrary(build_ext):
     """Builds a plain shared library without Python's C API, so that one file serves all versions of Python.
 
-    The module declarations.py has the header files as cffi has parsed them. Parsing at run time would take a tenth of
-    the start of a worker.
+    The module declarations.py has the header files as cffi has parsed them, so that no process parses them at its start.
     """
 
     def get_ext_filename(self, fullname: str) -> str:
