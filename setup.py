@@ -77,7 +77,7 @@ class BuildConsole(Command):
 class BuildNativeLibrary(build_ext):
     """Builds a plain shared library without Python's C API, so that one file serves all versions of Python.
 
-    The module declarations.py has the header files as cffi has parsed them, so that no process parses them at its start.
+    The module declarations.py has the header files as cffi has parsed them, so that no process parses them at start.
     """
 
     def get_ext_filename(self, fullname: str) -> str:
