@@ -1,8 +1,10 @@
 """A member of a consumer group whose client is stalled although Kafka answers."""
 
 import contextlib
+import threading
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -10,6 +12,7 @@ from headwater.brokers import librdkafka_client
 from headwater.brokers.client_errors import ClientErrors
 from headwater.brokers.client_settings import consumer_settings
 from headwater.brokers.consumer import LibrdkafkaConsumer
+from headwater.brokers.librdkafka_client import LibrdkafkaClient
 from headwater.brokers.topic_monitor import TopicMonitor
 from headwater.errors import WorkerError
 from headwater.sources import kafka as kafka_source
@@ -97,10 +100,24 @@ def test_one_whose_topic_nobody_leads_waits(bench: KafkaBench, monkeypatch: pyte
         assert stays(source)
 
 
-def test_clients_that_can_not_be_closed_end_the_worker(bench: KafkaBench, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The destruction of a client gets no time, so that it counts as hanging."""
+@pytest.fixture
+def hanging_destruction(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Let the destruction of each client hang until the end of the test."""
+    end, free = threading.Event(), LibrdkafkaClient._free
+
+    def free_at_the_end(client: LibrdkafkaClient, handle: Any) -> None:
+        end.wait()
+        free(client, handle)
+
+    monkeypatch.setattr(librdkafka_client, "DESTROY_TIMEOUT_S", 0.1)
+    monkeypatch.setattr(LibrdkafkaClient, "_free", free_at_the_end)
+    yield
+    end.set()
+
+
+@pytest.mark.usefixtures("hanging_destruction")
+def test_clients_that_can_not_be_closed_end_the_worker(bench: KafkaBench) -> None:
     source = forgotten(bench, "slot-0")
-    monkeypatch.setattr(librdkafka_client, "DESTROY_TIMEOUT_S", 0)
     assert read(source, 2) == [(0, 0, b"a"), (0, 1, b"b")], "the first client that can't be closed gets a successor"
     source._subscribe()
     source._consumer.unsubscribe()
