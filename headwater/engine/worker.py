@@ -234,11 +234,7 @@ class Worker:
         limit = 0 if self._is_source_paused else self._batch_capacity()
         if not limit:
             return False
-        batch = self._poll(limit, 0)
-        if batch is not None and not batch and (not self._batches or self._committer.is_running):
-            self._delivery.flush(0)
-            awaits_acks = self.metrics.awaits_acknowledgements or self._committer.is_running
-            batch = self._poll(limit, ACK_POLL_S if awaits_acks else self._idle_poll_s)
+        batch = self._poll_or_wait(limit)
         if batch is not None:
             self._isolation.on_polled(is_busy=bool(batch) or self._is_busy())
         if not batch:
@@ -246,6 +242,16 @@ class Worker:
         self._offsets.on_read(batch)
         self._batches.start(batch, self._clock(), self._waiting.total_s)
         return True
+
+    def _poll_or_wait(self, limit: int) -> RecordBatch | None:
+        """Poll the source. Wait for records when no batch can be advanced."""
+        awaits_acks = self.metrics.awaits_acknowledgements or self._committer.is_running
+        if self._batches or awaits_acks:
+            batch = self._poll(limit, 0)
+            if batch is None or batch or (self._batches and not self._committer.is_running):
+                return batch
+        self._delivery.flush(0)
+        return self._poll(limit, ACK_POLL_S if awaits_acks else self._idle_poll_s)
 
     def _advance_isolation(self) -> None:
         try:

@@ -1,12 +1,14 @@
-import { Button, FileInput, Group, Select, Stack, Table } from "@mantine/core";
+import { Button, FileInput, Group, Select, Stack, Table, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useBlocker } from "@tanstack/react-router";
 import { FileUp, Pause, Play } from "lucide-react";
 import { useState } from "react";
 
 import { ErrorNotice } from "../common/ErrorNotice.tsx";
+import { exact } from "../common/numbers.ts";
 import { shapeOf } from "./parse.ts";
 import { UploadProgress } from "./UploadProgress.tsx";
+import { isSameFile, type UnfinishedUpload, unfinishedUpload } from "./unfinished_upload.ts";
 import { type UploadKind, useUpload } from "./use_upload.ts";
 import type { ValueSource } from "./value_source.ts";
 
@@ -17,6 +19,7 @@ export function UploadFile({ source }: { source: ValueSource }) {
   const [file, setFile] = useState<File | null>(null);
   const [chosen, choose] = useState<string | null>(null);
   const { state, start, pause, resume, cancel } = useUpload(source);
+  const [cutOff] = useState(() => unfinishedUpload(source));
   const { data: shape, error } = useQuery({
     queryKey: ["file", file?.name, file?.size, file?.lastModified],
     queryFn: () => shapeOf(file!),
@@ -26,6 +29,11 @@ export function UploadFile({ source }: { source: ValueSource }) {
   const column = chosen ?? shape?.columns[0];
   const begin = (kind: UploadKind) => () => {
     if (file && shape && column) void start({ kind, file, shape, column });
+  };
+  const offered = state ? undefined : cutOff;
+  const isOffered = file !== null && offered !== undefined && isSameFile(offered, file);
+  const goOn = ({ kind, column, complete }: UnfinishedUpload) => () => {
+    if (file && shape) void start({ kind, file, shape, column }, complete);
   };
   const phase = state?.phase;
   const isRunning = phase === "reads" || phase === "sends" || phase === "paused";
@@ -49,6 +57,12 @@ export function UploadFile({ source }: { source: ValueSource }) {
           choose(null);
         }}
       />
+      {offered && !isOffered && (
+        <Text size="xs">
+          The upload of {offered.file.name} was cut off. Choose the same file to go on after{" "}
+          {exact(offered.complete)} values.
+        </Text>
+      )}
       {error && <ErrorNotice error={error} />}
       {file && shape && column && (
         <>
@@ -89,7 +103,12 @@ export function UploadFile({ source }: { source: ValueSource }) {
             )}
             {isRunning ? <Button variant="default" color="red" onClick={cancel}>Stop</Button> : (
               <>
-                <Button onClick={begin("add")}>Add all</Button>
+                {isOffered && (
+                  <Button onClick={goOn(offered)}>Go on after {exact(offered.complete)} values</Button>
+                )}
+                <Button variant={isOffered ? "default" : "filled"} onClick={begin("add")}>
+                  Add all
+                </Button>
                 <Button variant="default" onClick={begin("remove")}>Remove all</Button>
                 {source.replace && (
                   <Button variant="default" onClick={begin("replace")}>

@@ -5,6 +5,7 @@ import { useEffect, useRef, useState } from "react";
 import { Gate } from "./gate.ts";
 import { type FileShape, valuesOf } from "./parse.ts";
 import { requestFile } from "./request_file.ts";
+import { forget, remember } from "./unfinished_upload.ts";
 import type { ValueSource } from "./value_source.ts";
 
 /** What is done with the values of a file. */
@@ -58,6 +59,7 @@ export function useUpload(source: ValueSource) {
   const start = async (task: UploadTask, from = 0) => {
     stop.current = new AbortController();
     const { signal } = stop.current;
+    if (from === 0) forget(source);
     setState({
       task,
       phase: task.kind === "replace" ? "reads" : "sends",
@@ -71,6 +73,7 @@ export function useUpload(source: ValueSource) {
       await (task.kind === "replace"
         ? replace(source, task, gate, signal, update)
         : change(source, task, task.kind, gate, signal, from, update));
+      forget(source);
       update({ phase: "done", share: 1 });
     } catch (error) {
       update({ phase: "failed", error: error instanceof Error ? error : new Error(String(error)) });
@@ -97,13 +100,14 @@ type Update = (members: Partial<UploadState>) => void;
 /** Adds or removes the values in parts. */
 async function change(
   source: ValueSource,
-  { file, shape, column }: UploadTask,
+  task: UploadTask,
   kind: "add" | "remove",
   gate: Gate,
   signal: AbortSignal,
   from: number,
   update: Update,
 ): Promise<void> {
+  const { file, shape, column } = task;
   let [bytes, seen] = [0, 0];
   const values = async function* () {
     for await (const value of valuesOf(file, shape, column, (read) => bytes = read)) {
@@ -112,13 +116,15 @@ async function change(
   };
   await source.set[kind](gate.pass(values(), signal), {
     signal,
-    onProgress: ({ sent, changed, complete }: Upload) =>
+    onProgress: ({ sent, changed, complete }: Upload) => {
+      if (from + complete > 0) remember(source, task, from + complete);
       update({
         sent: from + sent,
         changed,
         complete: from + complete,
         share: (from + sent) / Math.max(seen * file.size / bytes, from + sent),
-      }),
+      });
+    },
   });
 }
 

@@ -72,3 +72,21 @@ def test_an_upload_that_lost_its_connection_goes_on(console: Console, tmp_path: 
     goes_on.click()
     expect(page.get_by_text(re.compile("1,000,000 sent, .* Done."))).to_be_visible(timeout=WITHIN_MS)
     expect(page.get_by_text("1,000,000 values", exact=True)).to_be_visible()
+
+
+@pytest.mark.long
+def test_an_upload_goes_on_after_a_reload(console: Console, tmp_path: Path) -> None:
+    page = console.page
+    dataset = console.client.post("/api/v1/flow/datasets", json={"name": "reloaded"}).json()
+    console.open(f"datasets/{dataset['id']}")
+    path = written(tmp_path / "values.txt", map(address, range(VALUES)))
+    page.locator("input[type=file]").set_input_files(path)
+    page.get_by_role("button", name="Add all").click()
+    expect(page.get_by_text(re.compile("[1-9].* sent, .* left"))).to_be_visible(timeout=WITHIN_MS)
+    page.on("dialog", lambda dialog: dialog.accept())
+    page.reload()
+    expect(page.get_by_text("The upload of values.txt was cut off.")).to_be_visible()
+    page.locator("input[type=file]").set_input_files(path)
+    page.get_by_role("button", name=re.compile("Go on after [1-9].* values")).click()
+    expect(page.get_by_text(re.compile("1,000,000 sent, .* Done."))).to_be_visible(timeout=WITHIN_MS)
+    expect(page.get_by_text("1,000,000 values", exact=True)).to_be_visible()
