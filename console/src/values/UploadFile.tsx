@@ -104,7 +104,9 @@ export function UploadFile({ source }: { source: ValueSource }) {
             {isRunning ? <Button variant="default" color="red" onClick={cancel}>Stop</Button> : (
               <>
                 {isOffered && (
-                  <Button onClick={goOn(offered)}>Go on after {exact(offered.complete)} values</Button>
+                  <Button onClick={goOn(offered)}>
+                    Go on after {exact(offered.complete)} values
+                  </Button>
                 )}
                 <Button variant={isOffered ? "default" : "filled"} onClick={begin("add")}>
                   Add all

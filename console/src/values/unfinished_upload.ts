@@ -16,7 +16,11 @@ export function unfinishedUpload(source: ValueSource): UnfinishedUpload | undefi
 }
 
 /** Remembers how far an upload is. The file itself has to be chosen again: a page can't keep it. */
-export function remember(source: ValueSource, { kind, column, file }: UploadTask, complete: number) {
+export function remember(
+  source: ValueSource,
+  { kind, column, file }: UploadTask,
+  complete: number,
+) {
   const { name, size, lastModified } = file;
   const upload = { kind, column, complete, file: { name, size, lastModified } };
   sessionStorage.setItem(nameOf(source), JSON.stringify(upload));
@@ -27,7 +31,10 @@ export function forget(source: ValueSource) {
 }
 
 /** Returns whether a chosen file is the one of the upload, as far as a browser shows it. */
-export function isSameFile({ file }: UnfinishedUpload, { name, size, lastModified }: File): boolean {
+export function isSameFile(
+  { file }: UnfinishedUpload,
+  { name, size, lastModified }: File,
+): boolean {
   return file.name === name && file.size === size && file.lastModified === lastModified;
 }
 
