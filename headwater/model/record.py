@@ -32,7 +32,7 @@ def find_runs(numbers: "np.ndarray[tuple[int], np.dtype[np.int64]]") -> tuple[li
 
     Columns of partitions and timestamps have long runs.
     """
-    if not len(numbers):  # an idle worker polls many empty batches, and NumPy's calls would cost CPU for each
+    if not len(numbers):
         return [], []
     last_rows = np.append(np.flatnonzero(numbers[1:] != numbers[:-1]), len(numbers) - 1)
     return numbers[last_rows].tolist(), (last_rows + 1).tolist()
@@ -109,6 +109,8 @@ class RecordBatch:
 
     def last_offsets(self) -> dict[int, int]:
         """Return the offset of the last record of each partition."""
+        if not self.partitions:
+            return {}
         partitions, ends = find_runs(np.frombuffer(self.partitions, np.int64))
         return {partition: self.offsets[end - 1] for partition, end in zip(partitions, ends, strict=True)}
 

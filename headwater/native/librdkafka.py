@@ -359,9 +359,14 @@ class Fetcher:
         return RecordHeaders(counts, BytesColumn(names, name_sizes), BytesColumn(values, value_sizes))
 
 
+_NO_BYTES: Final = BytesColumn.of(())
+_NO_INT64: Final = Column("q")
+_NO_INT32: Final = Column("i")
+
+
 def _without_records(errors: list[PartitionError], end_offsets: dict[int, int]) -> FetchedColumns:
-    empty = BytesColumn.of(())
-    return FetchedColumns(empty, empty, Column("q"), Column("q"), Column("q"), Column("i"), errors, end_offsets)
+    columns = _NO_BYTES, _NO_BYTES, _NO_INT64, _NO_INT64, _NO_INT64, _NO_INT32
+    return FetchedColumns(*columns, errors, end_offsets)
 
 
 def _error(struct: Any) -> PartitionError:
