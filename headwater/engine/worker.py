@@ -32,7 +32,7 @@ from headwater.transforms.base import Transform
 
 log = structlog.get_logger(__name__)
 
-IDLE_POLL_S = 0.4
+IDLE_POLL_S = 0.5
 """The timeout of a poll of the source while no acknowledgements are outstanding."""
 ACK_POLL_S = 0.01
 """The timeout of a poll while acknowledgements are outstanding.

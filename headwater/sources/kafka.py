@@ -35,7 +35,7 @@ from headwater.sources.stalled_consumer import StalledConsumerDetector, StalledP
 log = structlog.get_logger(__name__)
 
 MAX_BATCH_BYTES: Final = 8 << 20
-HOUSEKEEPING_INTERVAL_S: Final = 0.4
+HOUSEKEEPING_INTERVAL_S: Final = 0.5
 """The longest wait for records between two rounds of housekeeping. Each round costs an idle worker CPU time."""
 REQUEST_TIMEOUT_S: Final = 10.0
 COMMIT_TIMEOUT_S: Final = 4.0
