@@ -20,6 +20,7 @@ from headwater.app.topics import create_topics, stream_topics
 from headwater.brokers.cluster_admin import KafkaClusterAdmin
 from headwater.brokers.embedded import EmbeddedKafka
 from headwater.children import Child, spawn
+from headwater.logging_setup import configure_logging
 from headwater.model.binding import Bindings
 from headwater.stores import embedded_valkey
 from headwater.supervisor import SupervisedProcess, Supervisor
@@ -70,6 +71,7 @@ class TcpValkey:
 
 def main(directory: Path, advertised_host: str) -> None:
     """Run until SIGTERM or the end of the input."""
+    configure_logging("info")
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
