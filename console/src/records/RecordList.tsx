@@ -1,4 +1,4 @@
-import { Box, ScrollArea, Text, useMatches } from "@mantine/core";
+import { Box, Text, useMatches } from "@mantine/core";
 import { type CSSProperties, memo, useLayoutEffect, useRef } from "react";
 
 import { useRowsInSight } from "../common/use_rows_in_sight.ts";
@@ -6,7 +6,8 @@ import { recordText } from "./record_text.ts";
 import type { Row } from "./tail_buffer.ts";
 
 const ROW_HEIGHT = 28;
-const PREVIEW_CHARACTERS = 400;
+/** As many as fit into the width of a screen, and some more. */
+const PREVIEW_CHARACTERS = Math.ceil(screen.width / 6);
 const COLUMNS = "96px 90px 170px 1fr";
 const NARROW_COLUMNS = "96px 1fr";
 const WIDE_ONLY = "mantine-visible-from-sm";
@@ -41,10 +42,13 @@ export function RecordList({ rows, selected, select, height }: {
         <Text size="xs" fw={600} visibleFrom="sm">Key</Text>
         <Text size="xs" fw={600}>Record</Text>
       </Box>
-      <ScrollArea
+      <Box
+        ref={viewport}
         h={height}
-        viewportRef={viewport}
-        viewportProps={{ tabIndex: 0, "aria-label": "Records" }}
+        style={SCROLLED}
+        tabIndex={0}
+        role="region"
+        aria-label="Records"
       >
         <Box ref={list} pos="relative" h={rows.length * ROW_HEIGHT}>
           <Box pos="absolute" top={first * ROW_HEIGHT} left={0} right={0} ff="monospace" fz="xs">
@@ -58,11 +62,12 @@ export function RecordList({ rows, selected, select, height }: {
             ))}
           </Box>
         </Box>
-      </ScrollArea>
+      </Box>
     </Box>
   );
 }
 
+const SCROLLED: CSSProperties = { overflowY: "auto", overflowX: "hidden", contain: "strict" };
 const ROW: CSSProperties = {
   display: "grid",
   gridTemplateColumns: "var(--columns)",
