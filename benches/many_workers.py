@@ -38,9 +38,8 @@ SOURCE = f"stream.{CHAIN}.{ENTITY}"
 PARTITIONS = 64
 WORKERS = (1, 4, 16, 64)
 WARM_UP_RECORDS = 100_000
-"""So many records per worker come before a backlog: the worker then has a lookup filter, and V8 has compiled the script.
-
-A tenth of the records reaches the script.
+"""So many records per worker come before a backlog: each worker then has a lookup filter, and V8 has compiled the
+script, which gets a tenth of the records.
 """
 RATE_DURING_CHANGE = 2_000
 SETTLE_S = 5.0
