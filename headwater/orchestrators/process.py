@@ -43,7 +43,7 @@ from headwater.orchestrators.worker_process import WorkerProcess
 log = structlog.get_logger(__name__)
 
 TICK_S = 0.2
-"""The maximum time between two iterations of the thread."""
+"""The maximum time between two reconciliations of all slots."""
 MAX_RETRY_DELAY_S = 2.0
 """The maximum wait after an error of the thread. The wait delays the restart of workers."""
 STOP_GRACE_S = 10.0
@@ -102,7 +102,7 @@ class ProcessOrchestrator:
         self._cgroups = cgroups
         self._memory_limit = memory_limit
         self._own_cgroup_oom_kills = OomKillDetector(clock, own_cgroup_counter())
-        self._next_memory_check = 0.0
+        self._next_memory_check = self._next_reconciliation = 0.0
         self._free_starts = MAX_STARTING
         self._leads_until = float("-inf")
         self._run_dir = run_dir
@@ -300,28 +300,43 @@ class ProcessOrchestrator:
         self._stop_all()
 
     def _run_once(self) -> None:
-        for key, _ in self._selector.select(TICK_S):
-            self._handle_ready_descriptor(key)
-        with self._lock:
-            self._free_starts = MAX_STARTING - sum(slot.starting_count for _, slot in self._all_slots())
-            for slot_id in [
-                SlotId(worker_set_id, number) for worker_set_id, slots in self._slots.items() for number in slots
-            ]:
-                self._reconcile_slot(slot_id)
-            for worker_set_id in list(self._pending_sets):
-                self._hand_over_if_prepared(worker_set_id)
-            self._enforce_memory_limits()
+        """Wait for an event, and reconcile all slots if the event requires that or TICK_S are over.
 
-    def _handle_ready_descriptor(self, key: selectors.SelectorKey) -> None:
+        A heartbeat with an unchanged state requires nothing: if each one did, the CPU time would grow with the square
+        of the number of workers.
+        """
+        events = self._selector.select(TICK_S)
+        is_required = [self._handle_ready_descriptor(key) for key, _ in events]
+        if not events or any(is_required) or self._clock() >= self._next_reconciliation:
+            self._next_reconciliation = self._clock() + TICK_S
+            with self._lock:
+                self._reconcile()
+
+    def _reconcile(self) -> None:
+        self._free_starts = MAX_STARTING - sum(slot.starting_count for _, slot in self._all_slots())
+        for slot_id in [
+            SlotId(worker_set_id, number) for worker_set_id, slots in self._slots.items() for number in slots
+        ]:
+            self._reconcile_slot(slot_id)
+        for worker_set_id in list(self._pending_sets):
+            self._hand_over_if_prepared(worker_set_id)
+        self._enforce_memory_limits()
+
+    def _handle_ready_descriptor(self, key: selectors.SelectorKey) -> bool:
+        """Read what a descriptor has. Return whether that requires a reconciliation."""
         if key.data is None:
             with contextlib.suppress(BlockingIOError):
                 self._wake_receiver.recv(4096)
-            return
+            return True
         process: WorkerProcess = key.data
+        if key.fileobj is not process.control_socket:
+            return True
         with self._lock:
-            if key.fileobj is process.control_socket and not process.read_heartbeats():
+            state_before = process.reported_state
+            if not process.read_heartbeats():
                 # The worker has closed the socket. Its pidfd becomes ready when it ends.
                 self._selector.unregister(process.control_socket)
+            return process.reported_state != state_before
 
     def _hand_over_if_prepared(self, worker_set_id: str) -> None:
         """Begin the hand-over when all successors of the worker set are prepared."""

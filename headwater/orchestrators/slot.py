@@ -242,7 +242,7 @@ class Slot:
         """Return the status of the worker or the successor, as `deploy/stats` shows it."""
         status, process = _status(role), role.process
         heartbeat = process.heartbeat if process is not None else None
-        reported_state = heartbeat.state if heartbeat is not None else ""
+        reported_state = process.reported_state if process is not None else ""
         is_waiting, is_running = reported_state == "waiting", status is ObservedWorkerStatus.RUNNING
         is_quiet = is_running and process is not None and process.is_quiet and not is_waiting
         return ObservedWorker(
@@ -268,10 +268,9 @@ def _status(role: SlotRole) -> ObservedWorkerStatus:
         return ObservedWorkerStatus.OOM_KILLED if role.was_oom_killed else ObservedWorkerStatus.PENDING
     if role.process.stop_deadline is not None or not role.runs_wanted_spec:
         return ObservedWorkerStatus.TERMINATING
-    heartbeat = role.process.heartbeat
-    if heartbeat is not None and heartbeat.state == "crashing":
+    if role.process.reported_state == "crashing":
         return ObservedWorkerStatus.CRASH_LOOP_BACK_OFF
-    return ObservedWorkerStatus.PENDING if heartbeat is None else ObservedWorkerStatus.RUNNING
+    return ObservedWorkerStatus.PENDING if role.process.heartbeat is None else ObservedWorkerStatus.RUNNING
 
 
 def _describe_oom_kill(process: WorkerProcess) -> str:

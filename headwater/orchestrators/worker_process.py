@@ -73,6 +73,11 @@ class WorkerProcess:
         self.progress_clock = ProgressClock(self._started_at)
 
     @property
+    def reported_state(self) -> str:
+        """The state in the last heartbeat; empty before the first one."""
+        return self.heartbeat.state if self.heartbeat is not None else ""
+
+    @property
     def isolation(self) -> IsolationStatus | None:
         """The isolation status in the last heartbeat."""
         return self.heartbeat.isolation if self.heartbeat is not None else None
@@ -80,8 +85,7 @@ class WorkerProcess:
     @property
     def is_prepared(self) -> bool:
         """Whether the process is prepared, so that it could join the consumer group at once."""
-        has_reported_prepared = self.heartbeat is not None and self.heartbeat.state == "prepared"
-        return has_reported_prepared and self.stop_deadline is None and not self.is_quiet
+        return self.reported_state == "prepared" and self.stop_deadline is None and not self.is_quiet
 
     @property
     def is_starting(self) -> bool:
@@ -89,8 +93,8 @@ class WorkerProcess:
 
         After STARTING_S it is not regarded as starting any more.
         """
-        has_started = self.heartbeat is not None and self.heartbeat.state != "starting"
-        return not has_started and self.stop_deadline is None and self.clock() < self._started_at + STARTING_S
+        is_unready = self.reported_state in ("", "starting")
+        return is_unready and self.stop_deadline is None and self.clock() < self._started_at + STARTING_S
 
     @property
     def is_quiet(self) -> bool:

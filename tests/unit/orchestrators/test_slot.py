@@ -16,6 +16,7 @@ def running(spec_hash: str, state: str = "ready", reason: str = "", *, quiet: bo
         stop_deadline=None,
         isolation=None,
         heartbeat=heartbeat,
+        reported_state=state,
         reason=reason,
         is_quiet=quiet,
         start_time="2026-01-02T03:04:05Z",
